@@ -1,0 +1,319 @@
+package pipe
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// peer is the server's side of a connection: it echoes the first argument of
+// each command, in order, while it is told to.
+type peer struct {
+	conn net.Conn
+	mu   sync.Mutex // protects open
+	gate *sync.Cond
+	open bool
+}
+
+// dial connects a pipe to a peer over a real socket: the tests are about what
+// sockets hold.
+func dial(t *testing.T, open bool) (*Pipe, *peer) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	pool := &redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", l.Addr().String()) }}
+	conn, err := pool.GetContext(t.Context())
+	require.NoError(t, err)
+	server, err := l.Accept()
+	require.NoError(t, err)
+	s := &peer{conn: server, open: open}
+	s.gate = sync.NewCond(&s.mu)
+	go s.serve()
+	p := New(conn)
+	t.Cleanup(func() {
+		p.Kill(errors.New("the test is over"))
+		<-p.Done()
+		require.Zero(t, pool.ActiveCount(), "the connection was given back")
+		s.let(true)
+		_ = server.Close()
+	})
+	return p, s
+}
+
+// let opens or closes the gate before which commands wait to be read.
+func (s *peer) let(open bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open = open
+	s.gate.Broadcast()
+}
+
+func (s *peer) serve() {
+	r := bufio.NewReader(s.conn)
+	for {
+		s.mu.Lock()
+		for !s.open {
+			s.gate.Wait()
+		}
+		s.mu.Unlock()
+		args, err := readCommand(r)
+		if err != nil {
+			return
+		}
+		answer := fmt.Sprintf("$%d\r\n%s\r\n", len(args[1]), args[1])
+		if args[0] == "FAIL" {
+			answer = "-ERR " + args[1] + "\r\n"
+		}
+		if _, err := io.WriteString(s.conn, answer); err != nil {
+			return
+		}
+	}
+}
+
+func readCommand(r *bufio.Reader) ([]string, error) {
+	line, err := r.ReadString('\n')
+	if err != nil {
+		return nil, err
+	}
+	n, _ := strconv.Atoi(strings.TrimSpace(line[1:]))
+	args := make([]string, n)
+	for i := range args {
+		if line, err = r.ReadString('\n'); err != nil {
+			return nil, err
+		}
+		size, _ := strconv.Atoi(strings.TrimSpace(line[1:]))
+		buf := make([]byte, size+2)
+		if _, err = io.ReadFull(r, buf); err != nil {
+			return nil, err
+		}
+		args[i] = string(buf[:size])
+	}
+	return args, nil
+}
+
+// box receives one answer.
+type box chan outcome
+
+type outcome struct {
+	reply any
+	err   error
+}
+
+func (b box) Receive(reply any, err error) { b <- outcome{reply, err} }
+
+func call(text string) (*Call, box) {
+	b := make(box, 1)
+	return &Call{Command: "ECHO", Args: []any{text}, To: b}, b
+}
+
+// send queues a call, and flushes if that is its duty.
+func send(t *testing.T, p *Pipe, c *Call) {
+	t.Helper()
+	flush, _, err := p.Queue(c, 0, nil)
+	require.NoError(t, err)
+	if flush {
+		p.Flush()
+	}
+}
+
+func TestEveryCallerGetsItsOwnReply(t *testing.T) {
+	p, _ := dial(t, true)
+	var callers sync.WaitGroup
+	for g := range 64 {
+		callers.Go(func() {
+			for i := range 200 {
+				text := fmt.Sprintf("%d/%d", g, i)
+				c, answer := call(text)
+				flush, load, err := p.Queue(c, 0, nil)
+				if err != nil || load < 1 {
+					t.Errorf("load %d, error %v", load, err)
+					return
+				}
+				if flush {
+					p.Flush()
+				}
+				if got := <-answer; got.err != nil || string(got.reply.([]byte)) != text {
+					t.Errorf("%s got %v", text, got)
+				}
+			}
+		})
+	}
+	callers.Wait()
+}
+
+func TestAnErrorReplyIsTheCallsOwnMatter(t *testing.T) {
+	p, _ := dial(t, true)
+	answer := make(box, 1)
+	send(t, p, &Call{Command: "FAIL", Args: []any{"no"}, To: answer})
+	require.Equal(t, redis.Error("ERR no"), (<-answer).err)
+	c, next := call("yes")
+	send(t, p, c)
+	require.NoError(t, (<-next).err)
+	require.NoError(t, p.Err())
+}
+
+func TestNoCallerBlocksOnAServerThatHasStoppedReading(t *testing.T) {
+	p, s := dial(t, false)
+	const calls, size = 300, 64 << 10 // 19 MiB: no socket holds that
+	answers := make([]box, calls)
+	begun := time.Now()
+	for i := range calls {
+		c, answer := call(strings.Repeat("x", size))
+		answers[i] = answer
+		send(t, p, c)
+	}
+	require.Less(t, time.Since(begun), 5*time.Second)
+	p.mu.Lock()
+	sent := p.sent
+	p.mu.Unlock()
+	require.LessOrEqual(t, sent, 2, "the rest waits here")
+
+	s.let(true)
+	for _, a := range answers {
+		require.NoError(t, (<-a).err)
+	}
+}
+
+func TestKillTellsWhatWasSentFromWhatWasNot(t *testing.T) {
+	p, _ := dial(t, false)
+	why := errors.New("no answer for too long")
+	answers := make([]box, 10)
+	for i := range answers {
+		c, answer := call(strings.Repeat("x", window/2))
+		answers[i] = answer
+		send(t, p, c)
+	}
+	p.Kill(why)
+	p.Kill(errors.New("not again"))
+	for i, a := range answers {
+		got := <-a
+		require.ErrorIs(t, got.err, why)
+		require.Equal(t, i >= 2, errors.Is(got.err, ErrNotSent), "call %d", i)
+	}
+	<-p.Done()
+	require.ErrorIs(t, p.Err(), why)
+	c, _ := call("late")
+	_, _, err := p.Queue(c, 0, nil)
+	require.ErrorIs(t, err, why)
+}
+
+// A pool's connection waits in Close for the replies that it is owed; redigo's
+// are cut by receiving with a deadline that is over.
+func TestKillDoesNotWaitForAServerThatOwesReplies(t *testing.T) {
+	p, _ := dial(t, false)
+	c, answer := call("x")
+	send(t, p, c)
+	begun := time.Now()
+	p.Kill(errors.New("enough"))
+	<-p.Done()
+	require.Less(t, time.Since(begun), time.Second)
+	require.Error(t, (<-answer).err)
+}
+
+func TestAConnectionThatEndsIsNoticedWhenIdle(t *testing.T) {
+	p, s := dial(t, true)
+	require.NoError(t, s.conn.Close())
+	<-p.Done()
+	require.Error(t, p.Err())
+}
+
+func TestWhatIsNoReplyBreaksThePipe(t *testing.T) {
+	for name, garbage := range map[string]string{
+		"no RESP":                "HTTP/1.1 400 Bad Request\r\n\r\n",
+		"a reply nobody wanted":  "+OK\r\n",
+		"a long line":            strings.Repeat("x", 1<<16) + "\r\n",
+		"a length beyond reason": "$-7\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, s := dial(t, false)
+			_, err := io.WriteString(s.conn, garbage)
+			require.NoError(t, err)
+			<-p.Done()
+			require.Error(t, p.Err())
+		})
+	}
+}
+
+func TestLimitsTellASilentServerFromABusyOne(t *testing.T) {
+	p, _ := dial(t, false)
+	limit := &Limit{Silence: 100, Pause: 10, Bytes: 1000, Most: 5000}
+	queue := func(now time.Duration, size int) error {
+		c, _ := call(strings.Repeat("x", size))
+		flush, _, err := p.Queue(c, now, limit)
+		if flush {
+			p.Flush()
+		}
+		return err
+	}
+	require.NoError(t, queue(0, 2000))
+	require.NoError(t, queue(10, 1000), "many bytes, but not for long")
+	require.ErrorContains(t, queue(11, 1), "KiB unanswered", "many bytes and no answer")
+	require.NoError(t, queue(5, 3000))
+	require.ErrorContains(t, queue(5, 1), "KiB unanswered", "too many in any case")
+	require.ErrorContains(t, queue(101, 1), "no answer for")
+	require.Equal(t, time.Duration(7), p.Silence(7))
+}
+
+func TestThePipeEndsWhileCallersWrite(t *testing.T) {
+	for range 50 {
+		p, _ := dial(t, true)
+		var callers sync.WaitGroup
+		for range 8 {
+			callers.Go(func() {
+				for {
+					c, answer := call("x")
+					flush, _, err := p.Queue(c, 0, nil)
+					if err != nil {
+						return
+					}
+					if flush {
+						p.Flush()
+					}
+					<-answer // exactly one answer for each call that was queued
+				}
+			})
+		}
+		time.Sleep(time.Millisecond)
+		p.Kill(context.Canceled)
+		callers.Wait()
+		<-p.Done()
+	}
+}
+
+func TestTheRingKeepsOrderAsItGrows(t *testing.T) {
+	var f fifo
+	next, want := 0, 0
+	push := func() {
+		f.push(&Call{size: next})
+		next++
+	}
+	for round := range 200 {
+		for range round % 7 {
+			push()
+		}
+		for range min(round%5, f.len()) {
+			require.Equal(t, want, f.front().size)
+			require.Equal(t, want, f.pop().size)
+			want++
+		}
+	}
+	for i, c := range f.drain() {
+		require.Equal(t, want+i, c.size)
+	}
+	require.Zero(t, f.len())
+}

@@ -1,0 +1,140 @@
+package redlock
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+)
+
+// Mutex is the name of a lock and its settings. It has no state: each Lock
+// returns a Lease of its own, so that no holder can release another's lock. It
+// is safe for concurrent use, and cheap to make anew for every use.
+type Mutex struct {
+	client *Client
+	name   string
+	key    string
+	opts   *options
+	err    error // bad settings, told by Lock and TryLock
+
+	keyArg any // key and ttl in milliseconds, boxed once for all commands
+	ttlArg any
+}
+
+// Lock acquires the lock, waiting until ctx ends if somebody holds it or too
+// few nodes answer. ctx bounds the waiting, not the holding.
+//
+// Errors: when ctx ends, one that is both its cause and ErrHeld or ErrNoQuorum,
+// whichever was met last; ErrNoQuorum at once where so many nodes fail for
+// reasons that waiting cannot mend (a wrong password, missing rights, a replica,
+// one server given twice) that there will be no quorum; ErrClosed; ErrConfig.
+// After an error nothing of the attempt stays at the nodes.
+func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
+	if m.err != nil {
+		return nil, m.err
+	}
+	var last *refusal
+	for try := 0; ; try++ {
+		lease, r, err := m.attempt(ctx)
+		switch {
+		case lease != nil:
+			return lease, nil
+		case err != nil:
+			return nil, m.ended(err, cmp.Or(last, r))
+		case r.hopeless:
+			return nil, r.err
+		}
+		last = r
+		if err := m.client.pause(ctx, r.patience(try)); err != nil {
+			return nil, m.ended(err, last)
+		}
+	}
+}
+
+// tryBallots is how often TryLock asks when the votes were split among callers
+// that came at the same instant, or the nodes had to load the scripts first.
+const tryBallots = 3
+
+// TryLock acquires the lock without waiting for a holder. It takes at most one
+// node timeout, or three where the votes were split among callers that came at
+// the same instant.
+//
+// Errors: ErrHeld where one owner may have a quorum (a *HeldError names it);
+// ErrNoQuorum (a *QuorumError has each node's vote); ctx's cause; ErrClosed;
+// ErrConfig. After an error nothing of the attempt stays at the nodes.
+func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
+	if m.err != nil {
+		return nil, m.err
+	}
+	var last *refusal
+	for try := 1; ; try++ {
+		lease, r, err := m.attempt(ctx)
+		switch {
+		case lease != nil:
+			return lease, nil
+		case err != nil:
+			return nil, m.ended(err, cmp.Or(last, r))
+		case !r.again || try == tryBallots:
+			return nil, r.err
+		}
+		last = r
+		if err := m.client.pause(ctx, r.patience(try)); err != nil {
+			return nil, m.ended(err, last)
+		}
+	}
+}
+
+// attempt is one ballot. It returns a lease, or why it was refused; with an
+// error it was ended, by ctx or Close, and the refusal says how far it came, if
+// it was begun. Without a lease, what the attempt may have left at the nodes is
+// being undone.
+func (m *Mutex) attempt(ctx context.Context) (*Lease, *refusal, error) {
+	if err := m.client.enter(ctx); err != nil {
+		return nil, nil, err
+	}
+	defer m.client.leave()
+	if ctx.Err() != nil {
+		return nil, nil, context.Cause(ctx)
+	}
+
+	owner := newOwner(m.opts.label)
+	b := m.newBallot(acquiring, owner, acquireScript.bySHA(m.keyArg, owner, m.ttlArg), m.opts.clock())
+	b.send(0, true)
+	v, err := b.await(ctx)
+	if err == nil && v == granted {
+		// A ctx that ended at the same time wins: who gave up must not be left
+		// with a lock that nobody will release.
+		if err = context.Cause(ctx); err == nil {
+			lease := newLease(m, owner, b)
+			switch {
+			case !lease.Valid():
+				b.rollback()
+				return nil, b.late(), nil
+			case m.client.keeper.add(lease):
+				return lease, nil, nil
+			}
+			err = ErrClosed
+		}
+	}
+	b.rollback()
+	return nil, b.refusal(), err
+}
+
+// ended is the error of a call that was ended from outside. last is what it had
+// met until then, if anything.
+func (m *Mutex) ended(cause error, last *refusal) error {
+	e := &waitError{op: acquiring.op, name: m.name, cause: cause}
+	if last != nil {
+		e.last = last.err
+	}
+	return e
+}
+
+// newOwner makes the value that marks one attempt at the nodes: random, then
+// readable. The random part comes first, so that owners that compete compare by
+// it.
+func newOwner(label string) string {
+	if label == "" {
+		return rand.Text()
+	}
+	return rand.Text() + "@" + label
+}

@@ -1,0 +1,236 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/pipe"
+)
+
+const (
+	// backlog is how many bytes may be unanswered at a node that has gone
+	// quiet, before new attempts pass it by; busyBacklog goes for one that
+	// answers all the while. dutyBacklog bounds releases: past it the
+	// connection is dropped, and they become debts.
+	backlog     = 256 << 10
+	busyBacklog = 8 << 20
+	dutyBacklog = 32 << 20
+
+	// Between two dials the pause grows from the first to the second, with
+	// jitter. The longest is short, so that a node is back soon after its
+	// recovery.
+	firstPause = 20 * time.Millisecond
+	maxPause   = 500 * time.Millisecond
+)
+
+var errConnecting = errors.New("not connected yet")
+
+// node is one master as the client sees it. Its goroutine, run, keeps a
+// connection to it; everybody else only queues commands there.
+type node struct {
+	index    int
+	name     string
+	pool     Pool
+	opts     *options
+	registry *registry
+
+	patience time.Duration // an answer overdue for this long ends the connection; so does a handshake
+
+	pipe atomic.Pointer[pipe.Pipe] // nil while the node may not vote; stored under mu
+
+	mu       sync.Mutex       // protects what follows; pipes' locks may be taken under it
+	down     error            // why pipe is nil
+	debts    map[string]*debt // by owner
+	indebted bool             // it was logged that debts are given up
+
+	loading atomic.Bool // scripts are being loaded again
+
+	last identity // who answered the last handshake; run's own
+	told string   // the last problem that was logged; run's own
+}
+
+func newNode(index int, name string, pool Pool, opts *options, reg *registry) *node {
+	return &node{
+		index:    index,
+		name:     name,
+		pool:     pool,
+		opts:     opts,
+		registry: reg,
+		patience: max(4*opts.voteTimeout(), time.Second),
+		down:     errConnecting,
+		debts:    make(map[string]*debt),
+	}
+}
+
+// queue puts a call into the node's queue. p is not nil when the caller must
+// flush it; load is the number of calls unanswered there. With an error nothing
+// was queued. owed is for releases, which wait for a stalled node.
+func (n *node) queue(c *pipe.Call, now, timeout time.Duration, owed bool) (p *pipe.Pipe, load int, err error) {
+	p = n.pipe.Load()
+	if p == nil {
+		return nil, 0, n.why()
+	}
+	limit := pipe.Limit{Silence: timeout, Pause: timeout / 10, Bytes: backlog, Most: busyBacklog}
+	if owed {
+		limit = pipe.Limit{Silence: forever, Pause: forever, Most: dutyBacklog}
+	}
+	flush, load, err := p.Queue(c, now, &limit)
+	if err != nil {
+		if owed {
+			// Not here: breaking a pipe tells other ballots, and the caller has its
+			// own ballot locked.
+			go p.Kill(fmt.Errorf("a release could not be queued: %w", err))
+		}
+		return nil, 0, err
+	}
+	if !flush {
+		p = nil
+	}
+	return p, load, nil
+}
+
+// why tells why the node has no connection to vote on.
+func (n *node) why() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.down
+}
+
+// heed acts on an error that the node answered with.
+func (n *node) heed(err error) {
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return
+	}
+	switch code(reply) {
+	case "NOSCRIPT":
+		n.reload()
+	case "READONLY", "LOADING", "MASTERDOWN", "NOAUTH":
+		// It is not the server that shook hands: ask it anew who it is.
+		n.reconnect(err)
+	}
+}
+
+// reconnect drops the node's connection; run makes a new one.
+func (n *node) reconnect(why error) {
+	if p := n.pipe.Load(); p != nil {
+		p.Kill(why)
+	}
+}
+
+// reload queues the scripts for loading, once for all who found them missing.
+// Attempts that come later are behind it on the same connection.
+func (n *node) reload() {
+	p := n.pipe.Load()
+	if p == nil || !n.loading.CompareAndSwap(false, true) {
+		return
+	}
+	for i, s := range allScripts {
+		call := &pipe.Call{Command: "SCRIPT", Args: []any{"LOAD", s.text}, To: &loaded{node: n, last: i == len(allScripts)-1}}
+		flush, _, err := p.Queue(call, n.opts.clock(), nil)
+		if err != nil {
+			n.loading.Store(false)
+			return
+		}
+		if flush {
+			go p.Flush() // the caller is the reader of this very connection
+		}
+	}
+}
+
+// loaded receives the answer to SCRIPT LOAD. What is still wrong shows in the
+// votes.
+type loaded struct {
+	node *node
+	last bool
+}
+
+func (l *loaded) Receive(any, error) {
+	if l.last {
+		l.node.loading.Store(false)
+	}
+}
+
+// run keeps the node connected until ctx ends. It tells first, once, whether
+// the first attempt to connect succeeded.
+func (n *node) run(ctx context.Context, first chan<- bool) {
+	tell := sync.OnceFunc(func() { first <- n.pipe.Load() != nil })
+	defer tell()
+	pause := firstPause
+	for ctx.Err() == nil {
+		p, err := n.connect(ctx, tell)
+		tell()
+		if err == nil {
+			began := n.opts.clock()
+			err = n.attend(ctx, p)
+			if n.opts.clock()-began > maxPause {
+				pause = firstPause
+			}
+		}
+		n.setDown(err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause/2 + rand.N(pause/2)):
+		}
+		pause = min(2*pause, maxPause)
+	}
+}
+
+// attend watches a connection until it ends, and ends it when an answer is
+// long overdue. It returns why it ended.
+func (n *node) attend(ctx context.Context, p *pipe.Pipe) error {
+	ticker := time.NewTicker(n.patience / 4)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-p.Done():
+			return fmt.Errorf("disconnected: %w", p.Err())
+		case <-ctx.Done():
+			p.Kill(ErrClosed)
+			<-p.Done()
+			return ErrClosed
+		case <-ticker.C:
+			if s := p.Silence(n.opts.clock()); s > n.patience {
+				p.Kill(fmt.Errorf("no answer for %v", s.Round(time.Millisecond)))
+			}
+		}
+	}
+}
+
+// admit makes p the node's connection. What is owed is queued ahead of every
+// attempt.
+func (n *node) admit(p *pipe.Pipe, prelude ...*pipe.Call) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, c := range prelude {
+		flush, _, err := p.Queue(c, n.opts.clock(), nil)
+		if flush {
+			go p.Flush()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := n.payAll(p); err != nil {
+		return err
+	}
+	n.loading.Store(false)
+	n.pipe.Store(p)
+	n.down = nil
+	return nil
+}
+
+// setDown notes that the node has no connection, and why.
+func (n *node) setDown(err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.pipe.Store(nil)
+	n.down = advise(err)
+}

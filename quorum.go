@@ -1,0 +1,327 @@
+package redlock
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/pipe"
+)
+
+// crowd is how many unanswered calls on one connection make a caller yield to
+// the scheduler before it writes, so that more callers join its flush.
+const crowd = 3
+
+// ballotKind is what a ballot asks for.
+type ballotKind struct {
+	op      string // for errors
+	command string
+}
+
+var (
+	acquiring = &ballotKind{op: "lock", command: "EVALSHA"}
+	renewing  = &ballotKind{op: "extend", command: "EVALSHA"}
+	releasing = &ballotKind{op: "unlock", command: "EVALSHA"}
+	pinging   = &ballotKind{op: "ping", command: "PING"}
+)
+
+// A ballot is one script sent to all nodes, and their votes. Its maker queues
+// it, flushes it and awaits the verdict; the readers of the nodes' connections
+// count the votes as they come.
+type ballot struct {
+	kind   *ballotKind
+	mutex  *Mutex
+	owner  string
+	quorum int
+	start  time.Duration // read before anything was queued
+	told   chan struct{} // told of every change of the verdict
+	undone bool          // the attempt is being rolled back; its maker's own
+
+	mu      sync.Mutex // protects what follows; node.mu and the pipes' may be taken under it
+	votes   []vote
+	tally   tally
+	verdict verdict
+	over    bool    // votes that come now are too late
+	sentTo  nodeSet // nodes that did or may yet execute it
+}
+
+// vote is one node's part in a ballot, and the receiver of its answer.
+type vote struct {
+	ballot *ballot
+	node   *node
+	call   pipe.Call
+	writer *pipe.Pipe // the ballot's maker must flush it
+	owed   bool       // a release: the node may hold the attempt
+	answer answer     // protected by ballot.mu
+}
+
+// nodeSet is a set of nodes by index.
+type nodeSet uint64
+
+func (s nodeSet) has(i int) bool { return s&(1<<i) != 0 }
+
+func (s *nodeSet) add(i int) { *s |= 1 << i }
+
+// newBallot makes a ballot over all nodes, which begins at start.
+func (m *Mutex) newBallot(kind *ballotKind, owner string, args []any, start time.Duration) *ballot {
+	nodes := m.client.nodes
+	b := &ballot{
+		kind:   kind,
+		mutex:  m,
+		owner:  owner,
+		quorum: m.client.quorum,
+		start:  start,
+		told:   make(chan struct{}, 1),
+		votes:  make([]vote, len(nodes)),
+	}
+	b.tally[pending] = len(b.votes)
+	for i, n := range nodes {
+		v := &b.votes[i]
+		v.ballot, v.node = b, n
+		v.call = pipe.Call{Command: kind.command, Args: args, To: v}
+	}
+	return b
+}
+
+// queue puts the ballot into the nodes' queues: what is queued for a node later
+// is executed there later. It does not block; flush must follow soon.
+//
+// A release is owed to the nodes in must, which may hold the attempt: they get
+// it even when they are stalled, or as a debt. The others get a ballot only
+// when they are healthy, and only if all is set.
+func (b *ballot) queue(must nodeSet, all bool) (crowded bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	timeout := b.mutex.opts.voteTimeout()
+	for i := range b.votes {
+		v := &b.votes[i]
+		v.owed = must.has(i)
+		if !all && !v.owed {
+			b.note(v, answer{voice: silent, outcome: NotSent})
+			continue
+		}
+		p, load, err := v.node.queue(&v.call, b.start, timeout, v.owed)
+		if err != nil {
+			b.note(v, answer{voice: silent, outcome: NotSent, cause: err})
+			if v.owed {
+				v.node.owe(v.debt())
+			}
+			continue
+		}
+		v.writer = p
+		b.sentTo.add(i)
+		crowded = crowded || load >= crowd
+	}
+	b.review()
+	return crowded
+}
+
+// flush writes the queues in which this ballot was the first.
+func (b *ballot) flush(crowded bool) {
+	if crowded {
+		runtime.Gosched()
+	}
+	for i := range b.votes {
+		if p := b.votes[i].writer; p != nil {
+			p.Flush()
+		}
+	}
+}
+
+// send queues and flushes.
+func (b *ballot) send(must nodeSet, all bool) { b.flush(b.queue(must, all)) }
+
+// Receive counts a node's answer, and repairs what it shows to be broken.
+func (v *vote) Receive(reply any, err error) {
+	if err != nil {
+		v.node.heed(err)
+		if v.owed && v.stillOwed(err) {
+			return
+		}
+	}
+	v.count(understand(v.ballot.kind, reply, err))
+}
+
+// stillOwed makes a debt of a release that was not confirmed. It reports true
+// where that is being paid already: the vote counts when it is.
+func (v *vote) stillOwed(err error) bool {
+	d := v.debt()
+	if isCode(err, "NOSCRIPT") {
+		d.vote = v
+	} else if neverGranted(err) {
+		return false
+	}
+	return v.node.owe(d) && d.vote != nil
+}
+
+func (v *vote) debt() *debt {
+	return &debt{node: v.node, key: v.ballot.mutex.key, owner: v.ballot.owner}
+}
+
+// count takes one answer into the tally and tells a change of the verdict.
+func (v *vote) count(a answer) {
+	b := v.ballot
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.over {
+		return
+	}
+	b.note(v, a)
+	b.review()
+}
+
+// note moves a vote from pending to its answer. Called under b.mu.
+func (b *ballot) note(v *vote, a answer) {
+	b.tally[pending]--
+	b.tally[a.voice]++
+	v.answer = a
+}
+
+// review decides anew. Called under b.mu.
+func (b *ballot) review() {
+	verdict := b.decide()
+	if verdict == b.verdict {
+		return
+	}
+	b.verdict = verdict
+	b.over = verdict >= failed
+	select {
+	case b.told <- struct{}{}:
+	default: // the maker has not read the last message; it will read the newest verdict
+	}
+}
+
+// await returns the final verdict, at the latest after the node timeout; then
+// the votes still out are unknown. When ctx ends first, its cause is returned.
+// An attempt is rolled back as soon as a quorum has become impossible.
+func (b *ballot) await(ctx context.Context) (verdict, error) {
+	timer := time.NewTimer(b.mutex.opts.voteTimeout())
+	defer timer.Stop()
+	for {
+		select {
+		case <-b.told:
+			v := b.current()
+			if b.kind == acquiring && (v == failing || v == failed) {
+				b.rollback()
+			}
+			if v >= failed {
+				return v, nil
+			}
+		case <-timer.C:
+			return b.timeOut(), nil
+		case <-ctx.Done():
+			b.timeOut()
+			return failed, context.Cause(ctx)
+		}
+	}
+}
+
+func (b *ballot) current() verdict {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.verdict
+}
+
+// timeOut ends the ballot: votes still out become unknown.
+func (b *ballot) timeOut() verdict {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.over {
+		return b.verdict
+	}
+	for i := range b.votes {
+		if v := &b.votes[i]; v.answer.voice == pending {
+			b.note(v, answer{voice: silent, outcome: Unknown, cause: errNoAnswer(b.mutex.opts.voteTimeout())})
+		}
+	}
+	b.review()
+	return b.verdict
+}
+
+// rollback undoes an attempt at every node that did or may yet execute it.
+func (b *ballot) rollback() {
+	if !b.undone {
+		b.undone = true
+		b.mutex.undo(b.owner, b.sent())
+	}
+}
+
+// undo drops what an attempt left at the nodes, behind it on the same
+// connections, and does not wait. Nodes that cannot be reached owe it.
+func (m *Mutex) undo(owner string, at nodeSet) {
+	m.newBallot(releasing, owner, releaseScript.bySHA(m.keyArg, owner), m.opts.clock()).send(at, false)
+}
+
+// sent is the set of nodes that may hold the attempt.
+func (b *ballot) sent() nodeSet {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.sentTo
+}
+
+// foundNothing tells that every node that confirmed a release had nothing of
+// the attempt.
+func (b *ballot) foundNothing() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.tally[absent] >= b.quorum
+}
+
+// strongest is the greatest number of nodes at which one other owner was seen.
+// Called under b.mu.
+func (b *ballot) strongest() int {
+	_, n := b.leader()
+	return n
+}
+
+// leader is the owner, not this ballot's, that was seen at most nodes. Called
+// under b.mu.
+func (b *ballot) leader() (leader *answer, nodes int) {
+	for i := range b.votes {
+		a := &b.votes[i].answer
+		if a.voice != others {
+			continue
+		}
+		n := 0
+		for j := range b.votes {
+			if o := &b.votes[j].answer; o.voice == others && o.holder == a.holder {
+				n++
+			}
+		}
+		if n > nodes {
+			leader, nodes = a, n
+		}
+	}
+	return leader, nodes
+}
+
+// report is every node's vote, for errors.
+func (b *ballot) report() []Vote {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := make([]Vote, len(b.votes))
+	for i := range b.votes {
+		v := &b.votes[i]
+		all[i] = Vote{
+			Index:     i,
+			Node:      v.node.name,
+			Outcome:   v.answer.outcome,
+			Holder:    v.answer.holder,
+			Remaining: v.answer.remaining,
+			Cause:     v.answer.cause,
+		}
+	}
+	return all
+}
+
+// quorumError is the failed ballot as an error.
+func (b *ballot) quorumError() *QuorumError {
+	return &QuorumError{
+		Op:      b.kind.op,
+		Name:    b.mutex.name,
+		Need:    b.quorum,
+		Elapsed: b.mutex.opts.clock() - b.start,
+		Votes:   b.report(),
+	}
+}

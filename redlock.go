@@ -1,0 +1,293 @@
+// Package redlock locks a name over several independent Redis masters, after
+// the Redlock algorithm (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/).
+//
+// A lock is held when a majority of the masters granted it and enough of its
+// time-to-live is left. Any minority of the masters may be down, frozen, cut off
+// or restarted, and locks go on working:
+//
+//	client, err := redlock.Open([]string{
+//		"redis://10.0.0.1:6379", "redis://10.0.1.1:6379", "redis://10.0.2.1:6379",
+//	})
+//	...
+//	lease, err := client.Mutex("invoice-42").Lock(ctx)
+//	...
+//	defer lease.Unlock(ctx)
+//
+// The verdict of a ballot falls as soon as it is certain, and what a failed
+// attempt left at any node, even at one that answers much later, is undone.
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/pipe"
+)
+
+// Client locks names over a fixed list of nodes. It is safe for concurrent use;
+// a process needs one for each list. It ends with Close.
+type Client struct {
+	opts   options
+	nodes  []*node
+	quorum int // N/2+1 of the configured nodes, never of the reachable ones
+	keeper *keeper
+	owned  []io.Closer // pools that Open made
+
+	closing chan struct{} // closed when Close begins
+	settled chan struct{} // closed when the first attempts to connect are over
+	end     context.CancelFunc
+	running sync.WaitGroup // the nodes' goroutines and the keeper's
+
+	mu     sync.RWMutex // held for reading by attempts under way, so that Close can await them
+	closed sync.Once
+}
+
+// New makes a client over pools, one for each master; their order matters only
+// in messages. It connects in the background and returns at once; the first
+// call of a lock awaits the first connections. Pools stay the caller's: Close
+// does not close them.
+//
+// It returns ErrConfig when there are no pools or more than 64, one is nil, or
+// an option is bad.
+func New(pools []Pool, opts ...Option) (*Client, error) {
+	settings, err := defaultOptions().with(opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkPools(pools); err != nil {
+		return nil, err
+	}
+	return start(pools, settings), nil
+}
+
+// Open makes a client over the masters at urls, and the pools for them:
+// redis://[user:password@]host[:port][/db], the same with rediss:// for TLS, or
+// unix://[user:password@]/path/to/socket[?db=n]. It connects in the background
+// and returns at once.
+//
+// It returns ErrConfig, in addition to New's reasons, when a URL is bad or leads
+// where another one does.
+func Open(urls []string, opts ...Option) (*Client, error) {
+	settings, err := defaultOptions().with(opts)
+	if err != nil {
+		return nil, err
+	}
+	pools := make([]Pool, len(urls))
+	owned := make([]io.Closer, len(urls))
+	known := make(map[string]int)
+	for i, raw := range urls {
+		e, err := parseURL(raw)
+		if err != nil {
+			return nil, configError("URL %d of %d: %v", i+1, len(urls), err)
+		}
+		if other, twice := known[e.address]; twice {
+			return nil, configError("URL %d and URL %d both lead to %s: every node must be a server of its own", other+1, i+1, e.address)
+		}
+		known[e.address] = i
+		p := newURLPool(e)
+		pools[i], owned[i] = p, p
+	}
+	if err := checkPools(pools); err != nil {
+		return nil, err
+	}
+	c := start(pools, settings)
+	c.owned = owned
+	return c, nil
+}
+
+func checkPools(pools []Pool) error {
+	if len(pools) == 0 {
+		return configError("no pools: at least one master is needed, and three to tolerate the loss of one")
+	}
+	if len(pools) > maxNodes {
+		return configError("%d pools: at most %d are possible", len(pools), maxNodes)
+	}
+	for i, p := range pools {
+		if isNil(p) {
+			return configError("pool %d of %d is nil", i+1, len(pools))
+		}
+	}
+	return nil
+}
+
+func start(pools []Pool, settings options) *Client {
+	ctx, end := context.WithCancel(context.Background())
+	c := &Client{
+		opts:    settings,
+		quorum:  len(pools)/2 + 1,
+		closing: make(chan struct{}),
+		settled: make(chan struct{}),
+		end:     end,
+	}
+	c.keeper = newKeeper(settings.clock)
+	reg := &registry{owner: make(map[string]int)}
+	first := make(chan bool, len(pools))
+	for i, p := range pools {
+		name := fmt.Sprintf("node %d", i)
+		if s, ok := p.(fmt.Stringer); ok {
+			name += " (" + s.String() + ")"
+		}
+		n := newNode(i, name, p, &c.opts, reg)
+		c.nodes = append(c.nodes, n)
+		c.running.Go(func() { n.run(ctx, first) })
+	}
+	c.running.Go(func() { c.keeper.run(ctx) })
+	c.running.Go(func() { c.settle(ctx, first) })
+	return c
+}
+
+// settle ends the time in which locks await connections: when every node has
+// succeeded or failed once, or a node timeout after a quorum has succeeded. A
+// frozen node among them costs the first caller that long, and nobody later.
+func (c *Client) settle(ctx context.Context, first <-chan bool) {
+	defer close(c.settled)
+	timeout := c.opts.voteTimeout()
+	deadline := time.NewTimer(max(4*timeout, time.Second))
+	defer deadline.Stop()
+	connected := 0
+	for range c.nodes {
+		select {
+		case ok := <-first:
+			if ok {
+				connected++
+			}
+			if ok && connected == c.quorum {
+				deadline.Reset(timeout)
+			}
+		case <-deadline.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// enter admits a call to the nodes: not after Close, and not before the first
+// connections. After a nil error leave must be called.
+func (c *Client) enter(ctx context.Context) error {
+	select {
+	case <-c.settled:
+	default:
+		select {
+		case <-c.settled:
+		case <-c.closing:
+			return ErrClosed
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	c.mu.RLock()
+	select {
+	case <-c.closing:
+		c.mu.RUnlock()
+		return ErrClosed
+	default:
+		return nil
+	}
+}
+
+func (c *Client) leave() { c.mu.RUnlock() }
+
+// Ping tells whether a quorum of the nodes answers and may vote. If not, the
+// error is a *QuorumError with each node's reason. It takes at most one node
+// timeout, after the first connections.
+func (c *Client) Ping(ctx context.Context) error {
+	if err := c.enter(ctx); err != nil {
+		return fmt.Errorf("redlock: ping: %w", err)
+	}
+	defer c.leave()
+	m := &Mutex{client: c, opts: &c.opts} // no lock: its ballot only asks who answers
+	b := m.newBallot(pinging, "", nil, c.opts.clock())
+	b.send(0, true)
+	v, err := b.await(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("redlock: ping: %w", err)
+	case v != granted:
+		return b.quorumError()
+	}
+	return nil
+}
+
+// Mutex names a lock. opts override the client's for this Mutex; bad ones are
+// reported by its Lock and TryLock. It does not touch the nodes.
+func (c *Client) Mutex(name string, opts ...Option) *Mutex {
+	m := &Mutex{client: c, name: name, opts: &c.opts}
+	if len(opts) > 0 {
+		settings := c.opts
+		settings.ofMutex = true
+		settings, m.err = settings.with(opts)
+		m.opts = &settings
+	}
+	if name == "" && m.err == nil {
+		m.err = configError("the lock's name is empty")
+	}
+	m.key = m.opts.prefix + name
+	m.keyArg = m.key
+	m.ttlArg = m.opts.ttl.Milliseconds()
+	return m
+}
+
+// Close ends the client: calls that wait return ErrClosed, new ones fail with
+// it, and leases that are held end with it and are released. It takes about one
+// node timeout at most, unless a pool of the caller's hangs in dialling: such a
+// dial is left to end by itself. Further calls do nothing.
+func (c *Client) Close() error {
+	c.closed.Do(func() {
+		close(c.closing)
+		c.mu.Lock() // attempts under way are over now, granted or undone
+		held := c.keeper.close()
+		c.mu.Unlock()
+		for _, l := range held {
+			l.finish(ErrClosed)
+		}
+		c.drain()
+		c.end()
+		c.running.Wait()
+		for _, p := range c.owned {
+			_ = p.Close()
+		}
+	})
+	return nil
+}
+
+// drain awaits, for a node timeout at most, that the nodes have executed what
+// was queued for them: each answers a ping behind it.
+func (c *Client) drain() {
+	timeout := c.opts.voteTimeout()
+	answers := make(echo, len(c.nodes))
+	waiting := 0
+	for _, n := range c.nodes {
+		p, _, err := n.queue(&pipe.Call{Command: "PING", To: answers}, c.opts.clock(), timeout, false)
+		if err == nil {
+			waiting++
+		}
+		if p != nil {
+			p.Flush()
+		}
+	}
+	deadline := time.NewTimer(timeout)
+	defer deadline.Stop()
+	for ; waiting > 0; waiting-- {
+		select {
+		case <-answers:
+		case <-deadline.C:
+			return
+		}
+	}
+}
+
+// echo receives the answers of drain; it has room for all.
+type echo chan struct{}
+
+func (e echo) Receive(any, error) { e <- struct{}{} }
+
+// isNil tells a nil pool, also one that is a nil pointer of some type.
+func isNil(p Pool) bool {
+	v := reflect.ValueOf(p)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
+}

@@ -1,0 +1,179 @@
+package redlock
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/pipe"
+)
+
+// voice is what a node's answer means to the tally.
+type voice int
+
+const (
+	pending  voice = iota
+	mine           // granted, renewed, released, or simply answered
+	restored       // a renewal found the key missing and created it anew
+	others         // the key is somebody else's
+	absent         // a release found nothing of the attempt
+	silent         // no answer, an error, or not sent
+	voices
+)
+
+// tally counts the voices of one ballot.
+type tally [voices]int
+
+// verdict is what a tally says so far. The order matters: from failed on it is
+// final.
+type verdict int
+
+const (
+	open    verdict = iota
+	failing         // a quorum has become impossible; who holds the lock is not clear yet
+	failed          // no quorum
+	taken           // a renewal only: a quorum of the nodes had lost the lease
+	granted         // a quorum did what was asked
+)
+
+// decide tells the verdict of each kind of ballot, as soon as it is certain.
+func (b *ballot) decide() verdict {
+	switch t := &b.tally; b.kind {
+	case acquiring:
+		return decideAcquire(t, b.quorum, b.strongest())
+	case renewing:
+		return decideRenew(t, b.quorum)
+	default:
+		return decideAnswered(t, b.quorum)
+	}
+}
+
+// decideAcquire: granted at the quorum-th grant, failing as soon as the votes
+// still out cannot make a quorum. The failure is final when no vote still out
+// can change whether one other owner may have a quorum. strongest is the
+// greatest number of nodes at which the same other owner was seen.
+func decideAcquire(t *tally, quorum, strongest int) verdict {
+	if t[mine] >= quorum {
+		return granted
+	}
+	if t[mine]+t[pending] >= quorum {
+		return open
+	}
+	heldForSure := strongest >= quorum
+	freeForSure := strongest+t[silent]+t[pending] < quorum
+	tooFewAnswers := t[mine]+t[others]+t[pending] < quorum
+	if t[pending] == 0 || heldForSure || freeForSure || tooFewAnswers {
+		return failed
+	}
+	return failing
+}
+
+// decideRenew: mine and restored nodes together renew the lease, unless a
+// quorum had lost it: then somebody else may have held the lock meanwhile, and
+// the nodes that had it back prove nothing. So it is renewed only when the
+// votes still out cannot show that any more.
+func decideRenew(t *tally, quorum int) verdict {
+	gone := t[restored] + t[others]
+	switch {
+	case gone >= quorum:
+		return taken
+	case t[mine]+t[restored] >= quorum && gone+t[pending] < quorum:
+		return granted
+	case t[mine]+t[restored]+t[pending] < quorum && gone+t[pending] < quorum:
+		return failed
+	case t[pending] == 0:
+		return failed
+	}
+	return open
+}
+
+// decideAnswered serves releases and pings: any answer of the node confirms.
+func decideAnswered(t *tally, quorum int) verdict {
+	confirmed := t[mine] + t[absent]
+	switch {
+	case confirmed >= quorum:
+		return granted
+	case confirmed+t[pending] < quorum:
+		return failed
+	}
+	return open
+}
+
+// answer is a node's reply, understood.
+type answer struct {
+	voice     voice
+	outcome   Outcome
+	holder    string
+	remaining time.Duration
+	cause     error
+}
+
+// understand reads a script's reply, or the error that came in its place.
+func understand(kind *ballotKind, reply any, err error) answer {
+	if err != nil {
+		return understandError(err)
+	}
+	switch reply := reply.(type) {
+	case int64:
+		return understandCount(kind, reply)
+	case []any:
+		if a, ok := understandHolder(reply); ok {
+			return a
+		}
+	case string:
+		if kind == pinging {
+			return answer{voice: mine, outcome: Granted}
+		}
+	}
+	return answer{voice: silent, outcome: Unknown, cause: fmt.Errorf("unexpected reply to %s: %.80q", kind.op, fmt.Sprint(reply))}
+}
+
+// understandError reads what came in the place of a reply.
+func understandError(err error) answer {
+	a := answer{voice: silent, outcome: Unknown, cause: err}
+	var refusal redis.Error
+	switch {
+	case isCode(err, "NOSCRIPT"), errors.Is(err, pipe.ErrNotSent):
+		a.outcome = NotSent
+	case errors.As(err, &refusal):
+		// A script that fails has not set the key: that is the last thing it does.
+		a.outcome, a.cause = Refused, advise(err)
+	}
+	return a
+}
+
+// understandCount reads the numbers that the scripts return.
+func understandCount(kind *ballotKind, n int64) answer {
+	switch {
+	case n == 1:
+		return answer{voice: mine, outcome: Granted}
+	case n == 2 && kind == renewing:
+		return answer{voice: restored, outcome: Granted}
+	case n == 0 && kind == releasing:
+		return answer{voice: absent, outcome: Granted}
+	}
+	return answer{voice: silent, outcome: Unknown, cause: fmt.Errorf("unexpected reply to %s: %d", kind.op, n)}
+}
+
+// understandHolder reads {holder, milliseconds}. PTTL answers -1 for a key
+// without a ttl, which this library never sets but others may.
+func understandHolder(reply []any) (answer, bool) {
+	if len(reply) != 2 {
+		return answer{}, false
+	}
+	holder, ok := reply[0].([]byte)
+	if !ok {
+		return answer{}, false
+	}
+	ms, ok := reply[1].(int64)
+	if !ok || ms > maxTTL.Milliseconds()*1000 {
+		return answer{}, false
+	}
+	left := time.Duration(ms) * time.Millisecond
+	if ms < 0 {
+		left = -1
+	}
+	return answer{voice: others, outcome: Refused, holder: string(holder), remaining: left}, true
+}

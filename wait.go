@@ -1,0 +1,129 @@
+package redlock
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// Pauses between attempts on a lock that is held, or at nodes that do not
+// answer: up to the first, doubled with every try up to the longest.
+const (
+	firstWait   = 2 * time.Millisecond
+	longestWait = 250 * time.Millisecond
+)
+
+// refusal is what a failed ballot says to whoever wants to try again.
+type refusal struct {
+	err       error         // *HeldError or *QuorumError
+	hopeless  bool          // waiting cannot mend it
+	again     bool          // nobody holds the lock: ask at once
+	rank      int           // this attempt's place among those that split the votes
+	trip      time.Duration // how long the ballot took
+	remaining time.Duration // the holder's time left; negative: unknown
+}
+
+// refusal tells why the ballot failed. Somebody holds the lock only where one
+// owner may have a quorum: the nodes that showed it, and those that showed
+// nothing.
+func (b *ballot) refusal() *refusal {
+	q := b.quorumError()
+	r := &refusal{err: q, hopeless: q.hopeless(), trip: q.Elapsed, remaining: -1}
+
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	leader, nodes := b.leader()
+	answered := b.tally[mine] + b.tally[others]
+	switch {
+	case answered < b.quorum:
+		r.again = answered+b.scriptless() >= b.quorum
+	case nodes+b.tally[silent] >= b.quorum:
+		r.remaining = b.longest(leader.holder)
+		r.err = &HeldError{Name: b.mutex.name, Holder: leader.holder, Remaining: r.remaining, Votes: q.Votes}
+	default:
+		r.again = true
+		r.rank = b.rank()
+	}
+	return r
+}
+
+// late is a ballot that was granted when no validity was left.
+func (b *ballot) late() *refusal {
+	q := b.quorumError()
+	q.Late = true
+	return &refusal{err: q, trip: q.Elapsed, remaining: -1}
+}
+
+// scriptless counts the nodes that had to load the scripts first; a repeated
+// ballot finds them loaded. Called under b.mu.
+func (b *ballot) scriptless() int {
+	n := 0
+	for i := range b.votes {
+		if isCode(b.votes[i].answer.cause, "NOSCRIPT") {
+			n++
+		}
+	}
+	return n
+}
+
+// longest is the longest ttl that a holder has left at any node; negative if
+// its key has none. Called under b.mu.
+func (b *ballot) longest(holder string) time.Duration {
+	var longest time.Duration
+	for i := range b.votes {
+		a := &b.votes[i].answer
+		if a.voice != others || a.holder != holder {
+			continue
+		}
+		if a.remaining < 0 {
+			return -1
+		}
+		longest = max(longest, a.remaining)
+	}
+	return longest
+}
+
+// rank orders the attempts that split the votes: by their owners, which are
+// random, so that each of them comes to the same order. One that has no vote
+// stands behind all that were seen, for they do not see it. Called under b.mu.
+func (b *ballot) rank() int {
+	ahead := make(map[string]bool)
+	for i := range b.votes {
+		a := &b.votes[i].answer
+		if a.voice == others && (b.tally[mine] == 0 || strings.Compare(a.holder, b.owner) < 0) {
+			ahead[a.holder] = true
+		}
+	}
+	return len(ahead)
+}
+
+// patience is how long to wait before the next attempt. Where the votes were
+// split the callers go one after the other, two round trips apart: time for the
+// one ahead to ask, and for the others to have given their nodes back. Where
+// the lock is held it is a random time, longer with each try, but not much
+// longer than the holder has left.
+func (r *refusal) patience(try int) time.Duration {
+	if r.again {
+		return time.Duration(r.rank)*2*r.trip + rand.N(max(r.trip, time.Microsecond))
+	}
+	limit := min(firstWait<<min(try, 10), longestWait)
+	if r.remaining >= 0 {
+		limit = min(limit, r.remaining+time.Millisecond)
+	}
+	return rand.N(limit) + 1
+}
+
+// pause waits. It returns ctx's cause or ErrClosed if that ends it.
+func (c *Client) pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-c.closing:
+		return ErrClosed
+	}
+}
