@@ -250,8 +250,3 @@ func (e *waitError) Unwrap() []error {
 	}
 	return []error{e.cause, e.last}
 }
-
-// errNoAnswer is why a vote is unknown when the node timeout has passed.
-func errNoAnswer(timeout time.Duration) error {
-	return fmt.Errorf("no answer within %v", timeout)
-}

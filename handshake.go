@@ -30,7 +30,7 @@ func (n *node) connect(ctx context.Context, late func()) (*pipe.Pipe, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot connect: %w", err)
 	}
-	id, err := n.handshake(conn)
+	id, err := n.handshake(ctx, conn)
 	if err != nil {
 		_ = conn.Close()
 		return nil, err
@@ -86,12 +86,12 @@ func (n *node) dial(ctx context.Context, late func()) (redis.Conn, error) {
 
 // handshake loads the scripts, asks the server who it is, and decides whether
 // it may vote.
-func (n *node) handshake(conn redis.Conn) (identity, error) {
+func (n *node) handshake(ctx context.Context, conn redis.Conn) (identity, error) {
 	var id identity
 	if err := suitable(conn); err != nil {
 		return id, n.misfit(err.Error())
 	}
-	replies, err := n.ask(conn)
+	replies, err := n.ask(ctx, conn)
 	if err != nil {
 		return id, fmt.Errorf("handshake failed: %w", err)
 	}
@@ -109,8 +109,19 @@ func (n *node) handshake(conn redis.Conn) (identity, error) {
 }
 
 // ask sends the handshake's commands at once and collects their replies. An
-// error reply is part of the answer; a broken connection is an error.
-func (n *node) ask(conn redis.Conn) ([]reply, error) {
+// error reply is part of the answer; a broken connection is an error. It ends
+// with ctx.
+func (n *node) ask(ctx context.Context, conn redis.Conn) ([]reply, error) {
+	cut := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		pipe.Cut(conn)
+		close(cut)
+	})
+	defer func() {
+		if !stop() {
+			<-cut // the connection is closed next, which may not run beside this
+		}
+	}()
 	deadline := n.opts.clock() + n.patience
 	commands := [][]any{}
 	for _, s := range allScripts {

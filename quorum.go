@@ -2,6 +2,8 @@ package redlock
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"runtime"
 	"sync"
 	"time"
@@ -164,7 +166,7 @@ func (v *vote) count(a answer) {
 	b := v.ballot
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.over {
+	if b.over || v.answer.voice != pending {
 		return
 	}
 	b.note(v, a)
@@ -209,9 +211,9 @@ func (b *ballot) await(ctx context.Context) (verdict, error) {
 				return v, nil
 			}
 		case <-timer.C:
-			return b.timeOut(), nil
+			return b.end(fmt.Errorf("no answer within %v", b.mutex.opts.voteTimeout())), nil
 		case <-ctx.Done():
-			b.timeOut()
+			b.end(errEndedFirst)
 			return failed, context.Cause(ctx)
 		}
 	}
@@ -223,8 +225,10 @@ func (b *ballot) current() verdict {
 	return b.verdict
 }
 
-// timeOut ends the ballot: votes still out become unknown.
-func (b *ballot) timeOut() verdict {
+var errEndedFirst = errors.New("no answer before the call was ended")
+
+// end closes the ballot: votes still out become unknown, for the reason why.
+func (b *ballot) end(why error) verdict {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.over {
@@ -232,7 +236,7 @@ func (b *ballot) timeOut() verdict {
 	}
 	for i := range b.votes {
 		if v := &b.votes[i]; v.answer.voice == pending {
-			b.note(v, answer{voice: silent, outcome: Unknown, cause: errNoAnswer(b.mutex.opts.voteTimeout())})
+			b.note(v, answer{voice: silent, outcome: Unknown, cause: why})
 		}
 	}
 	b.review()

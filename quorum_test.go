@@ -235,6 +235,15 @@ func TestThePoolsOwnDialMayHang(t *testing.T) {
 	})
 }
 
+func TestCloseDoesNotWaitForAHandshake(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, net *testNet) {
+		net.nodes[0].freeze()
+		c := net.newClient()
+		time.Sleep(100 * time.Millisecond)
+		require.LessOrEqual(t, elapsed(func() { _ = c.Close() }), c.opts.voteTimeout())
+	})
+}
+
 func TestTheClientKillsItsOldConnectionBeforePayingItsDebts(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, net *testNet) {
 		c := net.client()

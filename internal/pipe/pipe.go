@@ -259,7 +259,7 @@ func (p *Pipe) fail(why error) {
 	p.sent, p.wire, p.bytes = 0, 0, 0
 	p.mu.Unlock()
 
-	cut(p.conn)
+	Cut(p.conn)
 	for i, c := range calls {
 		if i < sent {
 			c.To.Receive(nil, why)
@@ -283,10 +283,11 @@ func (p *Pipe) leave() {
 	}
 }
 
-// cut closes the socket under conn, so that whoever reads or writes comes back.
-// Receiving with a deadline that is over does this, and nothing else, on
-// redigo's connections; their Close would first wait for the replies.
-func cut(conn redis.Conn) {
+// Cut closes the socket under conn, so that whoever reads or writes comes back;
+// it may run beside both, but not beside conn's Close. Receiving with a deadline
+// that is over does this, and nothing else, on redigo's connections; their Close
+// would first wait for the replies.
+func Cut(conn redis.Conn) {
 	ctx, cancel := context.WithDeadline(context.Background(), time.Unix(0, 0))
 	defer cancel()
 	_, _ = redis.ReceiveContext(conn, ctx) // the error is the purpose
