@@ -188,6 +188,7 @@ func (n *node) run(ctx context.Context, first chan<- bool) {
 func (n *node) attend(ctx context.Context, p *pipe.Pipe) error {
 	ticker := time.NewTicker(n.patience / 4)
 	defer ticker.Stop()
+	looked := n.opts.clock()
 	for {
 		select {
 		case <-p.Done():
@@ -197,7 +198,12 @@ func (n *node) attend(ctx context.Context, p *pipe.Pipe) error {
 			<-p.Done()
 			return ErrClosed
 		case <-ticker.C:
-			if s := p.Silence(n.opts.clock()); s > n.patience {
+			now := n.opts.clock()
+			late := now-looked > n.patience/2
+			looked = now
+			// After a pause of this very process the answers wait in the socket:
+			// the reader goes first.
+			if s := p.Silence(now); s > n.patience && !late {
 				p.Kill(fmt.Errorf("no answer for %v", s.Round(time.Millisecond)))
 			}
 		}

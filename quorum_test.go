@@ -235,6 +235,25 @@ func TestThePoolsOwnDialMayHang(t *testing.T) {
 	})
 }
 
+func TestAPauseOfTheProcessDoesNotCostItsConnections(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, net *testNet) {
+		c := net.client()
+		for _, n := range net.nodes {
+			n.set(func(n *testNode) { n.delay = 300 * time.Millisecond })
+		}
+		go func() {
+			time.Sleep(400 * time.Millisecond) // the answers are on their way
+			net.clock.sleep(time.Minute)
+		}()
+		_, err := c.Mutex("x").TryLock(t.Context())
+		require.ErrorIs(t, err, ErrNoQuorum)
+		time.Sleep(2 * time.Second)
+		for _, n := range net.nodes {
+			n.set(func(n *testNode) { require.Len(t, n.links, 1) })
+		}
+	})
+}
+
 func TestCloseDoesNotWaitForAHandshake(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, net *testNet) {
 		net.nodes[0].freeze()

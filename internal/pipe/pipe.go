@@ -110,10 +110,11 @@ type Limit struct {
 	Most    int // more bytes than this are unanswered
 }
 
-// Queue appends a call, at the instant now of the caller's clock. flush means that the caller has become the writer and
-// must call Flush soon, whatever happens; load is how many calls are
-// unanswered, this one among them. With an error the call was not queued and
-// Receive is not called: the pipe is broken, or over a limit (nil: none).
+// Queue appends a call, at the instant now of the caller's clock. flush means
+// that the caller has become the writer and must call Flush soon, whatever
+// happens; load is how many calls are unanswered, this one among them. With an
+// error the call was not queued and Receive is not called: the pipe is broken,
+// or over a limit (nil: none).
 func (p *Pipe) Queue(c *Call, now time.Duration, limit *Limit) (flush bool, load int, err error) {
 	c.size = size(c)
 	p.mu.Lock()
