@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/redlock-go/redlock"
+)
+
+const (
+	// patience is how long a worker waits for the lock before it gives up:
+	// with this little work, longer means that something is broken.
+	patience = 30 * time.Second
+
+	// pause is the gap between read and write in which, without the lock,
+	// another worker would read the same number.
+	pause = time.Millisecond
+)
+
+// work is a worker process: it adds one to the number, s.rounds times. It ends
+// with ctx, and when lifeline reaches its end: then the parent is gone.
+func work(ctx context.Context, s settings, lifeline io.Reader, out io.Writer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		io.Copy(io.Discard, lifeline)
+		cancel()
+	}()
+
+	client, err := redlock.Open(s.urls, redlock.WithTTL(s.ttl))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+
+	// Whoever works on the same file must use the same name.
+	mutex := client.Mutex("counter:" + filepath.Base(s.file))
+	var longest time.Duration
+	for round := range s.rounds {
+		waited, err := addOne(ctx, mutex, s)
+		switch {
+		case ctx.Err() != nil:
+			return fmt.Errorf("stopped in round %d of %d", round+1, s.rounds)
+		case err != nil:
+			return fmt.Errorf("round %d of %d: %w", round+1, s.rounds, err)
+		}
+		longest = max(longest, waited)
+	}
+	fmt.Fprintf(out, "worker %d: %d rounds done, longest wait for the lock %v\n",
+		s.worker, s.rounds, longest.Round(time.Millisecond))
+	return nil
+}
+
+// addOne is one round: lock, add, unlock. It returns the time it waited.
+func addOne(ctx context.Context, mutex *redlock.Mutex, s settings) (time.Duration, error) {
+	waiting, cancel := context.WithTimeoutCause(ctx, patience,
+		fmt.Errorf("no lock within %v", patience))
+	defer cancel()
+	start := time.Now()
+	lease, err := mutex.Lock(waiting)
+	if err != nil {
+		return 0, err
+	}
+	waited := time.Since(start)
+	return waited, errors.Join(rewrite(ctx, lease, s), lease.Unlock(ctx))
+}
+
+// rewrite is the work under the lock.
+func rewrite(ctx context.Context, lease *redlock.Lease, s settings) error {
+	number, err := readNumber(s.file)
+	if err != nil {
+		return err
+	}
+	time.Sleep(pause)
+	if lease.Remaining() < s.ttl/2 {
+		if err := lease.Extend(ctx); err != nil {
+			return fmt.Errorf("the work takes longer than the lease: %w", err)
+		}
+	}
+	// A process that is suspended between this check and the write may still
+	// write too late. Against that a lock alone is powerless: the file itself
+	// would have to refuse whoever comes late.
+	if !lease.Valid() {
+		return fmt.Errorf("the number was not written: %w", redlock.ErrLost)
+	}
+	return writeNumber(s.file, number+1)
+}

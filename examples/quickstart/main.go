@@ -1,0 +1,93 @@
+// Quickstart tells the story of one lock over five nodes: granted, refused,
+// released, and granted again with two of the nodes gone.
+//
+// The nodes are embedded in this program, so nothing has to be installed. They
+// are not Redis; with real servers the client is opened the same way:
+//
+//	redlock.Open([]string{"redis://10.0.0.1:6379", "redis://10.0.0.2:6379", ...})
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+const lockName = "orders"
+
+func main() {
+	if err := run(context.Background(), os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "quickstart:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, out io.Writer) error {
+	nodes, err := redlocktest.New(5)
+	if err != nil {
+		return err
+	}
+	defer nodes.Close()
+	alice, err := redlock.Open(nodes.URLs(), redlock.WithOwnerLabel("alice"))
+	if err != nil {
+		return err
+	}
+	defer alice.Close()
+	bob, err := redlock.Open(nodes.URLs(), redlock.WithOwnerLabel("bob"))
+	if err != nil {
+		return err
+	}
+	defer bob.Close()
+
+	board := &board{out: out, nodes: nodes}
+	fmt.Fprint(out, "Five embedded nodes play five independent Redis servers.\n"+
+		"Whoever gets the votes of three holds the lock.\n")
+	return tell(ctx, board, alice.Mutex(lockName), bob.Mutex(lockName))
+}
+
+// tell is the story.
+func tell(ctx context.Context, board *board, alice, bob *redlock.Mutex) error {
+	board.title("Alice locks %q", lockName)
+	lease, err := alice.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	board.votesFor(lease.Owner())
+	board.say("The lock is hers. She may trust it for another %v.", round(lease.Remaining()))
+
+	board.title("Bob tries to take it at the same time")
+	if _, err = bob.TryLock(ctx); err == nil {
+		return errors.New("the lock has two holders")
+	}
+	var held *redlock.HeldError
+	if !errors.As(err, &held) {
+		return err
+	}
+	board.say("He is refused and told why: it is held by\n%q for another %v.",
+		held.Holder, round(held.Remaining))
+
+	board.title("Alice unlocks")
+	if err := lease.Unlock(ctx); err != nil {
+		return err
+	}
+	board.votesFor("")
+
+	board.title("Two nodes fail, and Bob tries again")
+	board.stop(0, 3)
+	lease, err = bob.TryLock(ctx)
+	if err != nil {
+		return err
+	}
+	board.votesFor(lease.Owner())
+	board.say("Three of five are enough: the lock is his.")
+	return lease.Unlock(ctx)
+}
+
+// round makes a duration readable.
+func round(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }

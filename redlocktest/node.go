@@ -1,0 +1,145 @@
+package redlocktest
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/gomodule/redigo/redis"
+)
+
+// A stopped node must find its port free when it starts again. Ports in this
+// range are below those that Linux, macOS and Windows hand to outgoing
+// connections, so no client takes one by accident meanwhile.
+const (
+	firstPort = 20000
+	lastPort  = 32767
+	portTries = 100
+)
+
+// bootTimeout bounds the talk with a miniredis that nobody else uses yet.
+const bootTimeout = 10 * time.Second
+
+// node is one miniredis behind a listener of its own. The listener is not left
+// to miniredis because a server must be ready, its scripts forgotten and its
+// INFO in place, before the first client reaches it.
+type node struct {
+	addr  string
+	redis *miniredis.Miniredis
+
+	mu       sync.Mutex // protects what follows; held through start and stop
+	listener net.Listener
+	accepts  sync.WaitGroup
+}
+
+// newNode starts a node at a free address.
+func newNode() (*node, error) {
+	n := &node{redis: miniredis.NewMiniRedis()}
+	n.redis.ClockTTL(true)
+	listener, err := listenAnywhere()
+	if err != nil {
+		return nil, err
+	}
+	n.addr = listener.Addr().String()
+	return n, n.serve(listener)
+}
+
+func (n *node) start() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.listener != nil {
+		return nil
+	}
+	listener, err := net.Listen("tcp", n.addr)
+	if err != nil {
+		return err
+	}
+	return n.serve(listener)
+}
+
+// serve boots the server and lets clients in. It owns the listener.
+func (n *node) serve(listener net.Listener) error {
+	if err := n.boot(); err != nil {
+		n.redis.Close()
+		return errors.Join(err, listener.Close())
+	}
+	n.listener = listener
+	clients := n.redis.Server()
+	n.accepts.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			clients.ServeConn(conn)
+		}
+	})
+	return nil
+}
+
+// stop waits for the accepting goroutine before it closes the server: no
+// connection may be handed to a server that is already closed.
+func (n *node) stop() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.listener == nil {
+		return
+	}
+	n.listener.Close()
+	n.listener = nil
+	n.accepts.Wait()
+	n.redis.Close()
+}
+
+// boot starts the server, still without a listener, and gives it what a
+// restart of Redis brings: no scripts and a new run_id.
+func (n *node) boot() error {
+	pipe, err := n.redis.Dial()
+	if err != nil {
+		return err
+	}
+	conn := redis.NewConn(pipe, bootTimeout, bootTimeout)
+	defer conn.Close()
+	if _, err := conn.Do("SCRIPT", "FLUSH"); err != nil {
+		return err
+	}
+	n.redis.Server().SetPreHook(answerInfo())
+	return nil
+}
+
+// answerInfo makes INFO, of which miniredis knows next to nothing, tell what a
+// client checks before it trusts a server.
+func answerInfo() server.Hook {
+	id := make([]byte, 20)
+	rand.Read(id)
+	info := "# Server\r\nrun_id:" + hex.EncodeToString(id) +
+		"\r\n# Memory\r\nmaxmemory_policy:noeviction" +
+		"\r\n# Replication\r\nrole:master\r\n"
+	return func(client *server.Peer, command string, _ ...string) bool {
+		if command != "INFO" {
+			return false
+		}
+		client.WriteBulk(info)
+		return true
+	}
+}
+
+// listenAnywhere listens on a free port of this machine.
+func listenAnywhere() (net.Listener, error) {
+	var err error
+	for range portTries {
+		port := firstPort + mathrand.IntN(lastPort-firstPort+1)
+		var listener net.Listener
+		if listener, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			return listener, nil
+		}
+	}
+	return nil, fmt.Errorf("no free port after %d tries: %w", portTries, err)
+}

@@ -1,0 +1,119 @@
+// Package redlocktest runs embedded nodes for tests of programs that lock
+// with redlock: no Redis server, no container, nothing to install.
+//
+//	nodes := redlocktest.Start(t, 5)
+//	client, err := redlock.Open(nodes.URLs())
+//
+// # These nodes are not Redis
+//
+// They are miniredis: a program that speaks Redis' protocol and keeps its data
+// in the memory of the test process. They answer the few questions a redlock
+// client asks as Redis would, and keys expire with the clock. Yet:
+//
+//   - All nodes share one process, one scheduler and one clock. They cannot
+//     drift apart, stall apart or be suspended apart, and a busy test slows
+//     them all at once.
+//   - Lua runs in another interpreter, commands have other costs, and there
+//     are no memory limits, no eviction, no persistence and no replication.
+//   - A node that stops does so between two commands and forgets nothing but
+//     its scripts; a real server may lose its last seconds, or everything.
+//     Use Wipe to play that.
+//
+// So let them show that your program takes the lock, gives it back, and does
+// the right thing when the lock is refused or nodes are gone. Conclude nothing
+// from them about speed, about safety when servers fail, or about a
+// particular version of Redis. Never lock anything real with them.
+package redlocktest
+
+import "fmt"
+
+// TB is what Start needs of a *testing.T, *testing.B or *testing.F.
+type TB interface {
+	Helper()
+	Cleanup(func())
+	Fatalf(format string, args ...any)
+}
+
+// Nodes are embedded nodes, numbered from 0. Its methods are safe for
+// concurrent use. Methods that take a number panic when there is no such node.
+type Nodes struct {
+	nodes []*node
+}
+
+// Start runs n nodes until tb's test is over. It fails the test when n is less
+// than 1 or the machine has no ports to listen on.
+func Start(tb TB, n int) *Nodes {
+	tb.Helper()
+	nodes, err := New(n)
+	if err != nil {
+		tb.Fatalf("%v", err)
+	}
+	tb.Cleanup(nodes.Close)
+	return nodes
+}
+
+// New runs n nodes until Close, for use outside of tests. It returns an error
+// when n is less than 1 or the machine has no ports to listen on.
+func New(n int) (*Nodes, error) {
+	if n < 1 {
+		return nil, fmt.Errorf("redlocktest: %d nodes asked for, need at least 1", n)
+	}
+	nodes := &Nodes{}
+	for range n {
+		started, err := newNode()
+		if err != nil {
+			nodes.Close()
+			return nil, fmt.Errorf("redlocktest: %w", err)
+		}
+		nodes.nodes = append(nodes.nodes, started)
+	}
+	return nodes, nil
+}
+
+// Close stops all nodes. A second call does nothing.
+func (n *Nodes) Close() {
+	for _, node := range n.nodes {
+		node.stop()
+	}
+}
+
+// URLs are the nodes' addresses in the form that redlock.Open takes. They stay
+// the same for as long as the nodes live, stopped or not.
+func (n *Nodes) URLs() []string {
+	urls := make([]string, len(n.nodes))
+	for i, node := range n.nodes {
+		urls[i] = "redis://" + node.addr
+	}
+	return urls
+}
+
+// Get reads a string straight from the memory of node i, stopped or not. It
+// reports false when the key is missing, has expired, or is no string.
+func (n *Nodes) Get(i int, key string) (string, bool) {
+	value, err := n.nodes[i].redis.Get(key)
+	return value, err == nil
+}
+
+// Keys lists the keys in the memory of node i, stopped or not, sorted.
+func (n *Nodes) Keys(i int) []string { return n.nodes[i].redis.Keys() }
+
+// Stop ends the server of node i: its connections break and new ones are
+// refused. Its keys stay in memory and go on expiring. Stopping a stopped node
+// does nothing.
+func (n *Nodes) Stop(i int) { n.nodes[i].stop() }
+
+// Start brings a stopped node i back at its old address with the keys it still
+// has, as Redis with perfect persistence would, and with no scripts loaded. It
+// does nothing when the node runs, and returns an error when something else
+// has taken its address meanwhile.
+func (n *Nodes) Start(i int) error {
+	if err := n.nodes[i].start(); err != nil {
+		return fmt.Errorf("redlocktest: node %d: %w", i, err)
+	}
+	return nil
+}
+
+// Wipe removes all keys of node i, stopped or not. Between Stop and Start it
+// makes a server without persistence: one that comes back having forgotten
+// whom it voted for.
+func (n *Nodes) Wipe(i int) { n.nodes[i].redis.FlushAll() }
