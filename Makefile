@@ -1,0 +1,80 @@
+# make demo   the library at work, on embedded nodes: needs Go and nothing else
+# make test   everything: unit tests, race detector, real Redis servers
+# make lint   formatting, vet, staticcheck
+# make bench  side by side with the peers, on local redis-server processes
+# make fuzz   every fuzz target for FUZZTIME
+#
+# Three modules: the library (.), integration/ and benchmarks/, which need more
+# than the library may depend on. Written for GNU make 3.81, which macOS has.
+
+.NOTPARALLEL:
+.PHONY: demo test unit servers integration bench-test lint format vet cross staticcheck bench fuzz
+
+MODULES     = . integration benchmarks
+STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+TEST        = go test -race -shuffle=on
+FUZZTIME   ?= 20s
+
+# Inside a container, sibling containers are reached through this machine's own
+# network, and testcontainers' reaper container cannot be: the tests remove what
+# they started themselves.
+ifneq ($(wildcard /.dockerenv /run/.containerenv),)
+TESTCONTAINERS_HOST_OVERRIDE ?= 127.0.0.1
+TESTCONTAINERS_RYUK_DISABLED ?= true
+export TESTCONTAINERS_HOST_OVERRIDE TESTCONTAINERS_RYUK_DISABLED
+endif
+
+demo:
+	@go run ./examples/quickstart
+	@echo
+	@go run ./examples/counter
+
+test: servers vet unit integration bench-test
+
+# What needs no Redis server.
+unit:
+	$(TEST) ./...
+
+# Its tests say which servers they run on: Docker containers where an engine
+# answers, else redis-server processes. Never from the cache: the servers are
+# part of the result.
+integration: servers
+	cd integration && $(TEST) -count=1 -timeout=12m -v ./...
+
+servers:
+	@docker version >/dev/null 2>&1 || test -n "$$DOCKER_HOST" || command -v redis-server >/dev/null || { \
+		echo "The integration tests need real Redis servers: start Docker, or install redis-server"; \
+		echo "(Debian, Ubuntu: apt-get install redis-server; macOS: brew install redis)."; \
+		echo "Without either, make unit runs all other tests, and make demo needs no server."; \
+		exit 1; } >&2
+
+lint: format vet cross staticcheck
+
+format:
+	@unformatted=$$(gofmt -l .) && test -z "$$unformatted" || { \
+		echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; } >&2
+
+vet:
+	@set -e; for module in $(MODULES); do echo "go vet, module $$module"; (cd $$module && go vet ./...); done
+
+# The library must build, and pass vet, wherever it says it does.
+cross:
+	@set -e; for system in linux darwin windows; do echo "go vet for $$system"; GOOS=$$system go vet ./...; done
+
+staticcheck:
+	@set -e; for module in $(MODULES); do echo "staticcheck, module $$module"; (cd $$module && go run $(STATICCHECK) ./...); done
+
+# The benchmarks' own tests, without the race detector: they compare speeds.
+# They need redis-server, and say so where they skip.
+bench-test:
+	cd benchmarks && go test -shuffle=on -count=1 -v ./...
+
+bench:
+	cd benchmarks && go run .
+
+fuzz:
+	@set -e; for package in $$(go list ./...); do \
+		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
+			echo "$$package $$target, $(FUZZTIME)"; \
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package; \
+		done; done
