@@ -42,6 +42,7 @@ type ballot struct {
 
 	mu      sync.Mutex // protects what follows; node.mu and the pipes' may be taken under it
 	votes   []vote
+	few     [5]vote // room for votes: one allocation less
 	tally   tally
 	verdict verdict
 	over    bool    // votes that come now are too late
@@ -75,7 +76,11 @@ func (m *Mutex) newBallot(kind *ballotKind, owner string, args []any, start time
 		quorum: m.client.quorum,
 		start:  start,
 		told:   make(chan struct{}, 1),
-		votes:  make([]vote, len(nodes)),
+	}
+	if len(nodes) <= len(b.few) {
+		b.votes = b.few[:len(nodes)]
+	} else {
+		b.votes = make([]vote, len(nodes))
 	}
 	b.tally[pending] = len(b.votes)
 	for i, n := range nodes {
@@ -198,7 +203,8 @@ func (b *ballot) review() {
 // the votes still out are unknown. When ctx ends first, its cause is returned.
 // An attempt is rolled back as soon as a quorum has become impossible.
 func (b *ballot) await(ctx context.Context) (verdict, error) {
-	timer := time.NewTimer(b.mutex.opts.voteTimeout())
+	timeout := b.mutex.opts.voteTimeout()
+	timer := time.AfterFunc(timeout, func() { b.end(fmt.Errorf("no answer within %v", timeout)) })
 	defer timer.Stop()
 	for {
 		select {
@@ -210,8 +216,6 @@ func (b *ballot) await(ctx context.Context) (verdict, error) {
 			if v >= failed {
 				return v, nil
 			}
-		case <-timer.C:
-			return b.end(fmt.Errorf("no answer within %v", b.mutex.opts.voteTimeout())), nil
 		case <-ctx.Done():
 			b.end(errEndedFirst)
 			return failed, context.Cause(ctx)
@@ -228,11 +232,11 @@ func (b *ballot) current() verdict {
 var errEndedFirst = errors.New("no answer before the call was ended")
 
 // end closes the ballot: votes still out become unknown, for the reason why.
-func (b *ballot) end(why error) verdict {
+func (b *ballot) end(why error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.over {
-		return b.verdict
+		return
 	}
 	for i := range b.votes {
 		if v := &b.votes[i]; v.answer.voice == pending {
@@ -240,7 +244,6 @@ func (b *ballot) end(why error) verdict {
 		}
 	}
 	b.review()
-	return b.verdict
 }
 
 // rollback undoes an attempt at every node that did or may yet execute it.
