@@ -74,7 +74,7 @@ type Vote struct {
 	Node      string        // the node's name in errors and logs
 	Outcome   Outcome       // how it voted
 	Holder    string        // the owner found there, when refused for a holder
-	Remaining time.Duration // that holder's ttl left at the node; negative: it never expires
+	Remaining time.Duration // that holder's ttl left at the node; 0: it did not tell; negative: it never expires
 	Cause     error         // why it is refused, not sent, or unknown, if more is known
 }
 
@@ -86,7 +86,7 @@ func (v *Vote) err() error {
 	case v.Cause != nil:
 		return fmt.Errorf("%s: %v: %w", v.Node, v.Outcome, v.Cause)
 	case v.Holder != "":
-		return fmt.Errorf("%s: %v: held by %q for %v", v.Node, v.Outcome, v.Holder, v.Remaining)
+		return fmt.Errorf("%s: %v: held by %q", v.Node, v.Outcome, v.Holder)
 	default:
 		return fmt.Errorf("%s: %v", v.Node, v.Outcome)
 	}
@@ -97,17 +97,20 @@ func (v *Vote) err() error {
 type HeldError struct {
 	Name      string        // the lock's
 	Holder    string        // its owner, as Lease.Owner has it
-	Remaining time.Duration // until the holder's keys end, unless it extends them; negative: never
+	Remaining time.Duration // until the holder's keys end, unless it extends them; 0: not known; negative: never
 	Votes     []Vote        // each node's part
 }
 
 // Error names the lock, the holder and its time left.
 func (e HeldError) Error() string {
-	left := "for " + e.Remaining.String()
-	if e.Remaining < 0 {
-		left = "without an end (its key has no ttl)"
+	left := " for " + e.Remaining.String()
+	switch {
+	case e.Remaining == 0:
+		left = ""
+	case e.Remaining < 0:
+		left = " without an end (its key has no ttl)"
 	}
-	return fmt.Sprintf("redlock: lock %q: held by %q %s", e.Name, e.Holder, left)
+	return fmt.Sprintf("redlock: lock %q: held by %q%s", e.Name, e.Holder, left)
 }
 
 // Is reports that the error is ErrHeld.

@@ -75,7 +75,7 @@ func TestOnlyAMajorityOfPermanentErrorsIsHopeless(t *testing.T) {
 func FuzzReplies(f *testing.F) {
 	f.Add(int64(1), []byte("holder"), int64(5), "OK", uint8(0))
 	f.Add(int64(-2), []byte(nil), int64(-1), "", uint8(3))
-	kinds := []*ballotKind{acquiring, renewing, releasing, pinging}
+	kinds := []*ballotKind{acquiring, claiming, renewing, releasing, pinging}
 	f.Fuzz(func(t *testing.T, n int64, holder []byte, ttl int64, word string, shape uint8) {
 		replies := []any{n, holder, word, nil, redis.Error(word),
 			[]any{holder, ttl}, []any{holder, word}, []any{n, ttl}, []any{holder, ttl, n}, []any{}, []any{[]any{holder}, ttl}}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -21,6 +22,7 @@ type identity struct {
 	client int64  // this connection's id there; 0 if it does not tell
 	role   string
 	evicts string // maxmemory_policy
+	major  int    // of redis_version; 0 if it does not tell
 }
 
 // connect dials, shakes hands and starts the pipe. late is called when dialling
@@ -38,6 +40,7 @@ func (n *node) connect(ctx context.Context, late func()) (*pipe.Pipe, error) {
 	p := pipe.New(conn)
 	prelude := n.endOfLast(id)
 	n.last = id
+	n.plain.Store(id.major >= 7)
 	if err := n.admit(p, prelude...); err != nil {
 		p.Kill(err)
 		<-p.Done()
@@ -225,6 +228,9 @@ func (id *identity) read(info string) {
 		switch key {
 		case "run_id":
 			id.runID = value
+		case "redis_version":
+			major, _, _ := strings.Cut(value, ".")
+			id.major, _ = strconv.Atoi(major)
 		case "role":
 			id.role = value
 		case "maxmemory_policy":

@@ -122,7 +122,7 @@ func (l *Lease) Extend(ctx context.Context) error {
 	l.mu.Unlock()
 	b.flush(crowded)
 
-	v, err := b.await(ctx)
+	v, err := b.await(ctx, m.opts.voteTimeout())
 	switch {
 	case v == taken:
 		l.finish(ErrLost)
@@ -174,7 +174,7 @@ func (l *Lease) Unlock(_ context.Context) error {
 		return l.refuse("unlock", was)
 	}
 	// The release is on its way, whatever ctx says.
-	v, _ := b.await(context.Background())
+	v, _ := b.await(context.Background(), l.mutex.opts.voteTimeout())
 	switch {
 	case was != nil:
 		return l.refuse("unlock", was)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,6 +52,7 @@ type node struct {
 	indebted bool             // it was logged that debts are given up
 
 	loading atomic.Bool // scripts are being loaded again
+	plain   atomic.Bool // the server understands SET with NX and GET together
 
 	last identity // who answered the last handshake; run's own
 	told string   // the last problem that was logged; run's own
@@ -112,6 +114,10 @@ func (n *node) heed(err error) {
 	switch code(reply) {
 	case "NOSCRIPT":
 		n.reload()
+	case "ERR":
+		if strings.Contains(string(reply), "syntax") {
+			n.plain.Store(false) // its version promised too much
+		}
 	case "READONLY", "LOADING", "MASTERDOWN", "NOAUTH":
 		// It is not the server that shook hands: ask it anew who it is.
 		n.reconnect(err)

@@ -23,6 +23,7 @@ type ballotKind struct {
 
 var (
 	acquiring = &ballotKind{op: "lock", command: "EVALSHA"}
+	claiming  = &ballotKind{op: "lock", command: "SET"} // acquiring, at nodes that can do it without a script
 	renewing  = &ballotKind{op: "extend", command: "EVALSHA"}
 	releasing = &ballotKind{op: "unlock", command: "EVALSHA"}
 	pinging   = &ballotKind{op: "ping", command: "PING"}
@@ -32,13 +33,13 @@ var (
 // it, flushes it and awaits the verdict; the readers of the nodes' connections
 // count the votes as they come.
 type ballot struct {
-	kind   *ballotKind
-	mutex  *Mutex
-	owner  string
-	quorum int
-	start  time.Duration // read before anything was queued
-	told   chan struct{} // told of every change of the verdict
-	undone bool          // the attempt is being rolled back; its maker's own
+	kind    *ballotKind
+	mutex   *Mutex
+	owner   string
+	quorum  int
+	start   time.Duration // read before anything was queued
+	told    chan struct{} // told of every change of the verdict
+	undoing *ballot       // the attempt's rollback; its maker's own
 
 	mu      sync.Mutex // protects what follows; node.mu and the pipes' may be taken under it
 	votes   []vote
@@ -56,7 +57,8 @@ type vote struct {
 	call   pipe.Call
 	writer *pipe.Pipe // the ballot's maker must flush it
 	owed   bool       // a release: the node may hold the attempt
-	answer answer     // protected by ballot.mu
+	kind   *ballotKind
+	answer answer // protected by ballot.mu
 }
 
 // nodeSet is a set of nodes by index.
@@ -85,7 +87,7 @@ func (m *Mutex) newBallot(kind *ballotKind, owner string, args []any, start time
 	b.tally[pending] = len(b.votes)
 	for i, n := range nodes {
 		v := &b.votes[i]
-		v.ballot, v.node = b, n
+		v.ballot, v.node, v.kind = b, n, kind
 		v.call = pipe.Call{Command: kind.command, Args: args, To: v}
 	}
 	return b
@@ -147,7 +149,7 @@ func (v *vote) Receive(reply any, err error) {
 			return
 		}
 	}
-	v.count(understand(v.ballot.kind, reply, err))
+	v.count(understand(v.kind, reply, err))
 }
 
 // stillOwed makes a debt of a release that was not confirmed. It reports true
@@ -199,11 +201,10 @@ func (b *ballot) review() {
 	}
 }
 
-// await returns the final verdict, at the latest after the node timeout; then
-// the votes still out are unknown. When ctx ends first, its cause is returned.
-// An attempt is rolled back as soon as a quorum has become impossible.
-func (b *ballot) await(ctx context.Context) (verdict, error) {
-	timeout := b.mutex.opts.voteTimeout()
+// await returns the final verdict, at the latest after timeout; then the votes
+// still out are unknown. When ctx ends first, its cause is returned. An attempt
+// is rolled back as soon as a quorum has become impossible.
+func (b *ballot) await(ctx context.Context, timeout time.Duration) (verdict, error) {
 	timer := time.AfterFunc(timeout, func() { b.end(fmt.Errorf("no answer within %v", timeout)) })
 	defer timer.Stop()
 	for {
@@ -248,16 +249,17 @@ func (b *ballot) end(why error) {
 
 // rollback undoes an attempt at every node that did or may yet execute it.
 func (b *ballot) rollback() {
-	if !b.undone {
-		b.undone = true
-		b.mutex.undo(b.owner, b.sent())
+	if b.undoing == nil {
+		b.undoing = b.mutex.undo(b.owner, b.sent())
 	}
 }
 
 // undo drops what an attempt left at the nodes, behind it on the same
 // connections, and does not wait. Nodes that cannot be reached owe it.
-func (m *Mutex) undo(owner string, at nodeSet) {
-	m.newBallot(releasing, owner, releaseScript.bySHA(m.keyArg, owner), m.opts.clock()).send(at, false)
+func (m *Mutex) undo(owner string, at nodeSet) *ballot {
+	b := m.newBallot(releasing, owner, releaseScript.bySHA(m.keyArg, owner), m.opts.clock())
+	b.send(at, false)
+	return b
 }
 
 // sent is the set of nodes that may hold the attempt.

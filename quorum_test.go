@@ -235,6 +235,60 @@ func TestThePoolsOwnDialMayHang(t *testing.T) {
 	})
 }
 
+func TestNewerServersGrantByAPlainSet(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, net *testNet) {
+		for _, n := range net.nodes[:4] {
+			n.version = "7.0.15"
+		}
+		for _, n := range net.nodes {
+			n.delay = 5 * time.Millisecond
+		}
+		a, b := net.client(), net.client()
+		lease, err := a.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 5, net.holders(lease))
+		for _, n := range net.nodes {
+			require.Equal(t, 1, n.executed("acquire"))
+		}
+
+		_, err = b.Mutex("x").TryLock(t.Context())
+		var held *HeldError
+		require.ErrorAs(t, err, &held)
+		require.Equal(t, lease.Owner(), held.Holder)
+		require.InDelta(t, 10*time.Second, held.Remaining, float64(100*time.Millisecond), "the rollback tells it")
+
+		net.nodes[0].redis.FlushAll()
+		net.nodes[1].redis.FlushAll()
+		net.nodes[2].redis.FlushAll()
+		other, err := b.Mutex("x").TryLock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, other.Unlock(t.Context()))
+		_ = lease.Unlock(t.Context())
+		time.Sleep(20 * time.Millisecond)
+		net.requireNoKeys()
+	})
+}
+
+func TestAServerThatKnowsNoPlainSetIsAskedByScript(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, net *testNet) {
+		for _, n := range net.nodes {
+			n.version = "7.0.0-of-another-kind"
+			n.override = func(cmd string, args []string) string {
+				if cmd == "SET" && args[len(args)-1] == "GET" {
+					return "ERR syntax error"
+				}
+				return ""
+			}
+		}
+		c := net.client()
+		_, err := c.Mutex("x").TryLock(t.Context())
+		require.ErrorIs(t, err, ErrNoQuorum)
+		lease, err := c.Mutex("x").TryLock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Unlock(t.Context()))
+	})
+}
+
 func TestAPauseOfTheProcessDoesNotCostItsConnections(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, net *testNet) {
 		c := net.client()

@@ -203,7 +203,7 @@ func (c *Client) Ping(ctx context.Context) error {
 	m := &Mutex{client: c, opts: &c.opts} // no lock: its ballot only asks who answers
 	b := m.newBallot(pinging, "", nil, c.opts.clock())
 	b.send(0, true)
-	v, err := b.await(ctx)
+	v, err := b.await(ctx, c.opts.voteTimeout())
 	switch {
 	case err != nil:
 		return fmt.Errorf("redlock: ping: %w", err)

@@ -105,10 +105,13 @@ func decideAnswered(t *tally, quorum int) verdict {
 type answer struct {
 	voice     voice
 	outcome   Outcome
-	holder    string
-	remaining time.Duration
+	holder    string        // whose key was found, if not the attempt's
+	remaining time.Duration // that key's ttl left: endless, or 0 if the node did not tell
 	cause     error
 }
+
+// endless is the remaining time of a key without a ttl.
+const endless time.Duration = -1
 
 // understand reads a script's reply, or the error that came in its place.
 func understand(kind *ballotKind, reply any, err error) answer {
@@ -119,12 +122,23 @@ func understand(kind *ballotKind, reply any, err error) answer {
 	case int64:
 		return understandCount(kind, reply)
 	case []any:
-		if a, ok := understandHolder(reply); ok {
+		if a, ok := understandHolder(reply); ok && kind == releasing {
+			a.voice, a.outcome = absent, Granted
+			return a
+		} else if ok && kind != claiming && kind != pinging {
 			return a
 		}
 	case string:
 		if kind == pinging {
 			return answer{voice: mine, outcome: Granted}
+		}
+	case nil:
+		if kind == claiming {
+			return answer{voice: mine, outcome: Granted}
+		}
+	case []byte:
+		if kind == claiming {
+			return answer{voice: others, outcome: Refused, holder: string(reply)}
 		}
 	}
 	return answer{voice: silent, outcome: Unknown, cause: fmt.Errorf("unexpected reply to %s: %.80q", kind.op, fmt.Sprint(reply))}
@@ -147,7 +161,7 @@ func understandError(err error) answer {
 // understandCount reads the numbers that the scripts return.
 func understandCount(kind *ballotKind, n int64) answer {
 	switch {
-	case n == 1:
+	case n == 1 && kind != claiming && kind != pinging:
 		return answer{voice: mine, outcome: Granted}
 	case n == 2 && kind == renewing:
 		return answer{voice: restored, outcome: Granted}
@@ -173,7 +187,7 @@ func understandHolder(reply []any) (answer, bool) {
 	}
 	left := time.Duration(ms) * time.Millisecond
 	if ms < 0 {
-		left = -1
+		left = endless
 	}
 	return answer{voice: others, outcome: Refused, holder: string(holder), remaining: left}, true
 }

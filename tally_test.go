@@ -88,6 +88,9 @@ func TestARepliesMeaningDependsOnWhatWasAsked(t *testing.T) {
 		"restored":        {renewing, int64(2), nil, answer{voice: restored, outcome: Granted}},
 		"released":        {releasing, int64(1), nil, answer{voice: mine, outcome: Granted}},
 		"nothing to free": {releasing, int64(0), nil, answer{voice: absent, outcome: Granted}},
+		"claimed":         {claiming, nil, nil, answer{voice: mine, outcome: Granted}},
+		"claimed before":  {claiming, []byte("them"), nil, answer{voice: others, outcome: Refused, holder: "them"}},
+		"others' release": {releasing, held, nil, answer{voice: absent, outcome: Granted, holder: "them", remaining: 1500 * time.Millisecond}},
 		"alive":           {pinging, "PONG", nil, answer{voice: mine, outcome: Granted}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +116,10 @@ func TestARepliesMeaningDependsOnWhatWasAsked(t *testing.T) {
 		"a broken connection":           {acquiring, nil, errors.New("EOF"), Unknown},
 		"a word in place of a release":  {releasing, "OK", nil, Unknown},
 		"two in place of a release":     {releasing, int64(2), nil, Unknown},
-		"a number in place of the pong": {pinging, int64(7), nil, Unknown},
+		"a number in place of the pong": {pinging, int64(1), nil, Unknown},
+		"a number in place of a claim":  {claiming, int64(1), nil, Unknown},
+		"a pair in place of a claim":    {claiming, held, nil, Unknown},
+		"bytes in place of a number":    {acquiring, []byte("them"), nil, Unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := understand(c.kind, c.reply, c.err)

@@ -36,6 +36,7 @@ type testNode struct {
 	muting   bool          // answers are held back
 	runID    string
 	role     string
+	version  string
 	override func(cmd string, args []string) string // an error reply, or ""
 	log      []string                               // commands as they were executed
 	clients  int
@@ -83,7 +84,7 @@ func (n *testNode) hook(c *server.Peer, cmd string, args ...string) bool {
 	}
 	switch {
 	case cmd == "INFO":
-		c.WriteBulk("# Server\r\nrun_id:" + n.runID + "\r\nrole:" + n.role + "\r\n")
+		c.WriteBulk("# Server\r\nrun_id:" + n.runID + "\r\nrole:" + n.role + "\r\nredis_version:" + n.version + "\r\n")
 	case cmd == "CLIENT" && args[0] == "ID":
 		n.clients++
 		c.WriteInt(n.clients)
@@ -101,6 +102,9 @@ func (n *testNode) label(cmd string, args []string) string {
 		if (cmd == "EVALSHA" && args[0] == s.sha.(string)) || (cmd == "EVAL" && args[0] == s.text.(string)) {
 			return name
 		}
+	}
+	if cmd == "SET" && len(args) == 6 && args[5] == "GET" {
+		return "acquire"
 	}
 	return strings.ToLower(cmd)
 }

@@ -21,7 +21,7 @@ type refusal struct {
 	again     bool          // nobody holds the lock: ask at once
 	rank      int           // this attempt's place among those that split the votes
 	trip      time.Duration // how long the ballot took
-	remaining time.Duration // the holder's time left; negative: unknown
+	remaining time.Duration // the holder's time left; endless, or 0: unknown
 }
 
 // refusal tells why the ballot failed. Somebody holds the lock only where one
@@ -29,7 +29,7 @@ type refusal struct {
 // nothing.
 func (b *ballot) refusal() *refusal {
 	q := b.quorumError()
-	r := &refusal{err: q, hopeless: q.hopeless(), trip: q.Elapsed, remaining: -1}
+	r := &refusal{err: q, hopeless: q.hopeless(), trip: q.Elapsed}
 
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -40,6 +40,9 @@ func (b *ballot) refusal() *refusal {
 		r.again = answered+b.scriptless() >= b.quorum
 	case nodes+b.tally[silent] >= b.quorum:
 		r.remaining = b.longest(leader.holder)
+		if r.remaining == 0 && b.undoing != nil {
+			r.remaining = b.undoing.left(leader.holder)
+		}
 		r.err = &HeldError{Name: b.mutex.name, Holder: leader.holder, Remaining: r.remaining, Votes: q.Votes}
 	default:
 		r.again = true
@@ -48,11 +51,20 @@ func (b *ballot) refusal() *refusal {
 	return r
 }
 
+// vague tells that a holder was seen, but by no node how long it has left; the
+// answers to the rollback tell that.
+func (b *ballot) vague() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	leader, _ := b.leader()
+	return leader != nil && b.longest(leader.holder) == 0
+}
+
 // late is a ballot that was granted when no validity was left.
 func (b *ballot) late() *refusal {
 	q := b.quorumError()
 	q.Late = true
-	return &refusal{err: q, trip: q.Elapsed, remaining: -1}
+	return &refusal{err: q, trip: q.Elapsed}
 }
 
 // scriptless counts the nodes that had to load the scripts first; a repeated
@@ -67,17 +79,24 @@ func (b *ballot) scriptless() int {
 	return n
 }
 
-// longest is the longest ttl that a holder has left at any node; negative if
-// its key has none. Called under b.mu.
+// left is how long a holder has left, by what this ballot was told.
+func (b *ballot) left(holder string) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.longest(holder)
+}
+
+// longest is the longest ttl that a holder has left at any node; endless if its
+// key has none, 0 if no node told. Called under b.mu.
 func (b *ballot) longest(holder string) time.Duration {
 	var longest time.Duration
 	for i := range b.votes {
 		a := &b.votes[i].answer
-		if a.voice != others || a.holder != holder {
+		if a.holder != holder {
 			continue
 		}
-		if a.remaining < 0 {
-			return -1
+		if a.remaining == endless {
+			return endless
 		}
 		longest = max(longest, a.remaining)
 	}
@@ -108,7 +127,7 @@ func (r *refusal) patience(try int) time.Duration {
 		return time.Duration(r.rank)*2*r.trip + rand.N(max(r.trip, time.Microsecond))
 	}
 	limit := min(firstWait<<min(try, 10), longestWait)
-	if r.remaining >= 0 {
+	if r.remaining > 0 {
 		limit = min(limit, r.remaining+time.Millisecond)
 	}
 	return rand.N(limit) + 1
