@@ -1,0 +1,40 @@
+package main
+
+import (
+	"context"
+
+	"github.com/redlock-go/redlock"
+)
+
+var redlockDefault = contender{
+	name:  "redlock",
+	about: "this library, redlock.Open, default settings",
+	open:  func(addrs []string) (peer, error) { return openRedlock(addrs) },
+}
+
+// redlockPeer is this library.
+type redlockPeer struct {
+	client *redlock.Client
+}
+
+func openRedlock(addrs []string, opts ...redlock.Option) (*redlockPeer, error) {
+	urls := make([]string, len(addrs))
+	for i, addr := range addrs {
+		urls[i] = "redis://" + addr
+	}
+	client, err := redlock.Open(urls, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return &redlockPeer{client}, nil
+}
+
+func (p *redlockPeer) lock(ctx context.Context, name string) (held, error) {
+	lease, err := p.client.Mutex(name).Lock(ctx)
+	if err != nil {
+		return nil, err // not lease: a nil *Lease in a held is not a nil held
+	}
+	return lease, nil
+}
+
+func (p *redlockPeer) close() error { return p.client.Close() }
