@@ -53,15 +53,20 @@ func (n *testNode) String() string { return fmt.Sprintf("test-%d", n.index) }
 
 func (n *testNode) GetContext(ctx context.Context) (redis.Conn, error) {
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.refusing != nil {
-		return nil, n.refusing
+	refusing := n.refusing
+	n.mu.Unlock()
+	if refusing != nil {
+		return nil, refusing
 	}
+	// Not under n.mu: a script that runs holds the server's lock, and takes n.mu
+	// in the hook.
 	serverSide, err := n.redis.Dial()
 	if err != nil {
 		return nil, err
 	}
 	n.redis.Server().SetPreHook(n.hook)
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	clientSide, near := net.Pipe()
 	l := &link{node: n, near: near, far: serverSide}
 	n.links = append(n.links, l)
