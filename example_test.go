@@ -22,7 +22,7 @@ func ExampleClient() {
 	}
 	defer nodes.Close()
 
-	client, err := redlock.Open(nodes.URLs(), redlock.WithTTL(5*time.Second))
+	client, err := redlock.Open(nodes.URLs(), redlock.WithTTL(5*time.Second), redlock.WithRestartGuard(0))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func ExampleMutex_Lock() {
 		log.Fatal(err)
 	}
 	defer nodes.Close()
-	client, err := redlock.Open(nodes.URLs())
+	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func ExampleMutex_TryLock() {
 		log.Fatal(err)
 	}
 	defer nodes.Close()
-	client, err := redlock.Open(nodes.URLs(), redlock.WithOwnerLabel("web-1"))
+	client, err := redlock.Open(nodes.URLs(), redlock.WithOwnerLabel("web-1"), redlock.WithRestartGuard(0))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func (n *node) connect(ctx context.Context, late func()) (*pipe.Pipe, error) {
 		return nil, err
 	}
 	p := pipe.New(conn)
-	prelude := n.endOfLast(id)
+	prelude := n.endOfOld(id)
 	n.last = id
 	n.plain.Store(id.major >= 7)
 	if err := n.admit(p, prelude...); err != nil {
@@ -161,15 +161,15 @@ type reply struct {
 // the server does not tell who it is, if so.
 func (n *node) judge(id identity, noInfo error) error {
 	if id.role == "slave" {
-		n.registry.claim(n.index, "")
+		n.peers.claim(n.index, "")
 		return n.misfit("it is a replica; only masters vote: give the pool the master's address")
 	}
-	if other, ok := n.registry.claim(n.index, id.runID); !ok {
+	if other, ok := n.peers.claim(n.index, id.runID); !ok {
 		return n.misfit(fmt.Sprintf("it is the same server as node %d; every pool must lead to a server of its own", other))
 	}
 	switch {
 	case noInfo != nil:
-		n.tell(fmt.Sprintf("the server does not answer INFO, so a replica or a server given twice goes unnoticed: %v", noInfo))
+		n.tell(fmt.Sprintf("the server does not answer INFO, so a replica, a server given twice, or a restart with old data goes unnoticed: %v", noInfo))
 	case id.evicts != "" && id.evicts != "noeviction":
 		n.tell(fmt.Sprintf("the server may evict locks under memory pressure: set maxmemory-policy noeviction, not %s", id.evicts))
 	default:
@@ -193,22 +193,42 @@ func (n *node) tell(problem string) {
 	n.opts.log(slog.LevelWarn, problem, "node", n.name)
 }
 
-// endOfLast kills the node's previous connection at the server, if that is
-// still the same run of it: bytes that are on their way there must not be
-// executed after the debts were paid. (A client id of another run would be
-// somebody else's.)
-func (n *node) endOfLast(now identity) []*pipe.Call {
-	if n.last.client == 0 || n.last.runID == "" || n.last.runID != now.runID {
+// endOfOld kills the node's previous connections at the server, if that is still
+// the same run of it: bytes that are on their way there must not be executed
+// after the debts were paid. (A client id of another run would be somebody
+// else's.) Each is named until the server has confirmed.
+func (n *node) endOfOld(now identity) []*pipe.Call {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.last.runID == "" || n.last.runID != now.runID {
+		clear(n.zombies)
 		return nil
 	}
-	return []*pipe.Call{{Command: "CLIENT", Args: []any{"KILL", "ID", n.last.client}, To: ignore{}}}
+	if n.last.client != 0 {
+		n.zombies[n.last.client] = true
+	}
+	var kills []*pipe.Call
+	for id := range n.zombies {
+		kills = append(kills, &pipe.Call{Command: "CLIENT", Args: []any{"KILL", "ID", id}, To: &killed{n, id}})
+	}
+	return kills
 }
 
-// ignore receives an answer that changes nothing: a connection that is gone
-// already cannot be killed.
-type ignore struct{}
+// killed receives the answer to CLIENT KILL. That there is no such connection is
+// as good.
+type killed struct {
+	node *node
+	id   int64
+}
 
-func (ignore) Receive(any, error) {}
+func (k *killed) Receive(_ any, err error) {
+	var refusal redis.Error
+	if err == nil || errors.As(err, &refusal) {
+		k.node.mu.Lock()
+		defer k.node.mu.Unlock()
+		delete(k.node.zombies, k.id)
+	}
+}
 
 // suitable tells whether a connection can be shared and cut.
 func suitable(conn redis.Conn) error {

@@ -11,8 +11,12 @@ import (
 // timers stop while the machine is suspended, the clock does not.
 const suspicion = time.Second
 
-// keeper ends the leases whose validity is over. One goroutine serves them all,
-// however many there are.
+// batch is how many leases the keeper looks at before it writes what they queued:
+// enough to fill a flush, and few enough that the first does not wait for long.
+const batch = 64
+
+// keeper renews leases and ends those whose validity is over. One goroutine
+// serves them all, however many there are.
 type keeper struct {
 	clock clock
 	wake  chan struct{} // the first lease is due earlier than the goroutine knows
@@ -30,43 +34,43 @@ func newKeeper(c clock) *keeper {
 const forever = time.Duration(1<<63 - 1)
 
 // add takes a lease into its care; false if it is closed.
-func (k *keeper) add(l *Lease) bool {
+func (k *keeper) add(h *holding) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed {
 		return false
 	}
-	heap.Push(&k.leases, l)
+	heap.Push(&k.leases, h)
 	k.rearm()
 	return true
 }
 
 // move changes when a lease is due.
-func (k *keeper) move(l *Lease, due time.Duration) {
+func (k *keeper) move(h *holding, due time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	l.due = due
-	if l.place >= 0 {
-		heap.Fix(&k.leases, l.place)
+	h.due = due
+	if h.place >= 0 {
+		heap.Fix(&k.leases, h.place)
 		k.rearm()
 	}
 }
 
 // remove forgets a lease.
-func (k *keeper) remove(l *Lease) {
+func (k *keeper) remove(h *holding) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if l.place >= 0 {
-		heap.Remove(&k.leases, l.place)
+	if h.place >= 0 {
+		heap.Remove(&k.leases, h.place)
 	}
 }
 
 // close takes no more leases and returns those in its care.
-func (k *keeper) close() []*Lease {
+func (k *keeper) close() []*holding {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.closed = true
-	return append([]*Lease(nil), k.leases...)
+	return append([]*holding(nil), k.leases...)
 }
 
 // rearm wakes the goroutine if it would come too late. Called under k.mu.
@@ -81,13 +85,12 @@ func (k *keeper) rearm() {
 	}
 }
 
-// run ends leases on time until ctx ends.
+// run does what is due until ctx ends.
 func (k *keeper) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		for _, l := range k.overdue() {
-			l.finish(ErrLost)
+		for k.tick() {
 		}
 		timer.Reset(k.sleep())
 		select {
@@ -99,13 +102,34 @@ func (k *keeper) run(ctx context.Context) {
 	}
 }
 
-// overdue takes the leases out whose time has come.
-func (k *keeper) overdue() []*Lease {
+// tick does what is due for one batch of leases. It returns false when nothing
+// was due.
+func (k *keeper) tick() bool {
+	due := k.due()
+	ballots := make([]*ballot, 0, len(due))
+	for _, h := range due {
+		if b := h.tick(); b != nil {
+			ballots = append(ballots, b)
+		}
+	}
+	for _, b := range ballots {
+		b.flush(false)
+	}
+	return len(due) > 0
+}
+
+// due returns leases whose time has come, and lets them rest until they say when
+// to look again.
+func (k *keeper) due() []*holding {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	var due []*Lease
-	for now := k.clock(); len(k.leases) > 0 && k.leases[0].due <= now; {
-		due = append(due, heap.Pop(&k.leases).(*Lease))
+	var due []*holding
+	now := k.clock()
+	for len(due) < batch && len(k.leases) > 0 && k.leases[0].due <= now {
+		h := k.leases[0]
+		due = append(due, h)
+		h.due = forever
+		heap.Fix(&k.leases, 0)
 	}
 	return due
 }
@@ -123,7 +147,7 @@ func (k *keeper) sleep() time.Duration {
 }
 
 // leaseHeap orders leases by when they are due.
-type leaseHeap []*Lease
+type leaseHeap []*holding
 
 func (h leaseHeap) Len() int           { return len(h) }
 func (h leaseHeap) Less(i, j int) bool { return h[i].due < h[j].due }
@@ -134,7 +158,7 @@ func (h leaseHeap) Swap(i, j int) {
 }
 
 func (h *leaseHeap) Push(x any) {
-	l := x.(*Lease)
+	l := x.(*holding)
 	l.place = len(*h)
 	*h = append(*h, l)
 }

@@ -19,7 +19,7 @@ func TestValidityCountsFromBeforeTheFirstSend(t *testing.T) {
 		for _, n := range net.nodes {
 			n.set(func(n *testNode) { n.delay = 30 * ms })
 		}
-		lease, err := c.Mutex("x", WithTTL(time.Second), WithNodeTimeout(100*ms), WithDrift(0.01, 2*ms)).Lock(t.Context())
+		lease, err := c.Mutex("x", WithTTL(time.Second), WithNodeTimeout(100*ms), WithDrift(0.01, 2*ms), WithoutRenewal()).Lock(t.Context())
 		require.NoError(t, err)
 		want := time.Second - 60*ms - 12*ms // ttl − a round trip − drift
 		require.Equal(t, want, lease.Remaining())
@@ -63,7 +63,7 @@ func TestVotesThatComeTooLateGrantNothing(t *testing.T) {
 
 func TestASuspendedMachineWakesWithoutItsLeases(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		c := net.client()
+		c := net.client(WithoutRenewal())
 		lease, err := c.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
 		done := lease.Done()
@@ -78,7 +78,7 @@ func TestASuspendedMachineWakesWithoutItsLeases(t *testing.T) {
 
 func TestExtendAfterTheEndGrantsNothing(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		c := net.client()
+		c := net.client(WithoutRenewal())
 		lease, err := c.Mutex("x", WithTTL(time.Second)).Lock(t.Context())
 		require.NoError(t, err)
 		synctest.Wait() // the slower grants have arrived
@@ -98,7 +98,7 @@ func TestExtendAfterTheEndGrantsNothing(t *testing.T) {
 
 func TestAnAnswerAfterTheEndRevivesNothing(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		c := net.client()
+		c := net.client(WithoutRenewal())
 		lease, err := c.Mutex("x", WithTTL(time.Second), WithNodeTimeout(200*ms)).Lock(t.Context())
 		require.NoError(t, err)
 		for _, n := range net.nodes {
@@ -157,7 +157,7 @@ func TestUnlockOfALeaseThatWasTakenAwaySaysSo(t *testing.T) {
 
 func TestAnInconclusiveExtendLeavesTheOldValidity(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		c := net.client()
+		c := net.client(WithoutRenewal())
 		lease, err := c.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
 		before := lease.Until()
@@ -177,7 +177,7 @@ func TestAnInconclusiveExtendLeavesTheOldValidity(t *testing.T) {
 
 func TestUnlockAtAnyInstantOfARenewalLeavesNothing(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, net *testNet) {
-		c := net.client()
+		c := net.client(WithoutRenewal())
 		for i, n := range net.nodes {
 			n.set(func(n *testNode) { n.delay = time.Duration(i+1) * 7 * ms })
 		}
@@ -199,7 +199,7 @@ func TestUnlockAtAnyInstantOfARenewalLeavesNothing(t *testing.T) {
 
 func TestLeasesEndInTheOrderOfTheirValidity(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		c := net.client()
+		c := net.client(WithoutRenewal())
 		ends := map[*Lease]time.Duration{}
 		for _, ttl := range []time.Duration{5, 2, 8, 1, 3} {
 			lease, err := c.Mutex(ttl.String(), WithTTL(ttl*time.Second)).Lock(t.Context())

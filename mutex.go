@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"fmt"
 )
 
 // Mutex is the name of a lock and its settings. It has no state: each Lock
@@ -16,8 +17,10 @@ type Mutex struct {
 	opts   *options
 	err    error // bad settings, told by Lock and TryLock
 
-	keyArg any // key and ttl in milliseconds, boxed once for all commands
-	ttlArg any
+	keyArg any // boxed once for all commands, like the others
+	ttlArg any // in milliseconds
+	stripe any // the counter that its key is hashed to
+	least  any // what its count must be, at least
 }
 
 // Lock acquires the lock, waiting until ctx ends if somebody holds it or too
@@ -95,21 +98,32 @@ func (m *Mutex) attempt(ctx context.Context) (*Lease, *refusal, error) {
 	if ctx.Err() != nil {
 		return nil, nil, context.Cause(ctx)
 	}
+	if err := m.nested(ctx); err != nil {
+		return nil, nil, err
+	}
 
 	owner := newOwner(m.opts.label)
 	b := m.newAttempt(owner)
 	b.send(0, true)
 	v, err := b.await(ctx, m.opts.voteTimeout())
+	var token int64
+	if err == nil && v == granted {
+		var failure *ballot
+		if token, failure, err = m.tokenOf(ctx, b); failure != nil && err == nil {
+			b.rollback()
+			return nil, failure.refusal(), nil
+		}
+	}
 	if err == nil && v == granted {
 		// A ctx that ended at the same time wins: who gave up must not be left
 		// with a lock that nobody will release.
 		if err = context.Cause(ctx); err == nil {
-			lease := newLease(m, owner, b)
+			lease := newLease(m, owner, b, token)
 			switch {
 			case !lease.Valid():
 				b.rollback()
 				return nil, b.late(), nil
-			case m.client.keeper.add(lease):
+			case m.client.keeper.add(lease.h):
 				return lease, nil, nil
 			}
 			err = ErrClosed
@@ -122,29 +136,43 @@ func (m *Mutex) attempt(ctx context.Context) (*Lease, *refusal, error) {
 	return nil, b.refusal(), err
 }
 
-// newAttempt makes the ballot that acquires. Servers that can tell the holder
-// from a plain SET (since 7.0) get that: it costs them half of what a script
-// does. The holder's time left is then known from the rollback only.
+// newAttempt makes the ballot that acquires, over the nodes that may vote.
+// Without tokens, servers that can tell the holder from a plain SET (since 7.0)
+// get that: it costs them half of what a script does. The holder's time left is
+// then known from the rollback only.
 func (m *Mutex) newAttempt(owner string) *ballot {
 	b := m.newBallot(acquiring, owner, nil, m.opts.clock())
-	var plain, script []any
 	var ownerArg any = owner
 	for i := range b.votes {
 		v := &b.votes[i]
-		switch {
-		case v.node.plain.Load():
-			if plain == nil {
-				plain = []any{m.keyArg, ownerArg, "PX", m.ttlArg, "NX", "GET"}
-			}
-			v.kind, v.call.Command, v.call.Args = claiming, claiming.command, plain
-		default:
-			if script == nil {
-				script = acquireScript.bySHA(m.keyArg, ownerArg, m.ttlArg)
-			}
-			v.call.Args = script
+		if v.standing, v.barred = v.node.mayVote(m.opts.ttl); v.barred != nil {
+			continue
 		}
+		args := v.args[:0]
+		switch {
+		case m.opts.fencing:
+			args = append(args, acquireScript.sha, "2", m.keyArg, v.standing.record, ownerArg, m.ttlArg, m.stripe, m.least)
+		case v.node.plain.Load():
+			v.kind = setting
+			args = append(args, m.keyArg, ownerArg, "PX", m.ttlArg, "NX", "GET")
+		default:
+			v.kind = claiming
+			args = append(args, claimScript.sha, oneKey, m.keyArg, ownerArg, m.ttlArg)
+		}
+		v.call.Command, v.call.Args = v.kind.command, args
 	}
 	return b
+}
+
+// nested finds a caller that would wait for itself: its ctx is a lease's, of the
+// same lock, that is held.
+func (m *Mutex) nested(ctx context.Context) error {
+	outer, ok := ctx.Value(heldKey{m.client, m.key}).(*Lease)
+	if !ok || outer.Err() != nil {
+		return nil
+	}
+	return fmt.Errorf("%w by this very caller: its context is that of a Do or Lease of the same name, "+
+		"so waiting would be for itself; use the lease at hand, or a context of its own", ErrHeld)
 }
 
 // ended is the error of a call that was ended from outside. last is what it had

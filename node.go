@@ -36,11 +36,11 @@ var errConnecting = errors.New("not connected yet")
 // node is one master as the client sees it. Its goroutine, run, keeps a
 // connection to it; everybody else only queues commands there.
 type node struct {
-	index    int
-	name     string
-	pool     Pool
-	opts     *options
-	registry *registry
+	index int
+	name  string
+	pool  Pool
+	opts  *options
+	peers *peers
 
 	patience time.Duration // an answer overdue for this long ends the connection; so does a handshake
 
@@ -50,6 +50,11 @@ type node struct {
 	down     error            // why pipe is nil
 	debts    map[string]*debt // by owner
 	indebted bool             // it was logged that debts are given up
+	zombies  map[int64]bool   // old connections' ids at this run of the server, not known to be dead
+
+	standing atomic.Pointer[standing] // nil while not connected
+	ttl      atomic.Int64             // the longest ttl that locks of this client want, in nanoseconds
+	doubt    chan struct{}            // admission must be looked at again
 
 	loading atomic.Bool // scripts are being loaded again
 	plain   atomic.Bool // the server understands SET with NX and GET together
@@ -58,26 +63,37 @@ type node struct {
 	told string   // the last problem that was logged; run's own
 }
 
-func newNode(index int, name string, pool Pool, opts *options, reg *registry) *node {
-	return &node{
+func newNode(index int, name string, pool Pool, opts *options, group *peers) *node {
+	n := &node{
 		index:    index,
 		name:     name,
 		pool:     pool,
 		opts:     opts,
-		registry: reg,
+		peers:    group,
 		patience: max(4*opts.voteTimeout(), time.Second),
 		down:     errConnecting,
 		debts:    make(map[string]*debt),
+		doubt:    make(chan struct{}, 1),
+		zombies:  make(map[int64]bool),
 	}
+	n.ttl.Store(int64(opts.ttl))
+	return n
 }
+
+var errReconnected = errors.New("it was connected anew just now, and may be another run of the server")
 
 // queue puts a call into the node's queue. p is not nil when the caller must
 // flush it; load is the number of calls unanswered there. With an error nothing
-// was queued. owed is for releases, which wait for a stalled node.
-func (n *node) queue(c *pipe.Call, now, timeout time.Duration, owed bool) (p *pipe.Pipe, load int, err error) {
+// was queued. by is the standing on which the call relies: it goes over no other
+// connection than that one's. owed is for releases, which wait for a stalled
+// node.
+func (n *node) queue(c *pipe.Call, by *standing, now, timeout time.Duration, owed bool) (p *pipe.Pipe, load int, err error) {
 	p = n.pipe.Load()
 	if p == nil {
 		return nil, 0, n.why()
+	}
+	if by != nil && by.pipe != p {
+		return nil, 0, errReconnected
 	}
 	limit := pipe.Limit{Silence: timeout, Pause: timeout / 10, Bytes: backlog, Most: busyBacklog}
 	if owed {
@@ -172,10 +188,12 @@ func (n *node) run(ctx context.Context, first chan<- bool) {
 	pause := firstPause
 	for ctx.Err() == nil {
 		p, err := n.connect(ctx, tell)
-		tell()
+		if err != nil {
+			tell()
+		}
 		if err == nil {
 			began := n.opts.clock()
-			err = n.attend(ctx, p)
+			err = n.attend(ctx, p, tell)
 			if n.opts.clock()-began > maxPause {
 				pause = firstPause
 			}
@@ -191,18 +209,24 @@ func (n *node) run(ctx context.Context, first chan<- bool) {
 
 // attend watches a connection until it ends, and ends it when an answer is
 // long overdue. It returns why it ended.
-func (n *node) attend(ctx context.Context, p *pipe.Pipe) error {
+func (n *node) attend(ctx context.Context, p *pipe.Pipe, ready func()) error {
+	stop := context.AfterFunc(ctx, func() { p.Kill(ErrClosed) })
+	defer stop()
+	joining := n.newAdmission(p)
+	look := time.NewTimer(joining.look(ctx))
+	defer look.Stop()
+	ready()
 	ticker := time.NewTicker(n.patience / 4)
 	defer ticker.Stop()
 	looked := n.opts.clock()
 	for {
 		select {
+		case <-look.C:
+			look.Reset(joining.look(ctx))
+		case <-n.doubt:
+			look.Reset(joining.look(ctx))
 		case <-p.Done():
 			return fmt.Errorf("disconnected: %w", p.Err())
-		case <-ctx.Done():
-			p.Kill(ErrClosed)
-			<-p.Done()
-			return ErrClosed
 		case <-ticker.C:
 			now := n.opts.clock()
 			late := now-looked > n.patience/2
@@ -244,5 +268,6 @@ func (n *node) setDown(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.pipe.Store(nil)
+	n.standing.Store(nil)
 	n.down = advise(err)
 }

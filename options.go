@@ -35,7 +35,14 @@ type options struct {
 	drift       drift
 	prefix      string
 	label       string
+	renewEvery  time.Duration // 0: derived from the ttl
+	noRenewal   bool
+	maxHold     time.Duration // 0: none
+	guard       time.Duration // at least this; the ttls on record count in any case
+	noGuard     bool
+	fencing     bool
 	logger      *slog.Logger
+	trace       *Trace
 	clock       clock
 
 	ofMutex bool // the options are a Mutex's, not the Client's
@@ -109,6 +116,83 @@ func WithOwnerLabel(s string) Option {
 	}
 }
 
+// WithRenewEvery sets how long after a renewal was begun the next one is (up to
+// a quarter earlier, at random, so that many leases spread out). Default: a third
+// of the validity. A renewal that is begun then must be able to end, by the node
+// timeout, within the validity.
+func WithRenewEvery(d time.Duration) Option {
+	return func(o *options) error {
+		if d < time.Millisecond || d > maxTTL {
+			return configError("WithRenewEvery(%v): renewals must be at least 1ms apart, and less than the ttl", d)
+		}
+		o.renewEvery = d
+		return nil
+	}
+}
+
+// WithoutRenewal lets leases end with their ttl unless Extend is called.
+func WithoutRenewal() Option {
+	return func(o *options) error {
+		o.noRenewal = true
+		return nil
+	}
+}
+
+// WithMaxHold ends a lease at the latest d after it was asked for: its validity
+// is never prolonged beyond that. Default: no end. It is the remedy against a
+// holder that hangs while its process, and with it the renewal, goes on.
+func WithMaxHold(d time.Duration) Option {
+	return func(o *options) error {
+		if d < minTTL {
+			return configError("WithMaxHold(%v): a lease must last for at least %v", d, minTTL)
+		}
+		o.maxHold = d
+		return nil
+	}
+}
+
+// WithRestartGuard sets how long a node does not vote, at least, after it lost
+// its memory. Default: the longest ttl on record at the nodes, or in use here;
+// a longer guard than that does no harm. 0 turns admission off: then a master
+// that restarts without its data can vote twice, and tokens can go backwards.
+// That is for tests and caches only. It is a setting of the Client, not of a
+// Mutex, and must be 0 for all clients of the nodes or for none.
+func WithRestartGuard(d time.Duration) Option {
+	return func(o *options) error {
+		if o.ofMutex {
+			return configError("WithRestartGuard is a setting of the Client: give it to New or Open")
+		}
+		if d < 0 || d > maxTTL {
+			return configError("WithRestartGuard(%v): the guard must be between 0 and a year", d)
+		}
+		o.guard, o.noGuard = d, d == 0
+		return nil
+	}
+}
+
+// WithFencing turns fencing tokens on or off. Default: on. Without them
+// Lease.Token is 0, a vote costs a node one command less, and a node that is
+// wiped while the client is connected to it is noticed at its next connection
+// only.
+func WithFencing(on bool) Option {
+	return func(o *options) error {
+		o.fencing = on
+		return nil
+	}
+}
+
+// WithTrace sets hooks that are called when something happens. Default: none. It
+// is a setting of the Client, not of a Mutex.
+func WithTrace(t *Trace) Option {
+	return func(o *options) error {
+		if o.ofMutex {
+			return configError("WithTrace is a setting of the Client: give it to New or Open")
+		}
+		o.trace = t
+		return nil
+	}
+}
+
 // WithLogger sets where rare and important events are logged: a node that may
 // not vote, debts that were given up. Default slog.Default(); nil is silent. It
 // is a setting of the Client, not of a Mutex.
@@ -131,12 +215,13 @@ func defaultOptions() options {
 		host = "unknown"
 	}
 	return options{
-		ttl:    defaultTTL,
-		drift:  drift{factor: defaultDriftFactor, base: defaultDriftBase},
-		prefix: defaultPrefix,
-		label:  fmt.Sprintf("%s:%d", host, os.Getpid()),
-		logger: slog.Default(),
-		clock:  systemClock,
+		ttl:     defaultTTL,
+		drift:   drift{factor: defaultDriftFactor, base: defaultDriftBase},
+		prefix:  defaultPrefix,
+		fencing: true,
+		label:   fmt.Sprintf("%s:%d", host, os.Getpid()),
+		logger:  slog.Default(),
+		clock:   systemClock,
 	}
 }
 
@@ -156,7 +241,32 @@ func (o options) with(opts []Option) (options, error) {
 		return o, configError("the ttl (%v) must exceed the drift allowance (%v) plus two node timeouts (2 × %v): "+
 			"raise the ttl or lower the others", o.ttl, o.drift.of(o.ttl), timeout)
 	}
-	return o, nil
+	return o, o.checkRenewal()
+}
+
+// checkRenewal checks how the settings of the renewal fit together.
+func (o *options) checkRenewal() error {
+	switch validity := o.validUntil(0); {
+	case o.renewEvery == 0:
+		return nil
+	case o.noRenewal:
+		return configError("WithRenewEvery and WithoutRenewal exclude each other")
+	case o.renewEvery+o.voteTimeout() >= validity:
+		return configError("the time between renewals (%v) plus the node timeout (%v) must be less than the validity (%v): "+
+			"renew earlier or raise the ttl", o.renewEvery, o.voteTimeout(), validity)
+	}
+	return nil
+}
+
+// renewal is how long after a renewal the next one begins; 0: never.
+func (o *options) renewal() time.Duration {
+	switch {
+	case o.noRenewal:
+		return 0
+	case o.renewEvery != 0:
+		return o.renewEvery
+	}
+	return o.validUntil(0) / 3
 }
 
 // voteTimeout is one node's time to vote.

@@ -23,7 +23,9 @@ type ballotKind struct {
 
 var (
 	acquiring = &ballotKind{op: "lock", command: "EVALSHA"}
-	claiming  = &ballotKind{op: "lock", command: "SET"} // acquiring, at nodes that can do it without a script
+	claiming  = &ballotKind{op: "lock", command: "EVALSHA"} // acquiring, without a token
+	setting   = &ballotKind{op: "lock", command: "SET"}     // claiming, where the server needs no script for it
+	raising   = &ballotKind{op: "lock", command: "EVALSHA"}
 	renewing  = &ballotKind{op: "extend", command: "EVALSHA"}
 	releasing = &ballotKind{op: "unlock", command: "EVALSHA"}
 	pinging   = &ballotKind{op: "ping", command: "PING"}
@@ -40,6 +42,7 @@ type ballot struct {
 	start   time.Duration // read before anything was queued
 	told    chan struct{} // told of every change of the verdict
 	undoing *ballot       // the attempt's rollback; its maker's own
+	heir    *holding      // is told the final verdict, where nobody awaits it
 
 	mu      sync.Mutex // protects what follows; node.mu and the pipes' may be taken under it
 	votes   []vote
@@ -52,13 +55,16 @@ type ballot struct {
 
 // vote is one node's part in a ballot, and the receiver of its answer.
 type vote struct {
-	ballot *ballot
-	node   *node
-	call   pipe.Call
-	writer *pipe.Pipe // the ballot's maker must flush it
-	owed   bool       // a release: the node may hold the attempt
-	kind   *ballotKind
-	answer answer // protected by ballot.mu
+	ballot   *ballot
+	node     *node
+	call     pipe.Call
+	writer   *pipe.Pipe // the ballot's maker must flush it
+	owed     bool       // a release: the node may hold the attempt
+	kind     *ballotKind
+	barred   error     // why the node is not asked
+	args     [8]any    // room for call.Args
+	standing *standing // by which the node votes, in an attempt
+	answer   answer    // protected by ballot.mu
 }
 
 // nodeSet is a set of nodes by index.
@@ -106,11 +112,15 @@ func (b *ballot) queue(must nodeSet, all bool) (crowded bool) {
 	for i := range b.votes {
 		v := &b.votes[i]
 		v.owed = must.has(i)
+		if v.barred != nil {
+			b.note(v, answer{voice: silent, outcome: NotSent, cause: v.barred})
+			continue
+		}
 		if !all && !v.owed {
 			b.note(v, answer{voice: silent, outcome: NotSent})
 			continue
 		}
-		p, load, err := v.node.queue(&v.call, b.start, timeout, v.owed)
+		p, load, err := v.node.queue(&v.call, v.standing, b.start, timeout, v.owed)
 		if err != nil {
 			b.note(v, answer{voice: silent, outcome: NotSent, cause: err})
 			if v.owed {
@@ -143,6 +153,9 @@ func (b *ballot) send(must nodeSet, all bool) { b.flush(b.queue(must, all)) }
 
 // Receive counts a node's answer, and repairs what it shows to be broken.
 func (v *vote) Receive(reply any, err error) {
+	if v.kind == acquiring && reply == int64(forgotten) {
+		v.node.forgot()
+	}
 	if err != nil {
 		v.node.heed(err)
 		if v.owed && v.stillOwed(err) {
@@ -170,14 +183,21 @@ func (v *vote) debt() *debt {
 
 // count takes one answer into the tally and tells a change of the verdict.
 func (v *vote) count(a answer) {
-	b := v.ballot
+	if b := v.ballot; b.take(v, a) && b.heir != nil {
+		b.heir.conclude(b, b.current())
+	}
+}
+
+// take notes a vote, and tells whether it decided the ballot.
+func (b *ballot) take(v *vote, a answer) (decided bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.over || v.answer.voice != pending {
-		return
+		return false
 	}
 	b.note(v, a)
 	b.review()
+	return b.over
 }
 
 // note moves a vote from pending to its answer. Called under b.mu.

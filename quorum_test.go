@@ -97,7 +97,7 @@ func TestALeaseThatLapsesIsReleasedAtANodeThatExecutesItLater(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, net *testNet) {
 		c := net.client()
 		net.nodes[2].freeze()
-		lease, err := c.Mutex("x", WithTTL(time.Second)).Lock(t.Context())
+		lease, err := c.Mutex("x", WithTTL(time.Second), WithoutRenewal()).Lock(t.Context())
 		require.NoError(t, err)
 		<-lease.Done()
 		require.ErrorIs(t, lease.Err(), ErrLost)
@@ -175,7 +175,7 @@ func TestFlushedScriptsAreLoadedAgain(t *testing.T) {
 func TestALateReleaseSparesANewerLease(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, net *testNet) {
 		a, b := net.client(), net.client()
-		old, err := a.Mutex("x", WithTTL(time.Second)).Lock(t.Context())
+		old, err := a.Mutex("x", WithTTL(time.Second), WithoutRenewal()).Lock(t.Context())
 		require.NoError(t, err)
 		<-old.Done()
 		time.Sleep(100 * time.Millisecond)
@@ -220,7 +220,7 @@ func TestThePoolsOwnDialMayHang(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, net *testNet) {
 		release := make(chan struct{})
 		hanging := hangingPool{net.nodes[0], release}
-		c, err := New([]Pool{hanging, net.nodes[1], net.nodes[2]}, WithLogger(nil), withClock(net.clock.now))
+		c, err := New([]Pool{hanging, net.nodes[1], net.nodes[2]}, WithRestartGuard(0), WithLogger(nil), withClock(net.clock.now))
 		require.NoError(t, err)
 		took := elapsed(func() {
 			lease, err := c.Mutex("x").Lock(t.Context())
@@ -243,12 +243,12 @@ func TestNewerServersGrantByAPlainSet(t *testing.T) {
 		for _, n := range net.nodes {
 			n.delay = 5 * time.Millisecond
 		}
-		a, b := net.client(), net.client()
+		a, b := net.client(WithFencing(false)), net.client(WithFencing(false))
 		lease, err := a.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 5, net.holders(lease))
 		for _, n := range net.nodes {
-			require.Equal(t, 1, n.executed("acquire"))
+			require.Equal(t, 1, n.executed("claim"))
 		}
 
 		_, err = b.Mutex("x").TryLock(t.Context())
@@ -280,7 +280,7 @@ func TestAServerThatKnowsNoPlainSetIsAskedByScript(t *testing.T) {
 				return ""
 			}
 		}
-		c := net.client()
+		c := net.client(WithFencing(false))
 		_, err := c.Mutex("x").TryLock(t.Context())
 		require.ErrorIs(t, err, ErrNoQuorum)
 		lease, err := c.Mutex("x").TryLock(t.Context())

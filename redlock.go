@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"strings"
 	"sync"
 	"time"
 
@@ -124,15 +125,17 @@ func start(pools []Pool, settings options) *Client {
 		end:     end,
 	}
 	c.keeper = newKeeper(settings.clock)
-	reg := &registry{owner: make(map[string]int)}
+	group := &peers{registry: registry{owner: make(map[string]int)}, nodes: len(pools), quorum: c.quorum}
 	first := make(chan bool, len(pools))
 	for i, p := range pools {
 		name := fmt.Sprintf("node %d", i)
 		if s, ok := p.(fmt.Stringer); ok {
 			name += " (" + s.String() + ")"
 		}
-		n := newNode(i, name, p, &c.opts, reg)
-		c.nodes = append(c.nodes, n)
+		c.nodes = append(c.nodes, newNode(i, name, p, &c.opts, group))
+	}
+	group.all = c.nodes
+	for _, n := range c.nodes {
 		c.running.Go(func() { n.run(ctx, first) })
 	}
 	c.running.Go(func() { c.keeper.run(ctx) })
@@ -226,33 +229,58 @@ func (c *Client) Mutex(name string, opts ...Option) *Mutex {
 	if name == "" && m.err == nil {
 		m.err = configError("the lock's name is empty")
 	}
+	if strings.HasPrefix(m.opts.prefix+name, reserved) && m.err == nil {
+		m.err = configError("the lock's key %q begins with %q, which is reserved", m.opts.prefix+name, reserved)
+	}
 	m.key = m.opts.prefix + name
 	m.keyArg = m.key
 	m.ttlArg = m.opts.ttl.Milliseconds()
+	m.stripe = stripeOf(m.key)
+	m.least = m.opts.leastCount()
 	return m
 }
 
 // Close ends the client: calls that wait return ErrClosed, new ones fail with
-// it, and leases that are held end with it and are released. It takes about one
-// node timeout at most, unless a pool of the caller's hangs in dialling: such a
-// dial is left to end by itself. Further calls do nothing.
+// it, contexts of leases are cancelled with it, and leases that are held end with
+// it and are released; they are no longer renewed. It takes at most about one
+// node timeout. A lease under which a Do is running is released when its fn
+// returns, so that nobody else comes in before, or ends with its validity; its
+// connections live until then. Further calls do nothing.
 func (c *Client) Close() error {
 	c.closed.Do(func() {
 		close(c.closing)
 		c.mu.Lock() // attempts under way are over now, granted or undone
 		held := c.keeper.close()
 		c.mu.Unlock()
-		for _, l := range held {
-			l.finish(ErrClosed)
+		var working []*holding
+		for _, h := range held {
+			if h.shut() {
+				working = append(working, h)
+			}
 		}
 		c.drain()
-		c.end()
-		c.running.Wait()
-		for _, p := range c.owned {
-			_ = p.Close()
+		if len(working) == 0 {
+			c.tearDown()
+			return
 		}
+		go func() { // ends with the last Do, or its lease's validity
+			for _, h := range working {
+				h.awaitEnd()
+			}
+			c.drain()
+			c.tearDown()
+		}()
 	})
 	return nil
+}
+
+// tearDown ends the client's goroutines and connections.
+func (c *Client) tearDown() {
+	c.end()
+	c.running.Wait()
+	for _, p := range c.owned {
+		_ = p.Close()
+	}
 }
 
 // drain awaits, for a node timeout at most, that the nodes have executed what
@@ -262,7 +290,7 @@ func (c *Client) drain() {
 	answers := make(echo, len(c.nodes))
 	waiting := 0
 	for _, n := range c.nodes {
-		p, _, err := n.queue(&pipe.Call{Command: "PING", To: answers}, c.opts.clock(), timeout, false)
+		p, _, err := n.queue(&pipe.Call{Command: "PING", To: answers}, nil, c.opts.clock(), timeout, false)
 		if err == nil {
 			waiting++
 		}

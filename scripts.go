@@ -21,6 +21,18 @@ func newScript(text string) *script {
 //go:embed scripts/acquire.lua
 var acquireText string
 
+//go:embed scripts/claim.lua
+var claimText string
+
+//go:embed scripts/raise.lua
+var raiseText string
+
+//go:embed scripts/probe.lua
+var probeText string
+
+//go:embed scripts/admit.lua
+var admitText string
+
 //go:embed scripts/renew.lua
 var renewText string
 
@@ -31,7 +43,13 @@ var (
 	acquireScript = newScript(acquireText)
 	renewScript   = newScript(renewText)
 	releaseScript = newScript(releaseText)
-	allScripts    = []*script{acquireScript, renewScript, releaseScript}
+	claimScript   = newScript(claimText)
+	raiseScript   = newScript(raiseText)
+	probeScript   = newScript(probeText)
+	admitScript   = newScript(admitText)
+
+	// allScripts are those that go by their hash, and are loaded by handshakes.
+	allScripts = []*script{acquireScript, claimScript, raiseScript, renewScript, releaseScript}
 )
 
 var oneKey any = "1" // number of keys, as EVAL and EVALSHA take it

@@ -17,7 +17,7 @@ const (
 	pending  voice = iota
 	mine           // granted, renewed, released, or simply answered
 	restored       // a renewal found the key missing and created it anew
-	others         // the key is somebody else's
+	others         // the key is somebody else's, or nobody's where it may have been forgotten
 	absent         // a release found nothing of the attempt
 	silent         // no answer, an error, or not sent
 	voices
@@ -107,6 +107,7 @@ type answer struct {
 	outcome   Outcome
 	holder    string        // whose key was found, if not the attempt's
 	remaining time.Duration // that key's ttl left: endless, or 0 if the node did not tell
+	token     int64         // the node's count, with a grant
 	cause     error
 }
 
@@ -125,7 +126,7 @@ func understand(kind *ballotKind, reply any, err error) answer {
 		if a, ok := understandHolder(reply); ok && kind == releasing {
 			a.voice, a.outcome = absent, Granted
 			return a
-		} else if ok && kind != claiming && kind != pinging {
+		} else if ok && kind != setting && kind != pinging && kind != raising {
 			return a
 		}
 	case string:
@@ -133,11 +134,11 @@ func understand(kind *ballotKind, reply any, err error) answer {
 			return answer{voice: mine, outcome: Granted}
 		}
 	case nil:
-		if kind == claiming {
+		if kind == setting {
 			return answer{voice: mine, outcome: Granted}
 		}
 	case []byte:
-		if kind == claiming {
+		if kind == setting {
 			return answer{voice: others, outcome: Refused, holder: string(reply)}
 		}
 	}
@@ -161,8 +162,16 @@ func understandError(err error) answer {
 // understandCount reads the numbers that the scripts return.
 func understandCount(kind *ballotKind, n int64) answer {
 	switch {
-	case n == 1 && kind != claiming && kind != pinging:
+	case n >= 1 && kind == acquiring:
+		return answer{voice: mine, outcome: Granted, token: n}
+	case n == forgotten && kind == acquiring:
+		return answer{voice: silent, outcome: Refused, cause: errForgot}
+	case n == 0 && kind == raising:
+		return answer{voice: silent, outcome: Refused, cause: errGone}
+	case n == 1 && kind != setting && kind != pinging:
 		return answer{voice: mine, outcome: Granted}
+	case n == 0 && kind == renewing:
+		return answer{voice: others, outcome: Refused, cause: errForgot}
 	case n == 2 && kind == renewing:
 		return answer{voice: restored, outcome: Granted}
 	case n == 0 && kind == releasing:
@@ -170,6 +179,14 @@ func understandCount(kind *ballotKind, n int64) answer {
 	}
 	return answer{voice: silent, outcome: Unknown, cause: fmt.Errorf("unexpected reply to %s: %d", kind.op, n)}
 }
+
+// forgotten is what the acquire script answers where the record is not whole.
+const forgotten = -1
+
+var (
+	errForgot = errors.New("it lost its memory; it votes again when all leases must have ended that it may have forgotten")
+	errGone   = errors.New("the lease, or the node's record, is gone there")
+)
 
 // understandHolder reads {holder, milliseconds}. PTTL answers -1 for a key
 // without a ttl, which this library never sets but others may.

@@ -82,14 +82,14 @@ func TestARepliesMeaningDependsOnWhatWasAsked(t *testing.T) {
 		err   error
 		want  answer
 	}{
-		"granted":         {acquiring, int64(1), nil, answer{voice: mine, outcome: Granted}},
+		"granted":         {acquiring, int64(7), nil, answer{voice: mine, outcome: Granted, token: 7}},
 		"held":            {acquiring, held, nil, answer{voice: others, outcome: Refused, holder: "them", remaining: 1500 * time.Millisecond}},
 		"held for good":   {acquiring, []any{[]byte("them"), int64(-1)}, nil, answer{voice: others, outcome: Refused, holder: "them", remaining: -1}},
 		"restored":        {renewing, int64(2), nil, answer{voice: restored, outcome: Granted}},
 		"released":        {releasing, int64(1), nil, answer{voice: mine, outcome: Granted}},
 		"nothing to free": {releasing, int64(0), nil, answer{voice: absent, outcome: Granted}},
-		"claimed":         {claiming, nil, nil, answer{voice: mine, outcome: Granted}},
-		"claimed before":  {claiming, []byte("them"), nil, answer{voice: others, outcome: Refused, holder: "them"}},
+		"claimed":         {setting, nil, nil, answer{voice: mine, outcome: Granted}},
+		"claimed before":  {setting, []byte("them"), nil, answer{voice: others, outcome: Refused, holder: "them"}},
 		"others' release": {releasing, held, nil, answer{voice: absent, outcome: Granted, holder: "them", remaining: 1500 * time.Millisecond}},
 		"alive":           {pinging, "PONG", nil, answer{voice: mine, outcome: Granted}},
 	} {
@@ -103,7 +103,8 @@ func TestARepliesMeaningDependsOnWhatWasAsked(t *testing.T) {
 		err   error
 		want  Outcome
 	}{
-		"a restored key is no grant":    {acquiring, int64(2), nil, Unknown},
+		"a restored key is no grant":    {claiming, int64(2), nil, Unknown},
+		"lost memory":                   {acquiring, int64(-1), nil, Refused},
 		"zero is no grant":              {acquiring, int64(0), nil, Unknown},
 		"nothing":                       {acquiring, nil, nil, Unknown},
 		"a word":                        {acquiring, "OK", nil, Unknown},
@@ -117,8 +118,8 @@ func TestARepliesMeaningDependsOnWhatWasAsked(t *testing.T) {
 		"a word in place of a release":  {releasing, "OK", nil, Unknown},
 		"two in place of a release":     {releasing, int64(2), nil, Unknown},
 		"a number in place of the pong": {pinging, int64(1), nil, Unknown},
-		"a number in place of a claim":  {claiming, int64(1), nil, Unknown},
-		"a pair in place of a claim":    {claiming, held, nil, Unknown},
+		"a number in place of a claim":  {setting, int64(1), nil, Unknown},
+		"a pair in place of a claim":    {setting, held, nil, Unknown},
 		"bytes in place of a number":    {acquiring, []byte("them"), nil, Unknown},
 	} {
 		t.Run(name, func(t *testing.T) {

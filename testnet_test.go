@@ -40,6 +40,7 @@ type testNode struct {
 	override func(cmd string, args []string) string // an error reply, or ""
 	log      []string                               // commands as they were executed
 	clients  int
+	runs     int
 }
 
 func newTestNode(t *testing.T, index int) *testNode {
@@ -103,13 +104,13 @@ func (n *testNode) hook(c *server.Peer, cmd string, args ...string) bool {
 
 // label names a command in the log: scripts by their names.
 func (n *testNode) label(cmd string, args []string) string {
-	for name, s := range map[string]*script{"acquire": acquireScript, "renew": renewScript, "release": releaseScript} {
+	for name, s := range map[string]*script{"acquire": acquireScript, "claim": claimScript, "raise": raiseScript, "probe": probeScript, "admit": admitScript, "renew": renewScript, "release": releaseScript} {
 		if (cmd == "EVALSHA" && args[0] == s.sha.(string)) || (cmd == "EVAL" && args[0] == s.text.(string)) {
 			return name
 		}
 	}
 	if cmd == "SET" && len(args) == 6 && args[5] == "GET" {
-		return "acquire"
+		return "claim"
 	}
 	return strings.ToLower(cmd)
 }
@@ -279,7 +280,7 @@ func (w *testNet) newClient(opts ...Option) *Client {
 	for i, n := range w.nodes {
 		pools[i] = n
 	}
-	c, err := New(pools, append([]Option{WithLogger(nil), withClock(w.clock.now)}, opts...)...)
+	c, err := New(pools, append([]Option{WithLogger(nil), WithRestartGuard(0), withClock(w.clock.now)}, opts...)...)
 	require.NoError(w.t, err)
 	w.clients = append(w.clients, c)
 	return c
@@ -298,7 +299,9 @@ func (w *testNet) requireNoKeys() {
 	w.t.Helper()
 	synctest.Wait()
 	for _, n := range w.nodes {
-		require.Empty(w.t, n.keys(), "node %d", n.index)
+		for _, key := range n.keys() {
+			require.True(w.t, strings.HasPrefix(key, reserved), "node %d has %s", n.index, key)
+		}
 	}
 }
 
@@ -347,4 +350,83 @@ type hangingPool struct {
 func (p hangingPool) GetContext(context.Context) (redis.Conn, error) {
 	<-p.release
 	return nil, errRefused
+}
+
+// restart ends the server's run and begins another, with the data that load
+// returns; nil: without any.
+func (n *testNode) restart(data map[string]any) {
+	n.set(func(n *testNode) {
+		n.runs++
+		n.runID = fmt.Sprintf("run-%d-%d", n.index, n.runs)
+	})
+	n.redis.FlushAll()
+	n.restore(data)
+	conn := dialTest(n.t, n)
+	_, err := conn.Do("SCRIPT", "FLUSH")
+	require.NoError(n.t, err)
+	require.NoError(n.t, conn.Close())
+	n.cut()
+}
+
+// snapshot is what the server has on disk: strings with their ttl, and hashes.
+func (n *testNode) snapshot() map[string]any {
+	data := make(map[string]any)
+	for _, key := range n.redis.Keys() {
+		if n.redis.Type(key) == "hash" {
+			fields := make(map[string]string)
+			names, _ := n.redis.HKeys(key)
+			for _, f := range names {
+				fields[f] = n.redis.HGet(key, f)
+			}
+			data[key] = fields
+			continue
+		}
+		value, _ := n.redis.Get(key)
+		data[key] = savedString{value, time.Now().Add(n.redis.TTL(key)), n.redis.TTL(key) > 0}
+	}
+	return data
+}
+
+type savedString struct {
+	value   string
+	expires time.Time
+	mortal  bool
+}
+
+func (n *testNode) restore(data map[string]any) {
+	for key, saved := range data {
+		switch saved := saved.(type) {
+		case map[string]string:
+			for f, v := range saved {
+				n.redis.HSet(key, f, v)
+			}
+		case savedString:
+			if saved.mortal && !time.Now().Before(saved.expires) {
+				continue
+			}
+			require.NoError(n.t, n.redis.Set(key, saved.value))
+			if saved.mortal {
+				n.redis.SetTTL(key, time.Until(saved.expires))
+			}
+		}
+	}
+}
+
+// down takes a node away until up.
+func (n *testNode) down() {
+	n.set(func(n *testNode) { n.refusing = errRefused })
+	n.cut()
+}
+
+func (n *testNode) up() { n.set(func(n *testNode) { n.refusing = nil }) }
+
+// guarded makes a client with admission on, of a cluster that serves already.
+func (w *testNet) guarded(opts ...Option) *Client {
+	w.t.Helper()
+	c := w.newClient(append([]Option{WithRestartGuard(time.Millisecond)}, opts...)...)
+	lease, err := c.Mutex("first").Lock(w.t.Context())
+	require.NoError(w.t, err)
+	require.NoError(w.t, lease.Unlock(w.t.Context()))
+	time.Sleep(time.Second) // the slower nodes are admitted too
+	return c
 }

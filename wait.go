@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -67,12 +68,12 @@ func (b *ballot) late() *refusal {
 	return &refusal{err: q, trip: q.Elapsed}
 }
 
-// scriptless counts the nodes that had to load the scripts first; a repeated
-// ballot finds them loaded. Called under b.mu.
+// scriptless counts the nodes that had to load the scripts first, or to put the
+// ttl on record; a repeated ballot finds that done. Called under b.mu.
 func (b *ballot) scriptless() int {
 	n := 0
 	for i := range b.votes {
-		if isCode(b.votes[i].answer.cause, "NOSCRIPT") {
+		if cause := b.votes[i].answer.cause; isCode(cause, "NOSCRIPT") || errors.Is(cause, errRegistering) {
 			n++
 		}
 	}

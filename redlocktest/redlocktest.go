@@ -2,7 +2,10 @@
 // with redlock: no Redis server, no container, nothing to install.
 //
 //	nodes := redlocktest.Start(t, 5)
-//	client, err := redlock.Open(nodes.URLs())
+//	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0))
+//
+// Without WithRestartGuard(0) the nodes, being new, do not vote before one guard
+// is over: ten seconds by default.
 //
 // # These nodes are not Redis
 //

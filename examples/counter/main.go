@@ -29,7 +29,8 @@ type settings struct {
 	urls    []string // empty: embedded nodes
 	file    string   // empty: a temporary one
 	ttl     time.Duration
-	worker  int // its number, from 1, in a worker process; 0 in the parent
+	trust   bool // the nodes never lose their memory: none has to wait before it votes
+	worker  int  // its number, from 1, in a worker process; 0 in the parent
 }
 
 func main() {
@@ -71,6 +72,7 @@ func parse(args []string, log io.Writer) (settings, error) {
 	flags.StringVar(&urls, "urls", "", "the Redis servers, `separated by commas`; none: embedded nodes")
 	flags.StringVar(&s.file, "file", "", "`path` of the number's file, started at 0; none: a temporary one")
 	flags.DurationVar(&s.ttl, "ttl", 5*time.Second, "how long the lock outlives a worker that died")
+	flags.BoolVar(&s.trust, "trust", false, "trust that no server ever loses its memory: new ones vote at once, as embedded nodes do")
 	flags.IntVar(&s.worker, "worker", 0, "for the program's own use: be the worker with this `number`")
 	if err := flags.Parse(args); err != nil {
 		return s, err
@@ -97,5 +99,6 @@ func (s settings) arguments(worker int) []string {
 		"-urls", strings.Join(s.urls, ","),
 		"-file", s.file,
 		"-ttl", s.ttl.String(),
+		fmt.Sprintf("-trust=%v", s.trust),
 	}
 }

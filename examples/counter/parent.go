@@ -25,7 +25,7 @@ func supervise(ctx context.Context, s settings, out, log io.Writer) error {
 			return err
 		}
 		defer nodes.Close()
-		s.urls = nodes.URLs()
+		s.urls, s.trust = nodes.URLs(), true
 		fmt.Fprintln(out, "No -urls given: using five nodes embedded in this process. They are not Redis.")
 	}
 	if s.file == "" {

@@ -31,7 +31,11 @@ func work(ctx context.Context, s settings, lifeline io.Reader, out io.Writer) er
 		cancel()
 	}()
 
-	client, err := redlock.Open(s.urls, redlock.WithTTL(s.ttl))
+	options := []redlock.Option{redlock.WithTTL(s.ttl)}
+	if s.trust {
+		options = append(options, redlock.WithRestartGuard(0))
+	}
+	client, err := redlock.Open(s.urls, options...)
 	if err != nil {
 		return err
 	}

@@ -34,12 +34,12 @@ func run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer nodes.Close()
-	alice, err := redlock.Open(nodes.URLs(), redlock.WithOwnerLabel("alice"))
+	alice, err := open(nodes, "alice")
 	if err != nil {
 		return err
 	}
 	defer alice.Close()
-	bob, err := redlock.Open(nodes.URLs(), redlock.WithOwnerLabel("bob"))
+	bob, err := open(nodes, "bob")
 	if err != nil {
 		return err
 	}
@@ -49,6 +49,13 @@ func run(ctx context.Context, out io.Writer) error {
 	fmt.Fprint(out, "Five embedded nodes play five independent Redis servers.\n"+
 		"Whoever gets the votes of three holds the lock.\n")
 	return tell(ctx, board, alice.Mutex(lockName), bob.Mutex(lockName))
+}
+
+// open makes a client. Embedded nodes are new in every run, and keep their
+// memory when they are stopped: they need not wait for leases that they may have
+// forgotten, as real servers must (which is what the guard is for).
+func open(nodes *redlocktest.Nodes, label string) (*redlock.Client, error) {
+	return redlock.Open(nodes.URLs(), redlock.WithOwnerLabel(label), redlock.WithRestartGuard(0))
 }
 
 // tell is the story.

@@ -1,0 +1,351 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// holding is what the client knows of a lease. The keeper looks at it when it
+// is due, renews it, and ends it; the Lease is the user's handle of it, so that
+// a handle that was dropped can be noticed.
+type holding struct {
+	mutex *Mutex
+	owner string
+	token int64
+	limit time.Duration // the validity never goes beyond (WithMaxHold)
+
+	mu       sync.Mutex    // protects what follows; ballots are queued, and the keeper's lock taken, under it
+	until    time.Duration // end of validity, on the client's clock
+	renewAt  time.Duration // when to renew next
+	renewal  *ballot       // the renewal under way, if it is the keeper's
+	failing  bool          // the last renewal was inconclusive
+	mayHold  nodeSet       // nodes where its key may stand, now or later
+	err      error         // why it ended; nil while held
+	working  bool          // a Do is running: Close leaves the release to it
+	done     chan struct{} // made by the first Done
+	gone     chan struct{} // made by shut, closed when its Do has released it
+	contexts contextSet
+	handle   *Lease // until the first renewal; then only the user has it
+
+	// The keeper's, protected by its lock.
+	due   time.Duration // when to look at it
+	place int           // in the keeper's heap; -1: not there
+}
+
+// newLease makes the lease that a ballot granted.
+func newLease(m *Mutex, owner string, b *ballot, token int64) *Lease {
+	h := &holding{mutex: m, owner: owner, token: token, limit: forever, mayHold: b.sent(), place: -1}
+	if m.opts.maxHold > 0 {
+		h.limit = b.start + m.opts.maxHold
+	}
+	h.until = min(m.opts.validUntil(b.start), h.limit)
+	h.planRenewal(b.start)
+	h.due = h.next()
+	h.handle = &Lease{h}
+	return h.handle
+}
+
+func (h *holding) now() time.Duration { return h.mutex.opts.clock() }
+
+// ended tells why the lease may not be used any more; nil if it may. Called
+// under h.mu.
+func (h *holding) ended() error {
+	if h.err == nil && h.now() >= h.until {
+		return ErrLost
+	}
+	return h.err
+}
+
+func (h *holding) why() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ended()
+}
+
+func (h *holding) remaining() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.err != nil {
+		return 0
+	}
+	return max(0, h.until-h.now())
+}
+
+// validity is the end of validity, whether it has passed or not.
+func (h *holding) validity() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.until
+}
+
+// planRenewal sets the next renewal after one that began at start. A part of
+// the time is random, so that leases that were granted together are not renewed
+// together for ever. But the instants are rounded, so that those of many leases
+// coincide and share their writes. Called under h.mu.
+func (h *holding) planRenewal(start time.Duration) {
+	every := h.mutex.opts.renewal()
+	h.renewAt = forever
+	if every > 0 && h.until < h.limit {
+		at := start + every - rand.N(every/4+1)
+		h.renewAt = at - at%(every/64+1)
+	}
+}
+
+// next is when the keeper must look again. Called under h.mu.
+func (h *holding) next() time.Duration {
+	if h.renewal != nil {
+		return min(h.until, h.renewal.start+h.mutex.opts.voteTimeout())
+	}
+	return min(h.until, h.renewAt)
+}
+
+// queueRenewal queues a renewal. Called under h.mu: whether the lease is still
+// held is checked, and the renewal queued, under the lock under which its
+// release is queued. So on every connection a renewal is ahead of the release,
+// and none ever comes after it.
+func (h *holding) queueRenewal(heir *holding) (b *ballot, crowded bool) {
+	m := h.mutex
+	b = m.newBallot(renewing, h.owner, nil, h.now())
+	var owner any = h.owner
+	for i := range b.votes {
+		v := &b.votes[i]
+		if v.standing = v.node.standing.Load(); v.standing == nil {
+			v.barred = v.node.why()
+			continue
+		}
+		v.call.Args = append(v.args[:0], renewScript.sha, "2", m.keyArg, v.standing.record, owner, m.ttlArg, m.least)
+	}
+	b.heir = heir
+	crowded = b.queue(0, true)
+	h.mayHold |= b.sent()
+	return b, crowded
+}
+
+// tick does what is due: ends the lease, begins a renewal, or gives one up that
+// had no verdict in time. A ballot that it returns must be flushed.
+func (h *holding) tick() *ballot {
+	h.mu.Lock()
+	now := h.now()
+	switch late := h.renewal; {
+	case h.err != nil:
+		h.mu.Unlock()
+	case now >= h.until:
+		h.mu.Unlock()
+		h.lapse()
+	case late != nil && now >= late.start+h.mutex.opts.voteTimeout():
+		h.mu.Unlock()
+		late.end(errNoVerdict)
+		h.conclude(late, late.current())
+	case late == nil && now >= h.renewAt:
+		b := h.renew()
+		h.mu.Unlock()
+		if v := b.current(); v >= failed {
+			h.conclude(b, v) // no node could be asked
+		}
+		return b
+	default:
+		h.mutex.client.keeper.move(h, h.next())
+		h.mu.Unlock()
+	}
+	return nil
+}
+
+var errNoVerdict = fmt.Errorf("no answer within the node timeout")
+
+// renew begins a renewal of the keeper's. Called under h.mu.
+func (h *holding) renew() *ballot {
+	if h.handle != nil {
+		// From the first renewal on, only the user keeps the handle.
+		runtime.AddCleanup(h.handle, (*holding).abandon, h)
+		h.handle = nil
+	}
+	b, _ := h.queueRenewal(h)
+	h.renewal = b
+	h.mutex.client.keeper.move(h, h.next())
+	return b
+}
+
+// conclude takes the verdict of a renewal, and tells why the lease has ended, if
+// it has. A verdict counts only before the old validity ends: a lease that has
+// ended stays ended, whatever the nodes said meanwhile.
+func (h *holding) conclude(b *ballot, v verdict) (ended error) {
+	h.mu.Lock()
+	if h.renewal == b {
+		h.renewal = nil
+	}
+	if why := h.ended(); why != nil || v == taken {
+		h.mu.Unlock()
+		h.end(ErrLost)
+		return h.why()
+	}
+	var danger *LeaseDanger
+	if v == granted {
+		// Of two renewals the one that began later counts.
+		h.until = max(h.until, min(h.mutex.opts.validUntil(b.start), h.limit))
+		h.failing = false
+		h.planRenewal(b.start)
+	} else if b.heir != nil {
+		h.renewAt = h.now() + h.mutex.opts.voteTimeout()
+		danger = &LeaseDanger{Name: h.mutex.name, Owner: h.owner, Remaining: h.until - h.now()}
+	}
+	h.mutex.client.keeper.move(h, h.next())
+	first := danger != nil && !h.failing
+	h.failing = h.failing || danger != nil
+	h.mu.Unlock()
+	if danger != nil {
+		danger.Err = b.quorumError()
+		h.warn(*danger, first)
+	}
+	return nil
+}
+
+// warn tells that a renewal failed while the lease is still valid.
+func (h *holding) warn(d LeaseDanger, first bool) {
+	opts := h.mutex.opts
+	if first {
+		opts.log(slog.LevelWarn, "a lease could not be renewed and is lost unless a later renewal succeeds",
+			"name", d.Name, "owner", d.Owner, "remaining", d.Remaining, "error", d.Err)
+	}
+	if opts.trace != nil && opts.trace.LeaseDanger != nil {
+		opts.trace.LeaseDanger(d)
+	}
+}
+
+// lapse ends a lease whose validity is over.
+func (h *holding) lapse() {
+	if h.validity() > h.now() {
+		return
+	}
+	if b, _ := h.end(ErrLost); b != nil {
+		h.mutex.opts.log(slog.LevelError, "a lease is lost", "name", h.mutex.name, "owner", h.owner)
+	}
+}
+
+// abandon ends a lease whose handle was dropped without Unlock.
+func (h *holding) abandon() {
+	if b, was := h.end(ErrReleased); b != nil && was == nil {
+		h.mutex.opts.log(slog.LevelError, "a lease was dropped without Unlock; it is released now",
+			"name", h.mutex.name, "owner", h.owner)
+	}
+}
+
+// work marks the lease as one that a Do works under. It fails if the lease has
+// ended before.
+func (h *holding) work() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.working = true
+	return h.ended()
+}
+
+// shut ends the lease because the client closes. It returns true for one that a
+// Do works under: its key stays, so that nobody else comes in before fn returns.
+func (h *holding) shut() (working bool) {
+	h.mu.Lock()
+	if h.err != nil || !h.working {
+		h.mu.Unlock()
+		h.end(ErrClosed)
+		return false
+	}
+	contexts := h.mark(ErrClosed)
+	h.gone = make(chan struct{})
+	h.mu.Unlock()
+	h.cancel(contexts, ErrClosed)
+	return true
+}
+
+// awaitEnd waits until a lease that was shut is released by its Do, or over.
+func (h *holding) awaitEnd() {
+	timer := time.NewTimer(h.validity() - h.now())
+	defer timer.Stop()
+	select {
+	case <-h.gone:
+	case <-timer.C:
+	}
+}
+
+// end ends the lease for the reason why, and sends the release. was is the
+// reason for which it had ended before; b is nil where nothing was sent because
+// that had been done before.
+func (h *holding) end(why error) (b *ballot, was error) {
+	m := h.mutex
+	h.mu.Lock()
+	left := h.err == ErrClosed && h.working && why == ErrReleased // Close left it to its Do
+	if h.err != nil && !left {
+		defer h.mu.Unlock()
+		return nil, h.err
+	}
+	now := h.now()
+	if now >= h.until {
+		was, why = ErrLost, ErrLost
+	}
+	var contexts contextSet
+	if left {
+		h.err = why
+	} else {
+		contexts = h.mark(why)
+	}
+	b = m.newBallot(releasing, h.owner, releaseScript.bySHA(m.keyArg, h.owner), now)
+	crowded := b.queue(h.mayHold, true)
+	if left {
+		close(h.gone) // Close may go on: it finds the release queued
+	}
+	h.mu.Unlock()
+
+	h.cancel(contexts, why)
+	m.client.keeper.remove(h)
+	b.flush(crowded)
+	return b, was
+}
+
+// contextSet are the contexts that end with a lease.
+type contextSet map[*context.CancelCauseFunc]struct{}
+
+// mark notes that the lease has ended, and returns the contexts to cancel.
+// Called under h.mu.
+func (h *holding) mark(why error) contextSet {
+	h.err = why
+	h.handle = nil
+	if h.done != nil {
+		close(h.done)
+	}
+	contexts := h.contexts
+	h.contexts = nil
+	return contexts
+}
+
+func (h *holding) cancel(contexts contextSet, why error) {
+	for cancel := range contexts {
+		(*cancel)(h.refuse("hold", why))
+	}
+}
+
+// atEnd has cancel called when the lease ends, or now if it has. forget takes
+// that back.
+func (h *holding) atEnd(cancel context.CancelCauseFunc) (forget func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if why := h.ended(); why != nil {
+		cancel(h.refuse("hold", why))
+		return func() {}
+	}
+	if h.contexts == nil {
+		h.contexts = make(contextSet)
+	}
+	h.contexts[&cancel] = struct{}{}
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.contexts, &cancel)
+	}
+}
+
+// refuse is the error of a lease that has ended.
+func (h *holding) refuse(op string, why error) error {
+	return fmt.Errorf("redlock: %s %q: %w", op, h.mutex.name, why)
+}

@@ -1,0 +1,21 @@
+-- raise: lifts a stripe's counter to a token, for a lease that stands here.
+--
+-- KEYS[1]  the lock's key
+-- KEYS[2]  the record of this run of the server
+-- ARGV[1]  the lease's owner
+-- ARGV[2]  the counter of the lock's stripe
+-- ARGV[3]  the token
+--
+-- Returns 1 when the counter stands at the token or above, 0 when the lease or
+-- the counter is gone: then nothing is changed.
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+  return 0
+end
+local count = tonumber(redis.call('HGET', KEYS[2], ARGV[2]))
+if not count then
+  return 0
+end
+if count < tonumber(ARGV[3]) then
+  redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
+end
+return 1
