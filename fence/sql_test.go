@@ -1,0 +1,83 @@
+package fence_test
+
+import (
+	"database/sql"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/fence"
+)
+
+// In *sql.DB, *sql.Tx and *sql.Conn Exec finds what it needs.
+var _ = []fence.Execer{(*sql.DB)(nil), (*sql.Tx)(nil), (*sql.Conn)(nil)}
+
+func TestExecRefusesARowThatAGreaterTokenWrote(t *testing.T) {
+	db, books := openBooks()
+	defer db.Close()
+	set := func(db fence.Execer, balance, token int64) error {
+		return fence.Exec(t.Context(), db, "account 7", token, update, balance, token, 7)
+	}
+	require.NoError(t, set(db, 110, 33))
+	require.NoError(t, set(db, 120, 33), "one holder may write often")
+
+	tx, err := db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	require.NoError(t, set(tx, 130, 40))
+	require.NoError(t, tx.Commit())
+
+	err = set(db, 0, 39)
+	require.ErrorIs(t, err, fence.ErrStale)
+	require.EqualError(t, err, `fence: "account 7": token 39 is stale, or there is no such row`)
+	var stale fence.StaleError
+	require.ErrorAs(t, err, &stale)
+	require.Equal(t, fence.StaleError{Resource: "account 7", Token: 39}, stale)
+	require.EqualValues(t, 130, books.balance[7])
+}
+
+func TestExecCannotTellAMissingRowFromAStaleToken(t *testing.T) {
+	db, _ := openBooks()
+	defer db.Close()
+	err := fence.Exec(t.Context(), db, "account 8", 33, update, 0, int64(33), 8)
+	require.ErrorIs(t, err, fence.ErrStale)
+	require.ErrorContains(t, err, "or there is no such row")
+}
+
+func TestExecDoesNotAskTheDatabaseWithoutAToken(t *testing.T) {
+	db, books := openBooks()
+	defer db.Close()
+	for _, token := range []int64{0, -1} {
+		err := fence.Exec(t.Context(), db, "account 7", token, update, 0, token, 7)
+		require.ErrorIs(t, err, fence.ErrUnfenced)
+	}
+	// A token that the statement does not get fences nothing.
+	for _, arg := range []any{int64(32), 33, "33", nil, []byte("33"), sql.Named("fence", 33)} {
+		err := fence.Exec(t.Context(), db, "account 7", 33, update, 0, arg, 7)
+		require.ErrorIs(t, err, fence.ErrUnfenced, "%T %v", arg, arg)
+		require.ErrorContains(t, err, "token 33 is not among the statement's args")
+	}
+	require.Zero(t, books.asked)
+}
+
+func TestExecFindsTheTokenInANamedArg(t *testing.T) {
+	db, _ := openBooks()
+	defer db.Close()
+	require.NoError(t, fence.Exec(t.Context(), db, "account 7", 33, update, 0, sql.Named("fence", int64(33)), 7))
+}
+
+func TestExecPassesOnTheErrorsOfTheDatabase(t *testing.T) {
+	db, books := openBooks()
+	defer db.Close()
+	set := func() error { return fence.Exec(t.Context(), db, "account 7", 33, update, 0, int64(33), 7) }
+
+	books.down = errors.New("the disk is full")
+	err := set()
+	require.ErrorIs(t, err, books.down)
+	require.EqualError(t, err, `fence: "account 7": the disk is full`)
+
+	books.down, books.mute = nil, errors.New("mute")
+	err = set()
+	require.ErrorContains(t, err, "the database does not tell whether the row was written")
+	require.NotErrorIs(t, err, fence.ErrStale)
+}
