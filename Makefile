@@ -4,13 +4,13 @@
 # make bench  side by side with the peers, on local redis-server processes
 # make fuzz   every fuzz target for FUZZTIME
 #
-# Three modules: the library (.), integration/ and benchmarks/, which need more
-# than the library may depend on. Written for GNU make 3.81, which macOS has.
+# Four modules: the library (.), and integration/, benchmarks/ and examples/fencing/,
+# which need more than the library may depend on. Written for GNU make 3.81, which macOS has.
 
 .NOTPARALLEL:
 .PHONY: demo test unit servers integration bench-test lint format vet cross staticcheck bench fuzz
 
-MODULES     = . integration benchmarks
+MODULES     = . integration benchmarks examples/fencing
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 TEST        = go test -race -shuffle=on
 FUZZTIME   ?= 20s
@@ -34,6 +34,7 @@ test: servers vet unit integration bench-test
 # What needs no Redis server.
 unit:
 	$(TEST) ./...
+	cd examples/fencing && $(TEST) ./...
 
 # Its tests say which servers they run on: Docker containers where an engine
 # answers, else redis-server processes. Never from the cache: the servers are
