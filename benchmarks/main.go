@@ -87,8 +87,8 @@ func (c *config) settle(peers, goroutines string) (err error) {
 		return errors.New("-rounds and -round must be above 0, -warmup and -leases not below it")
 	}
 	if c.check && !c.plan.comparable() || c.check && c.leases == 0 {
-		return fmt.Errorf("-check needs the peers %s, %s and %s, 1 and %d goroutines, and leases: a target that is not measured is not met",
-			redlockDefault.name, redsyncDefault.name, floorLoop.name, manyGoroutines)
+		return fmt.Errorf("-check needs the peers %s, %s, %s and %s, 1 and %d goroutines, and leases: a target that is not measured is not met",
+			redlockDefault.name, redlockUnfenced.name, redsyncDefault.name, floorLoop.name, manyGoroutines)
 	}
 	return nil
 }

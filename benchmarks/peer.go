@@ -29,7 +29,7 @@ type contender struct {
 }
 
 // contenders are all that can be measured, in the order of the report.
-var contenders = []contender{redlockDefault, redsyncDefault, redsyncFailFast, floorLoop}
+var contenders = []contender{redlockDefault, redlockUnfenced, redsyncDefault, redsyncFailFast, floorLoop}
 
 // choose finds the contenders of a list of names, parted by commas.
 func choose(names string) ([]contender, error) {
