@@ -2,8 +2,8 @@ package redlock
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -15,6 +15,9 @@ import (
 // to die under this many.
 const maxDebts = 1 << 16
 
+// mostTries is how many refused payments are tried again at once.
+const mostTries = 100
+
 // debt is a release that a node has not confirmed: the attempt may stand there,
 // or may yet be executed. It lasts until it is paid, since a frozen server can
 // execute an attempt long after its ttl.
@@ -22,8 +25,13 @@ type debt struct {
 	node  *node
 	key   string
 	owner string
+	ttl   time.Duration
 	vote  *vote // a release that waits for the payment; nil if none does
 	call  pipe.Call
+
+	// Protected by node.mu.
+	refused bool          // the server answered with an error: to be tried again
+	until   time.Duration // since it answers, what it executed before ends by then
 }
 
 // owe notes a debt and pays it at once where the node is connected. It reports
@@ -55,9 +63,29 @@ func (n *node) payAll(p *pipe.Pipe) error {
 	return nil
 }
 
-// pay queues one payment. The script goes by its text: a debt must not fail
+// payAgain tries those payments again that the server refused, a few at a time.
+func (n *node) payAgain(p *pipe.Pipe) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	now, tries := n.opts.clock(), 0
+	for owner, d := range n.debts {
+		switch {
+		case !d.refused:
+		case now > d.until:
+			delete(n.debts, owner)
+		case tries < mostTries:
+			tries++
+			if n.pay(p, d) != nil {
+				return // the next connection pays all
+			}
+		}
+	}
+}
+
+// pay queues one payment. Called under n.mu. The script goes by its text: a debt must not fail
 // because the scripts were flushed.
 func (n *node) pay(p *pipe.Pipe, d *debt) error {
+	d.refused = false
 	d.call = pipe.Call{Command: "EVAL", Args: releaseScript.byText(d.key, d.owner), To: d}
 	flush, _, err := p.Queue(&d.call, n.opts.clock(), nil)
 	if flush {
@@ -67,26 +95,27 @@ func (n *node) pay(p *pipe.Pipe, d *debt) error {
 	return err
 }
 
-// Receive strikes the debt out when it is paid. One that is not stays, and is
-// paid on the next connection.
+// Receive strikes the debt out when it is paid. One that got no answer is paid
+// on the next connection. One that was refused is tried again for a ttl: the
+// server is alive, so what it may have executed before has ended by then.
 func (d *debt) Receive(reply any, err error) {
-	if err == nil || neverGranted(err) {
-		d.node.mu.Lock()
-		delete(d.node.debts, d.owner)
-		d.node.indebted = false
-		d.node.mu.Unlock()
-	} else {
-		d.node.reconnect(fmt.Errorf("a release failed: %w", err))
+	var refusal redis.Error
+	n := d.node
+	n.mu.Lock()
+	switch {
+	case err == nil || isCode(err, "WRONGTYPE"): // not even a key of ours
+		delete(n.debts, d.owner)
+		n.indebted = false
+	case errors.As(err, &refusal):
+		d.refused = true
+		if d.until == 0 {
+			d.until = n.opts.clock() + d.ttl
+		}
 	}
+	n.mu.Unlock()
 	if d.vote != nil {
 		d.vote.count(understand(releasing, reply, err))
 	}
-}
-
-// neverGranted tells that the node refuses a release for a reason for which it
-// cannot have granted the attempt either.
-func neverGranted(err error) bool {
-	return isCode(err, "NOPERM") || isCode(err, "WRONGTYPE")
 }
 
 // isCode tells whether err is the server's error reply of this code.

@@ -114,10 +114,14 @@ func (n *node) queue(c *pipe.Call, by *standing, now, timeout time.Duration, owe
 	return p, load, nil
 }
 
-// why tells why the node has no connection to vote on.
+// why tells why the node has no connection to vote on. It is never nil: where one
+// was made in this very moment, it was too late for the caller.
 func (n *node) why() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.down == nil {
+		return errConnecting
+	}
 	return n.down
 }
 
@@ -236,6 +240,7 @@ func (n *node) attend(ctx context.Context, p *pipe.Pipe, ready func()) error {
 			if s := p.Silence(now); s > n.patience && !late {
 				p.Kill(fmt.Errorf("no answer for %v", s.Round(time.Millisecond)))
 			}
+			n.payAgain(p)
 		}
 	}
 }

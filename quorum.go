@@ -168,17 +168,19 @@ func (v *vote) Receive(reply any, err error) {
 // stillOwed makes a debt of a release that was not confirmed. It reports true
 // where that is being paid already: the vote counts when it is.
 func (v *vote) stillOwed(err error) bool {
+	if isCode(err, "WRONGTYPE") {
+		return false // not even a key of ours
+	}
 	d := v.debt()
 	if isCode(err, "NOSCRIPT") {
 		d.vote = v
-	} else if neverGranted(err) {
-		return false
 	}
 	return v.node.owe(d) && d.vote != nil
 }
 
 func (v *vote) debt() *debt {
-	return &debt{node: v.node, key: v.ballot.mutex.key, owner: v.ballot.owner}
+	m := v.ballot.mutex
+	return &debt{node: v.node, key: m.key, owner: v.ballot.owner, ttl: m.opts.ttl}
 }
 
 // count takes one answer into the tally and tells a change of the verdict.

@@ -1,0 +1,103 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/integration/cluster"
+)
+
+// All faults but the loss of memory, at random, at up to two of five nodes at a
+// time, while clients contend for one lock: there is never more than one inside,
+// every client goes on getting the lock, and in the end nothing is left.
+func TestExclusionHoldsAndNothingIsLeftWhileMinoritiesFailAtRandom(t *testing.T) {
+	const clients = 6
+	nodes := cluster.Use(t, 5)
+	assertLeakFree(t)
+	r := &room{deadline: time.Now().Add(15 * time.Second)}
+	ctx, cancel := context.WithDeadline(t.Context(), r.deadline)
+	defer cancel()
+	visits := make([]int, clients)
+	var workers sync.WaitGroup
+	for i := range clients {
+		client := openClient(t, nodes.ProxyURLs(), redlock.WithTTL(5*time.Second))
+		workers.Go(func() { visits[i] = r.visitUntil(ctx, t, client) })
+	}
+	seed := time.Now().UnixNano()
+	t.Logf("seed %d", seed)
+	disturb(t, nodes, rand.New(rand.NewPCG(uint64(seed), 0)), r.open)
+	workers.Wait()
+	nodes.Thaw(t)
+	nodes.Heal()
+
+	t.Logf("visits by client: %v", visits)
+	assert.Zero(t, r.crowded.Load(), "two were inside at the same time")
+	assert.EqualValues(t, r.ours.Load(), r.counter, "visits were overwritten")
+	for i, n := range visits {
+		assert.Positive(t, n, "client %d never got the lock", i)
+	}
+	assertNoKeys(t, nodes)
+}
+
+// visitUntil locks and visits until ctx ends.
+func (r *room) visitUntil(ctx context.Context, t *testing.T, client *redlock.Client) (visits int) {
+	for {
+		lease, err := client.Mutex("room").Lock(ctx)
+		if errors.Is(err, context.DeadlineExceeded) {
+			return visits
+		}
+		if !assert.NoError(t, err) {
+			return visits
+		}
+		r.enter(&r.ours)
+		assert.True(t, lease.Valid(), "the ttl must be long enough for the visit")
+		visits++
+		if rand.N(3) == 0 {
+			_ = lease.Extend(ctx) // whether it succeeds is not the question here
+		}
+		// With a node too many away for a moment, or replies lost, there may be no
+		// quorum of confirmations: the rest stays owed.
+		if err := lease.Unlock(ctx); err != nil && !errors.Is(err, redlock.ErrNoQuorum) {
+			assert.NoError(t, err)
+		}
+		time.Sleep(rand.N(2 * time.Millisecond))
+	}
+}
+
+// disturb lets a random fault befall each of two random nodes, again and again,
+// for as long as it may go on.
+func disturb(t *testing.T, nodes cluster.Nodes, r *rand.Rand, goOn func() bool) {
+	t.Helper()
+	faults := []func(n *cluster.Node){
+		func(n *cluster.Node) { n.Freeze(t) },
+		(*cluster.Node).Cut,
+		(*cluster.Node).HoldReplies,
+		(*cluster.Node).LoseReply,
+		(*cluster.Node).Strand,
+		(*cluster.Node).Reset,
+		func(n *cluster.Node) { n.Delay(time.Duration(r.IntN(20)) * time.Millisecond) },
+		func(n *cluster.Node) { n.Do(t, "SCRIPT", "FLUSH") },
+		func(n *cluster.Node) { n.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes") },
+	}
+	for goOn() {
+		for _, place := range r.Perm(len(nodes))[:2] {
+			faults[r.IntN(len(faults))](nodes[place])
+		}
+		// Some faults outlast the connections, most do not.
+		nap := time.Duration(r.IntN(300)) * time.Millisecond
+		if r.IntN(8) == 0 {
+			nap = 1500 * time.Millisecond
+		}
+		time.Sleep(nap)
+		nodes.Thaw(t)
+		nodes.Heal()
+		time.Sleep(time.Duration(r.IntN(100)) * time.Millisecond)
+	}
+}

@@ -1,0 +1,191 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
+	"github.com/testcontainers/testcontainers-go"
+	tclog "github.com/testcontainers/testcontainers-go/log"
+)
+
+const (
+	confInside = "/data/redis.conf"
+	portInside = "6379"
+)
+
+// containers runs each server in a Docker container.
+type containers struct {
+	docker *testcontainers.DockerClient
+	image  string
+	host   string // where the published ports are
+}
+
+func newDockerBackend() (backend, error) {
+	// Its chatter about every container would drown the tests' own output.
+	tclog.SetDefault(tclog.NewNoopLogger())
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	docker, err := testcontainers.NewDockerClientWithOpts(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("no Docker engine: %w", err)
+	}
+	if _, err := docker.Ping(ctx, client.PingOptions{}); err != nil {
+		return nil, fmt.Errorf("no Docker engine: %w", err)
+	}
+	host, err := publishedAt(ctx)
+	if err != nil {
+		return nil, err
+	}
+	image, err := findImage(docker)
+	if err != nil {
+		return nil, err
+	}
+	return &containers{docker: docker, image: image, host: host}, nil
+}
+
+func publishedAt(ctx context.Context) (string, error) {
+	provider, err := testcontainers.NewDockerProvider()
+	if err != nil {
+		return "", err
+	}
+	defer provider.Close()
+	host, err := provider.DaemonHost(ctx)
+	if host == "localhost" {
+		host = loopback.String() // ports are published for IPv4 only
+	}
+	return host, err
+}
+
+var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+
+// publish asks for a host port of our choice: one that Docker picks would change
+// with every restart. With an engine on this machine nobody else can reach it.
+func (b *containers) publish(port int) func(*container.HostConfig) {
+	binding := network.PortBinding{HostPort: strconv.Itoa(port)}
+	if b.host == loopback.String() {
+		binding.HostIP = loopback
+	}
+	return func(conf *container.HostConfig) {
+		conf.PortBindings = network.PortMap{network.MustParsePort(portInside): {binding}}
+	}
+}
+
+func (b *containers) describe() string { return "Docker containers (image " + b.image + ")" }
+
+func (b *containers) close() error { return b.docker.Close() }
+
+func (b *containers) create(int) (server, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	c := &dockerized{docker: b.docker, address: net.JoinHostPort(b.host, strconv.Itoa(port))}
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	c.container, err = testcontainers.GenericContainer(ctx, testcontainers.GenericContainerRequest{
+		ContainerRequest: testcontainers.ContainerRequest{
+			Image:              b.image,
+			Entrypoint:         []string{"redis-server"},
+			Cmd:                []string{confInside},
+			ExposedPorts:       []string{portInside},
+			HostConfigModifier: b.publish(port),
+		},
+	})
+	if err != nil {
+		// Even then there may be a container.
+		return nil, errors.Join(err, testcontainers.TerminateContainer(c.container))
+	}
+	return c, remember(containerKind, c.container.GetContainerID())
+}
+
+type dockerized struct {
+	docker    *testcontainers.DockerClient
+	container testcontainers.Container
+	address   string
+}
+
+func (c *dockerized) addr() string { return c.address }
+
+func (c *dockerized) peer() (host, port string, _ error) {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	ip, err := c.container.ContainerIP(ctx)
+	return ip, portInside, err
+}
+
+func (c *dockerized) start(conf settings) error {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	conf.bind, conf.port, conf.dir = "0.0.0.0", portInside, "/data"
+	if err := c.container.CopyToContainer(ctx, []byte(conf.String()), confInside, 0o644); err != nil {
+		return err
+	}
+	return c.container.Start(ctx)
+}
+
+func (c *dockerized) kill() error {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	dead := c.docker.ContainerWait(ctx, c.container.GetContainerID(), client.ContainerWaitOptions{})
+	if err := c.signal("KILL"); err != nil {
+		return err
+	}
+	select {
+	case <-dead.Result:
+		return nil
+	case err := <-dead.Error:
+		return err
+	}
+}
+
+// freeze sends the signal from outside: the first process of a container is deaf
+// to a SIGSTOP from within.
+func (c *dockerized) freeze() error { return c.signal("STOP") }
+
+func (c *dockerized) thaw() error { return c.signal("CONT") }
+
+func (c *dockerized) signal(name string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	_, err := c.docker.ContainerKill(ctx, c.container.GetContainerID(), client.ContainerKillOptions{Signal: name})
+	return err
+}
+
+func (c *dockerized) log() string {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	logs, err := c.container.Logs(ctx)
+	if err != nil {
+		return err.Error()
+	}
+	defer logs.Close()
+	text, err := io.ReadAll(logs)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+func (c *dockerized) remove() error {
+	if c.container == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	id := c.container.GetContainerID()
+	if _, err := c.docker.ContainerRemove(ctx, id, removal); err != nil {
+		return err
+	}
+	return forget(containerKind, id)
+}
+
+var removal = client.ContainerRemoveOptions{Force: true, RemoveVolumes: true}

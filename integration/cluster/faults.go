@@ -1,0 +1,173 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+)
+
+// Kill is Nodes.Kill for one.
+func (n *Node) Kill(t testing.TB) { t.Helper(); Nodes{n}.Kill(t) }
+
+// Start is Nodes.Start for one.
+func (n *Node) Start(t testing.TB) { t.Helper(); Nodes{n}.Start(t) }
+
+// Freeze is Nodes.Freeze for one.
+func (n *Node) Freeze(t testing.TB) { t.Helper(); Nodes{n}.Freeze(t) }
+
+// Thaw is Nodes.Thaw for one.
+func (n *Node) Thaw(t testing.TB) { t.Helper(); Nodes{n}.Thaw(t) }
+
+// Save writes the server's memory to disk, as a master with persistence does: the
+// next Kill does not lose it.
+func (n *Node) Save(t testing.TB) {
+	t.Helper()
+	n.Do(t, "SAVE")
+	n.saved = true
+}
+
+// Restart kills the server and starts it again at once.
+func (n *Node) Restart(t testing.TB) {
+	t.Helper()
+	n.Kill(t)
+	n.Start(t)
+}
+
+// RestartLoading restarts the server with its data and returns while it still
+// loads them: for about d it answers -LOADING.
+func (n *Node) RestartLoading(t testing.TB, d time.Duration) {
+	t.Helper()
+	const perKey = 5 * time.Millisecond
+	c, err := n.dial()
+	require.NoError(t, err)
+	defer c.Close()
+	// The ballast lies in database 1, out of sight of Keys. Each value fills one
+	// interval between the moments at which a loading server answers.
+	require.NoError(t, c.Send("SELECT", 1))
+	for i := range int(d / perKey) {
+		require.NoError(t, c.Send("SET", fmt.Sprint("ballast:", i), strings.Repeat("x", 1024)))
+	}
+	require.NoError(t, c.Flush())
+	for range 1 + int(d/perKey) {
+		_, err := c.Receive()
+		require.NoError(t, err)
+	}
+	n.Save(t)
+	n.Kill(t)
+	require.NoError(t, n.launch(
+		"loading-process-events-interval-bytes 1024",
+		fmt.Sprint("key-load-delay ", perKey.Microseconds())))
+	err = n.await(func(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "LOADING") })
+	require.NoError(t, err, "the server never said that it is loading")
+}
+
+// AwaitLoaded waits until the server has loaded its data.
+func (n *Node) AwaitLoaded(t testing.TB) {
+	t.Helper()
+	require.NoError(t, n.await(func(err error) bool { return err == nil }))
+}
+
+// Cut is Nodes.Cut for one.
+func (n *Node) Cut() { n.proxy.change(func(r *rules) { r.holdRequests, r.holdReplies = true, true }) }
+
+// HoldReplies lets requests through and holds the answers until Heal.
+func (n *Node) HoldReplies() { n.proxy.change(func(r *rules) { r.holdReplies = true }) }
+
+// LoseReply lets requests through and, once, resets the connection instead of
+// handing on the next answer: the server executed what the client never hears of.
+func (n *Node) LoseReply() { n.proxy.change(func(r *rules) { r.loseReplies++ }) }
+
+// Strand holds all bytes of the connections that stand now until Heal, and lets
+// new ones through: a client's last words arrive long after it came back.
+func (n *Node) Strand() { n.proxy.strand() }
+
+// Garble lets requests through and gives clients text in place of every answer,
+// until Heal.
+func (n *Node) Garble(text string) { n.proxy.change(func(r *rules) { r.garbage = []byte(text) }) }
+
+// Delay adds d to each direction; 0 ends it.
+func (n *Node) Delay(d time.Duration) { n.proxy.change(func(r *rules) { r.delay = d }) }
+
+// Reset breaks the connections that stand now; bytes on their way are lost.
+func (n *Node) Reset() { n.proxy.breakAll() }
+
+// Heal is Nodes.Heal for one.
+func (n *Node) Heal() { n.proxy.change(func(r *rules) { *r = rules{} }) }
+
+func (n *Node) setFrozen(frozen bool) error {
+	if n.frozen == frozen || !n.running {
+		return nil
+	}
+	act := n.srv.thaw
+	if frozen {
+		act = n.srv.freeze
+	}
+	if err := act(); err != nil {
+		return fmt.Errorf("node %d: %w", n.index, err)
+	}
+	n.frozen = frozen
+	return nil
+}
+
+func (n *Node) kill() error {
+	if !n.running {
+		return nil
+	}
+	if err := n.srv.kill(); err != nil {
+		return fmt.Errorf("node %d: kill: %w", n.index, err)
+	}
+	if !n.saved {
+		n.life++
+	}
+	n.running, n.frozen, n.saved = false, false, false
+	clear(n.changed)
+	return nil
+}
+
+// start launches the server, unless it runs, and waits until it serves.
+func (n *Node) start() error {
+	if !n.running {
+		if err := n.launch(); err != nil {
+			return err
+		}
+	}
+	return n.await(func(err error) bool { return err == nil })
+}
+
+func (n *Node) launch(extra ...string) error {
+	conf := settings{rdb: fmt.Sprintf("life-%d.rdb", n.life), extra: extra}
+	if err := n.srv.start(conf); err != nil {
+		return fmt.Errorf("node %d: start: %w", n.index, err)
+	}
+	n.running = true
+	return nil
+}
+
+// await pings the server until the answer is as wanted.
+func (n *Node) await(wanted func(error) bool) error {
+	deadline := time.Now().Add(startTimeout)
+	for {
+		err := n.ping()
+		if wanted(err) {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("node %d: not as expected after %v: %v\n%s", n.index, startTimeout, err, n.srv.log())
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func (n *Node) ping() error {
+	c, err := n.dial()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, err = redis.String(c.Do("PING"))
+	return err
+}

@@ -1,0 +1,122 @@
+package cluster
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"regexp"
+	"time"
+
+	"github.com/moby/moby/client"
+	"github.com/testcontainers/testcontainers-go"
+)
+
+const defaultImage = "redis:7-alpine"
+
+// findImage names an image that the engine has or can have: the one asked for,
+// else the default, else one made from this machine's redis-server.
+func findImage(docker *testcontainers.DockerClient) (string, error) {
+	if image := os.Getenv(imageEnv); image != "" {
+		return image, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	if _, err := docker.ImageInspect(ctx, defaultImage); err == nil {
+		return defaultImage, nil
+	}
+	binary, noBinary := exec.LookPath("redis-server")
+	patience := time.Minute
+	if noBinary == nil {
+		patience = 5 * time.Second // there is another way, so no long waits for a registry
+	}
+	noPull := pull(ctx, docker, defaultImage, patience)
+	if noPull == nil {
+		return defaultImage, nil
+	}
+	if noBinary != nil {
+		return "", errors.Join(noPull, noBinary)
+	}
+	return localImage(ctx, docker, binary)
+}
+
+func pull(ctx context.Context, docker *testcontainers.DockerClient, image string, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	progress, err := docker.ImagePull(ctx, image, client.ImagePullOptions{})
+	if err != nil {
+		return fmt.Errorf("pull %s: %w", image, err)
+	}
+	defer progress.Close()
+	if err := progress.Wait(ctx); err != nil {
+		return fmt.Errorf("pull %s: %w", image, err)
+	}
+	return nil
+}
+
+// localImage imports an image that holds nothing but redis-server and the
+// libraries it is linked against. It is named by its content, so that a later run
+// finds it again and an upgraded server gets a new one.
+func localImage(ctx context.Context, docker *testcontainers.DockerClient, binary string) (string, error) {
+	root, err := rootFS(ctx, binary)
+	if err != nil {
+		return "", fmt.Errorf("image from %s: %w", binary, err)
+	}
+	name := fmt.Sprintf("redlock-test-redis:%.6x", sha256.Sum256(root))
+	if _, err := docker.ImageInspect(ctx, name); err == nil {
+		return name, nil
+	}
+	source := client.ImageImportSource{Source: bytes.NewReader(root), SourceName: "-"}
+	progress, err := docker.ImageImport(ctx, source, name, client.ImageImportOptions{})
+	if err != nil {
+		return "", fmt.Errorf("import image: %w", err)
+	}
+	defer progress.Close()
+	if _, err := io.Copy(io.Discard, progress); err != nil {
+		return "", fmt.Errorf("import image: %w", err)
+	}
+	return name, nil
+}
+
+// rootFS returns a tar archive of the file system for localImage.
+func rootFS(ctx context.Context, binary string) ([]byte, error) {
+	linked, err := exec.CommandContext(ctx, "ldd", binary).Output()
+	if err != nil {
+		return nil, fmt.Errorf("ldd: %w", err)
+	}
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "data/", Mode: 0o755}); err != nil {
+		return nil, err
+	}
+	if err := addFile(w, binary, "/usr/local/bin/redis-server"); err != nil {
+		return nil, err
+	}
+	for _, lib := range regexp.MustCompile(`/\S+`).FindAllString(string(linked), -1) {
+		if err := addFile(w, lib, path.Clean(lib)); err != nil {
+			return nil, err
+		}
+	}
+	return buf.Bytes(), w.Close()
+}
+
+// addFile archives what from finally points to. It leaves out times and owners,
+// so that equal content makes an equal archive.
+func addFile(w *tar.Writer, from, to string) error {
+	content, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	header := &tar.Header{Typeflag: tar.TypeReg, Name: to[1:], Mode: 0o755, Size: int64(len(content))}
+	if err := w.WriteHeader(header); err != nil {
+		return err
+	}
+	_, err = w.Write(content)
+	return err
+}

@@ -1,0 +1,111 @@
+package integration
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/integration/cluster"
+)
+
+const (
+	// bound is how much slower Lock and Unlock may be while a minority is frozen.
+	bound = 1.5
+
+	// loadTimeout is the node timeout of the tests under load: longer, so that
+	// servers that must wait for a processor are not taken for frozen ones.
+	loadTimeout = 400 * time.Millisecond
+)
+
+// Healthy and frozen phases alternate on the same connections, and medians over
+// the phases are compared. Frozen phases last long enough to meet all that a
+// client does about a frozen node: it waits for it, passes it by, drops its
+// connection, and dials again.
+//
+// What else runs on the machine for some seconds can fall on the phases of one
+// kind. So there are more pairs of phases, up to nine, where the first three are
+// not within the bound: a burst then loses its weight, a slow library does not.
+func TestFrozenMinorityLeavesLockAndUnlockAsFastAsTheyWere(t *testing.T) {
+	for _, goroutines := range []int{1, 16} {
+		t.Run(fmt.Sprint(goroutines, " goroutines"), func(t *testing.T) {
+			const phase = 2200 * time.Millisecond
+			nodes := cluster.Use(t, 5)
+			assertLeakFree(t)
+			client := openClient(t, nodes.URLs(), redlock.WithNodeTimeout(loadTimeout))
+			awaitAllVotes(t, client, nodes)
+			runLoad(t, client, goroutines, phase/4) // warm up
+
+			late := watchHiccups(t)
+			var c comparison
+			for pairs := 0; pairs < 3 || pairs < 9 && c.worst() > bound; pairs++ {
+				c.healthy = append(c.healthy, runLoad(t, client, goroutines, phase))
+				nodes[:2].Freeze(t)
+				c.frozen = append(c.frozen, runLoad(t, client, goroutines, phase))
+				nodes.Thaw(t)
+				awaitAllVotes(t, client, nodes)
+			}
+			t.Logf("over %d pairs of phases: %v", len(c.frozen), &c)
+			assert.LessOrEqual(t, c.worst(), bound)
+			assertNeverLonger(t, c.longest(), late)
+			assertNoKeys(t, nodes)
+		})
+	}
+}
+
+// assertNeverLonger expects that no call took longer than the node timeout.
+func assertNeverLonger(t *testing.T, longest time.Duration, late *hiccups) {
+	t.Helper()
+	t.Logf("longest call %v; node timeout %v, measured with a tolerance of %v", longest, loadTimeout, late.allowance())
+	assert.LessOrEqual(t, longest, loadTimeout+late.allowance())
+}
+
+// The pools are a user's: without any timeouts, and with room for two connections.
+func TestMemoryStaysFlatAndNothingIsLeftBehindUnderLoadWithAFrozenMinority(t *testing.T) {
+	const goroutines = 128
+	duration := time.Minute
+	if testing.Short() {
+		duration = 15 * time.Second
+	}
+	nodes := cluster.Use(t, 5)
+	assertLeakFree(t)
+	client := newClient(t, barePools(2, nodes.Addrs()...), redlock.WithNodeTimeout(loadTimeout))
+	awaitAllVotes(t, client, nodes)
+	nodes[:2].Freeze(t)
+
+	late := watchHiccups(t)
+	const phases = 12
+	var memory []uint64
+	var longest time.Duration
+	pairs := 0
+	for range phases {
+		l := runLoad(t, client, goroutines, duration/phases)
+		longest = max(longest, slices.Max(l.lock), slices.Max(l.unlock))
+		pairs += len(l.unlock)
+		l = load{} // not the library's memory
+		memory = append(memory, liveMemory())
+	}
+	t.Logf("%d pairs of Lock and Unlock; live memory after each %v, in KiB: %v", pairs, duration/phases, memory)
+	// The first phase fills buffers. What grows with the load would be higher at
+	// the end than it ever was early on.
+	early, end := slices.Max(memory[1:4]), slices.Min(memory[phases-3:])
+	assert.LessOrEqual(t, end, early+early/10, "memory grows")
+	assertNeverLonger(t, longest, late)
+
+	nodes.Thaw(t)
+	awaitAllVotes(t, client, nodes)
+	assertNoKeys(t, nodes)
+}
+
+// liveMemory is what is reachable on the heap, and the stacks, in KiB.
+func liveMemory() uint64 {
+	runtime.GC()
+	runtime.GC() // what the first one only moved out of sync.Pools
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return (m.HeapAlloc + m.StackInuse) >> 10
+}

@@ -1,0 +1,216 @@
+package integration
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/integration/cluster"
+)
+
+const (
+	// ttl is what tests use that look for keys left behind: so long that an
+	// expiry within the test can't be taken for a clean-up.
+	ttl = 30 * time.Second
+
+	// nodeTimeout is well above what a healthy server on a busy machine needs. A
+	// connection on which nothing is answered lasts four of it.
+	nodeTimeout = 250 * time.Millisecond
+
+	// cleanUp is how soon after a node is reachable again nothing of ours may be
+	// left there: a re-dial, at most half a second later, and a round trip.
+	cleanUp = 2 * time.Second
+
+	prefix = "redlock:"
+)
+
+// openClient makes a client with the tests' settings that ends with the test.
+func openClient(t testing.TB, urls []string, opts ...redlock.Option) *redlock.Client {
+	t.Helper()
+	client, err := redlock.Open(urls, withDefaults(opts)...)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, client.Close()) })
+	return client
+}
+
+func withDefaults(opts []redlock.Option) []redlock.Option {
+	return append([]redlock.Option{
+		redlock.WithTTL(ttl), redlock.WithNodeTimeout(nodeTimeout), redlock.WithLogger(nil),
+		// New servers need not wait here; admission has tests of its own.
+		redlock.WithRestartGuard(0),
+	}, opts...)
+}
+
+// newClient is openClient over pools.
+func newClient(t testing.TB, pools []redlock.Pool, opts ...redlock.Option) *redlock.Client {
+	t.Helper()
+	client, err := redlock.New(pools, withDefaults(opts)...)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, client.Close()) })
+	return client
+}
+
+// barePools are a user's pools that have no timeouts at all.
+func barePools(maxActive int, addrs ...string) []redlock.Pool {
+	pools := make([]redlock.Pool, len(addrs))
+	for i, addr := range addrs {
+		pools[i] = &redis.Pool{
+			MaxActive: maxActive,
+			Dial:      func() (redis.Conn, error) { return redis.Dial("tcp", addr) },
+		}
+	}
+	return pools
+}
+
+// within is a context for calls that are expected to succeed soon.
+func within(t testing.TB, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// assertUsable locks, extends and unlocks.
+func assertUsable(t testing.TB, client *redlock.Client, name string) {
+	t.Helper()
+	ctx := within(t, 5*time.Second)
+	lease, err := client.Mutex(name).Lock(ctx)
+	require.NoError(t, err)
+	require.True(t, lease.Valid())
+	require.NoError(t, lease.Extend(ctx))
+	require.NoError(t, lease.Unlock(ctx))
+}
+
+// awaitAllVotes waits until every node grants the client's locks, and returns how
+// long that took.
+func awaitAllVotes(t testing.TB, client *redlock.Client, nodes cluster.Nodes) time.Duration {
+	t.Helper()
+	start := time.Now()
+	require.True(t, eventually(10*time.Second, func() bool { return countVotes(t, client, nodes) == len(nodes) }),
+		"not all nodes vote")
+	return time.Since(start)
+}
+
+// countVotes locks a name and counts the nodes that have it.
+func countVotes(t testing.TB, client *redlock.Client, nodes cluster.Nodes) int {
+	t.Helper()
+	lease, err := client.Mutex("probe").TryLock(t.Context())
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = lease.Unlock(t.Context()) }()
+	votes := 0
+	eventually(20*time.Millisecond, func() bool { // some votes come after the verdict
+		votes = 0
+		for _, n := range nodes {
+			if n.Get(t, prefix+"probe") == lease.Owner() {
+				votes++
+			}
+		}
+		return votes == len(nodes)
+	})
+	return votes
+}
+
+// eventually polls until the condition holds; false when it did not in time.
+func eventually(d time.Duration, condition func() bool) bool {
+	for deadline := time.Now().Add(d); ; time.Sleep(2 * time.Millisecond) {
+		switch {
+		case condition():
+			return true
+		case time.Now().After(deadline):
+			return false
+		}
+	}
+}
+
+// assertNoKeys expects every node to be empty soon, long before any ttl ends, and
+// to stay so.
+func assertNoKeys(t testing.TB, nodes cluster.Nodes) {
+	t.Helper()
+	assertNoKeysWithin(t, nodes, cleanUp)
+}
+
+func assertNoKeysWithin(t testing.TB, nodes cluster.Nodes, d time.Duration) {
+	t.Helper()
+	eventually(d, func() bool { return len(allKeys(t, nodes)) == 0 })
+	require.Empty(t, allKeys(t, nodes), "keys left, by node")
+	// What is executed late must not set a key either.
+	time.Sleep(stillness)
+	require.Empty(t, allKeys(t, nodes), "keys came back, by node")
+}
+
+// stillness is how long tests watch for what should not happen: ample for bytes
+// that are on their way to a server of this machine.
+const stillness = 100 * time.Millisecond
+
+// allKeys returns the keys of each node that has any, but for its records.
+func allKeys(t testing.TB, nodes cluster.Nodes) map[int][]string {
+	t.Helper()
+	all := map[int][]string{}
+	for i, n := range nodes {
+		keys := slices.DeleteFunc(n.Keys(t), func(key string) bool { return strings.HasPrefix(key, "redlock::") })
+		if len(keys) > 0 {
+			all[i] = keys
+		}
+	}
+	return all
+}
+
+// assertLeakFree expects that the goroutines of whatever the test starts from
+// here on are gone when it ends and its clients are closed.
+func assertLeakFree(t testing.TB) {
+	t.Helper()
+	opts := append(cluster.IgnoreOwn(), goleak.IgnoreCurrent())
+	t.Cleanup(func() { goleak.VerifyNone(t, opts...) })
+}
+
+// timed returns how long f took.
+func timed(f func()) time.Duration {
+	start := time.Now()
+	f()
+	return time.Since(start)
+}
+
+// hiccups measures how late this process's own timers fire while it is watched:
+// on a loaded machine a goroutine that is ready to run may have to wait for a
+// processor, the one under test as much as this one. Tests of time limits allow
+// that much, and a little for the work itself.
+type hiccups struct {
+	worst atomic.Int64
+}
+
+func watchHiccups(t testing.TB) *hiccups {
+	t.Helper()
+	h := &hiccups{}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			const nap = time.Millisecond
+			late := timed(func() { time.Sleep(nap) }) - nap
+			h.worst.Store(max(h.worst.Load(), int64(late)))
+		}
+	}()
+	t.Cleanup(func() { close(stop); <-stopped })
+	return h
+}
+
+// allowance is the tolerance for one time limit.
+func (h *hiccups) allowance() time.Duration {
+	return 15*time.Millisecond + 2*time.Duration(h.worst.Load())
+}

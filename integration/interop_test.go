@@ -1,0 +1,145 @@
+package integration
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-redsync/redsync/v4"
+	redsyncredis "github.com/go-redsync/redsync/v4/redis"
+	"github.com/go-redsync/redsync/v4/redis/redigo"
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/integration/cluster"
+)
+
+// newRedsync makes the foreign client: redsync over redigo pools.
+func newRedsync(t *testing.T, nodes cluster.Nodes) *redsync.Redsync {
+	t.Helper()
+	var pools []redsyncredis.Pool
+	for _, n := range nodes {
+		pool := &redis.Pool{
+			MaxIdle: 8,
+			Dial:    func() (redis.Conn, error) { return redis.Dial("tcp", n.Addr()) },
+		}
+		t.Cleanup(func() { _ = pool.Close() })
+		pools = append(pools, redigo.NewPool(pool))
+	}
+	return redsync.New(pools...)
+}
+
+func TestEachClientSeesTheOthersHold(t *testing.T) {
+	nodes := cluster.Use(t, 5)
+	ours := openClient(t, nodes.URLs(), redlock.WithPrefix("")).Mutex("shared")
+	theirs := newRedsync(t, nodes).NewMutex("shared", redsync.WithExpiry(ttl), redsync.WithTries(1))
+
+	t.Run("theirs by us", func(t *testing.T) {
+		require.NoError(t, theirs.Lock())
+		_, err := ours.TryLock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrHeld)
+		var held redlock.HeldError
+		require.ErrorAs(t, err, &held)
+		assert.Equal(t, "shared", held.Name)
+		assert.Equal(t, theirs.Value(), held.Holder)
+		assert.InDelta(t, ttl.Seconds(), held.Remaining.Seconds(), 5)
+		ok, err := theirs.Unlock()
+		require.NoError(t, err)
+		require.True(t, ok, "our attempt must have left their keys alone")
+		assertNoKeys(t, nodes)
+	})
+	t.Run("ours by them", func(t *testing.T) {
+		lease, err := ours.Lock(t.Context())
+		require.NoError(t, err)
+		var taken *redsync.ErrTaken
+		require.ErrorAs(t, theirs.Lock(), &taken)
+		assert.GreaterOrEqual(t, len(taken.Nodes), 3)
+		assert.Equal(t, lease.Owner(), nodes[0].Get(t, "shared"))
+		require.NoError(t, lease.Unlock(t.Context()), "their attempt must have left our keys alone")
+		assertNoKeys(t, nodes)
+	})
+	t.Run("and gets the lock after it", func(t *testing.T) {
+		require.NoError(t, theirs.Lock())
+		time.AfterFunc(50*time.Millisecond, func() { _, _ = theirs.Unlock() })
+		lease, err := ours.Lock(within(t, 5*time.Second))
+		require.NoError(t, err)
+		time.AfterFunc(50*time.Millisecond, func() { _ = lease.Unlock(context.Background()) })
+		patient := newRedsync(t, nodes).NewMutex("shared", redsync.WithExpiry(ttl),
+			redsync.WithTries(100), redsync.WithRetryDelay(20*time.Millisecond))
+		require.NoError(t, patient.Lock())
+		_, err = patient.Unlock()
+		require.NoError(t, err)
+		assertNoKeys(t, nodes)
+	})
+}
+
+// room is what the lock protects: it notices a second one inside.
+type room struct {
+	inside   atomic.Int32
+	crowded  atomic.Int32
+	counter  int // without a lock of its own
+	ours     atomic.Int32
+	theirs   atomic.Int32
+	deadline time.Time
+}
+
+func (r *room) enter(visits *atomic.Int32) {
+	if r.inside.Add(1) != 1 {
+		r.crowded.Add(1)
+	}
+	counted := r.counter
+	time.Sleep(500 * time.Microsecond)
+	r.counter = counted + 1
+	visits.Add(1)
+	r.inside.Add(-1)
+}
+
+func (r *room) open() bool { return time.Now().Before(r.deadline) }
+
+func TestMutualExclusionHoldsBetweenTheTwoClientsUnderContention(t *testing.T) {
+	nodes := cluster.Use(t, 5)
+	r := &room{deadline: time.Now().Add(6 * time.Second)}
+	var workers sync.WaitGroup
+	for range 3 {
+		workers.Go(func() { r.visitWithRedlock(t, openClient(t, nodes.URLs(), redlock.WithPrefix(""))) })
+		workers.Go(func() { r.visitWithRedsync(t, newRedsync(t, nodes)) })
+	}
+	workers.Wait()
+	t.Logf("%d visits with redlock, %d with redsync", r.ours.Load(), r.theirs.Load())
+	assert.Zero(t, r.crowded.Load(), "two were inside at the same time")
+	assert.EqualValues(t, r.ours.Load()+r.theirs.Load(), r.counter, "visits were overwritten")
+	assert.Greater(t, r.ours.Load(), int32(20), "redlock must get its turns")
+	assert.Greater(t, r.theirs.Load(), int32(20), "redsync must get its turns")
+	assertNoKeys(t, nodes)
+}
+
+func (r *room) visitWithRedlock(t *testing.T, client *redlock.Client) {
+	for r.open() {
+		lease, err := client.Mutex("room").Lock(within(t, 20*time.Second))
+		if !assert.NoError(t, err) {
+			return
+		}
+		r.enter(&r.ours)
+		assert.NoError(t, lease.Unlock(t.Context()))
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func (r *room) visitWithRedsync(t *testing.T, rs *redsync.Redsync) {
+	for r.open() {
+		mutex := rs.NewMutex("room", redsync.WithExpiry(ttl), redsync.WithTries(2000),
+			redsync.WithRetryDelayFunc(func(int) time.Duration { return 3 * time.Millisecond }))
+		if !assert.NoError(t, mutex.Lock()) {
+			return
+		}
+		r.enter(&r.theirs)
+		ok, err := mutex.Unlock()
+		assert.NoError(t, err)
+		assert.True(t, ok)
+		time.Sleep(time.Millisecond)
+	}
+}

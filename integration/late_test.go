@@ -1,0 +1,156 @@
+package integration
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/integration/cluster"
+)
+
+// The tests in this file let a release or a rollback arrive long after somebody
+// else got the lock: it must leave the newer lease's key alone.
+
+// lateScene has a slow client, whose connections the test disturbs, and a quick
+// one, which takes the lock meanwhile.
+type lateScene struct {
+	nodes       cluster.Nodes
+	slow, quick *redlock.Client
+}
+
+func newLateScene(t *testing.T) lateScene {
+	nodes := cluster.Use(t, 5)
+	s := lateScene{nodes, openClient(t, nodes.ProxyURLs()), openClient(t, nodes.URLs())}
+	awaitAllVotes(t, s.slow, nodes)
+	awaitAllVotes(t, s.quick, nodes)
+	return s
+}
+
+// takeOver gets the lock at every node, as if the slow client's keys had expired.
+func (s lateScene) takeOver(t *testing.T) *redlock.Lease {
+	t.Helper()
+	for _, n := range s.nodes {
+		n.Do(t, "DEL", prefix+"name")
+	}
+	lease, err := s.quick.Mutex("name").TryLock(t.Context())
+	require.NoError(t, err)
+	s.assertHolds(t, lease)
+	return lease
+}
+
+// assertHolds expects the lease's key at every node.
+func (s lateScene) assertHolds(t *testing.T, lease *redlock.Lease) {
+	t.Helper()
+	var where []int
+	eventually(cleanUp, func() bool { where = s.where(t, lease); return len(where) == len(s.nodes) })
+	assert.Equal(t, []int{0, 1, 2, 3, 4}, where, "nodes that have the lease's key")
+}
+
+func (s lateScene) where(t *testing.T, lease *redlock.Lease) []int {
+	t.Helper()
+	var where []int
+	for i, n := range s.nodes {
+		if n.Get(t, prefix+lease.Name()) == lease.Owner() {
+			where = append(where, i)
+		}
+	}
+	return where
+}
+
+// assertKeeps expects that it is still so when the slow client's last words have
+// arrived everywhere.
+func (s lateScene) assertKeeps(t *testing.T, lease *redlock.Lease) {
+	t.Helper()
+	awaitAllVotes(t, s.slow, s.nodes)
+	time.Sleep(stillness)
+	assert.Equal(t, []int{0, 1, 2, 3, 4}, s.where(t, lease), "nodes that have the lease's key")
+	require.NoError(t, lease.Unlock(t.Context()))
+	assertNoKeys(t, s.nodes)
+}
+
+func TestLateReleaseLeavesANewerLeaseAlone(t *testing.T) {
+	for _, f := range []fault{
+		{name: "held back", strike: func(_ testing.TB, ns cluster.Nodes) { ns.Cut() }},
+		{name: "on an abandoned connection", strike: func(_ testing.TB, ns cluster.Nodes) {
+			for _, n := range ns {
+				n.Strand()
+			}
+		}},
+	} {
+		t.Run(f.name, func(t *testing.T) {
+			s := newLateScene(t)
+			old, err := s.slow.Mutex("name").Lock(t.Context())
+			require.NoError(t, err)
+			f.strike(t, s.nodes[:2])
+			require.NoError(t, old.Unlock(t.Context()))
+			lease := s.takeOver(t)
+			s.nodes.Heal()
+			s.assertKeeps(t, lease)
+		})
+	}
+}
+
+func TestLateRollbackLeavesANewerLeaseAlone(t *testing.T) {
+	s := newLateScene(t)
+	s.nodes[:3].Cut()
+	_, err := s.slow.Mutex("name").TryLock(t.Context())
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	assertNoKeys(t, s.nodes)
+	lease := s.takeOver(t)
+	s.nodes.Heal()
+	s.assertKeeps(t, lease)
+}
+
+func TestReleaseThatIsOwedLeavesANewerLeaseAlone(t *testing.T) {
+	s := newLateScene(t)
+	old, err := s.slow.Mutex("name").Lock(t.Context())
+	require.NoError(t, err)
+	s.nodes[:3].Cut()
+	_, err = s.slow.Mutex("other").TryLock(t.Context())
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	time.Sleep(1500 * time.Millisecond) // nothing was answered for a second: no connection is left
+	require.ErrorIs(t, old.Unlock(t.Context()), redlock.ErrNoQuorum)
+	lease := s.takeOver(t)
+	s.nodes.Heal()
+	s.assertKeeps(t, lease)
+}
+
+func TestReleaseAfterTheLeaseWasLostLeavesANewerLeaseAlone(t *testing.T) {
+	s := newLateScene(t)
+	old, err := s.slow.Mutex("name").Lock(t.Context())
+	require.NoError(t, err)
+	lease := s.takeOver(t)
+	assert.ErrorIs(t, old.Unlock(t.Context()), redlock.ErrLost)
+	s.assertKeeps(t, lease)
+}
+
+func TestRefusedExtendLeavesANewerLeaseAlone(t *testing.T) {
+	s := newLateScene(t)
+	old, err := s.slow.Mutex("name").Lock(t.Context())
+	require.NoError(t, err)
+	lease := s.takeOver(t)
+	assert.ErrorIs(t, old.Extend(t.Context()), redlock.ErrLost)
+	s.assertKeeps(t, lease)
+}
+
+// A client's own next lease on the name is newer, too: its release of the last
+// one is still on its way to the slow nodes when it asks again.
+func TestReleaseOnItsWayLeavesTheSameClientsNextLeaseAlone(t *testing.T) {
+	s := newLateScene(t)
+	for _, n := range s.nodes[:2] {
+		n.Delay(30 * time.Millisecond)
+	}
+	for range 10 {
+		lease, err := s.slow.Mutex("name").TryLock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Unlock(t.Context()))
+	}
+	lease, err := s.slow.Mutex("name").TryLock(t.Context())
+	require.NoError(t, err)
+	s.assertHolds(t, lease)
+	s.nodes.Heal()
+	s.assertKeeps(t, lease)
+}

@@ -1,0 +1,19 @@
+// Package integration tests redlock on real Redis servers: the promises of the
+// library where servers die, freeze, vanish behind a partition or answer nonsense.
+//
+// The servers are Docker containers where an engine answers, else redis-server
+// processes; REDLOCK_TEST_BACKEND=docker or process forces one of them, and
+// REDLOCK_TEST_IMAGE names the image. Tests share the servers and run one after
+// the other. Those that keep a load up for long are shorter with -short.
+package integration
+
+import (
+	"os"
+	"testing"
+
+	"github.com/redlock-go/redlock/integration/cluster"
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(cluster.Main(m))
+}

@@ -1,0 +1,214 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/integration/cluster"
+)
+
+// A fault takes nodes away from their clients.
+type fault struct {
+	name   string
+	urls   func(cluster.Nodes) []string
+	strike func(testing.TB, cluster.Nodes)
+	repair func(testing.TB, cluster.Nodes)
+	// outcome and cause are what a vote says while a connected client meets it.
+	outcome redlock.Outcome
+	cause   string
+}
+
+var (
+	down = fault{
+		name:    "down",
+		urls:    cluster.Nodes.URLs,
+		strike:  func(t testing.TB, ns cluster.Nodes) { ns.Kill(t) },
+		repair:  func(t testing.TB, ns cluster.Nodes) { ns.Start(t) },
+		outcome: redlock.NotSent,
+		cause:   "connect",
+	}
+	frozen = fault{
+		name:    "frozen",
+		urls:    cluster.Nodes.URLs,
+		strike:  func(t testing.TB, ns cluster.Nodes) { ns.Freeze(t) },
+		repair:  func(t testing.TB, ns cluster.Nodes) { ns.Thaw(t) },
+		outcome: redlock.Unknown,
+		cause:   "no answer within " + nodeTimeout.String(),
+	}
+	cutOff = fault{
+		name:    "cut off",
+		urls:    cluster.Nodes.ProxyURLs,
+		strike:  func(_ testing.TB, ns cluster.Nodes) { ns.Cut() },
+		repair:  func(_ testing.TB, ns cluster.Nodes) { ns.Heal() },
+		outcome: redlock.Unknown,
+		cause:   "no answer within " + nodeTimeout.String(),
+	}
+)
+
+// eachFault runs a test for every size of cluster and every fault.
+func eachFault(t *testing.T, test func(t *testing.T, nodes cluster.Nodes, f fault)) {
+	for _, n := range []int{3, 5, 7} {
+		for _, f := range []fault{down, frozen, cutOff} {
+			t.Run(fmt.Sprintf("%d nodes, %s", n, f.name), func(t *testing.T) {
+				test(t, cluster.Use(t, n), f)
+			})
+		}
+	}
+}
+
+func TestLocksWorkWhileAnyMinorityIsAway(t *testing.T) {
+	eachFault(t, func(t *testing.T, nodes cluster.Nodes, f fault) {
+		client := openClient(t, f.urls(nodes))
+		awaitAllVotes(t, client, nodes)
+		late := watchHiccups(t)
+		for i, away := range minorities(len(nodes), f.name == down.name) {
+			lost := nodes.Pick(away...)
+			f.strike(t, lost)
+			took := timed(func() { assertUsable(t, client, fmt.Sprint("minority-", i)) })
+			assert.Less(t, took, nodeTimeout/2+late.allowance(),
+				"three calls without nodes %v: a healthy majority must not wait for the others", away)
+			f.repair(t, lost)
+			awaitAllVotes(t, client, nodes)
+		}
+		assertNoKeys(t, nodes)
+	})
+}
+
+func TestNewClientLocksWhileAMinorityIsAway(t *testing.T) {
+	eachFault(t, func(t *testing.T, nodes cluster.Nodes, f fault) {
+		lost := nodes[:(len(nodes)-1)/2]
+		f.strike(t, lost)
+		client := openClient(t, f.urls(nodes))
+		took := timed(func() { assertUsable(t, client, "newcomer") })
+		assert.Less(t, took, 2*time.Second)
+		f.repair(t, lost)
+		awaitAllVotes(t, client, nodes)
+		assertNoKeys(t, nodes)
+	})
+}
+
+func TestMajorityAwayIsErrNoQuorumWithinANodeTimeoutAndNamesEachNode(t *testing.T) {
+	eachFault(t, func(t *testing.T, nodes cluster.Nodes, f fault) {
+		client := openClient(t, f.urls(nodes))
+		awaitAllVotes(t, client, nodes)
+		held, err := client.Mutex("held").Lock(t.Context())
+		require.NoError(t, err)
+		lost := nodes[:len(nodes)/2+1]
+		f.strike(t, lost)
+		if f.name == down.name {
+			time.Sleep(100 * time.Millisecond) // the news of a broken connection travels by itself
+		}
+
+		late := watchHiccups(t)
+		took := timed(func() { _, err = client.Mutex("name").TryLock(t.Context()) })
+		assert.Less(t, took, nodeTimeout+late.allowance())
+		assertVotes(t, err, nodes, lost, f)
+
+		took = timed(func() { err = held.Extend(t.Context()) })
+		assert.ErrorIs(t, err, redlock.ErrNoQuorum)
+		assert.Less(t, took, nodeTimeout+late.allowance())
+		took = timed(func() { err = held.Unlock(t.Context()) })
+		assert.ErrorIs(t, err, redlock.ErrNoQuorum)
+		assert.Less(t, took, nodeTimeout+late.allowance())
+
+		ctx, cancel := context.WithTimeout(t.Context(), 2*nodeTimeout)
+		defer cancel()
+		took = timed(func() { _, err = client.Mutex("name").Lock(ctx) })
+		assert.ErrorIs(t, err, redlock.ErrNoQuorum)
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Less(t, took, 2*nodeTimeout+late.allowance())
+
+		f.repair(t, lost)
+		awaitAllVotes(t, client, nodes)
+		assertNoKeys(t, nodes)
+	})
+}
+
+// assertVotes expects ErrNoQuorum with a vote of every node: why the lost ones
+// have none, and that the others granted.
+func assertVotes(t *testing.T, err error, nodes, lost cluster.Nodes, f fault) {
+	t.Helper()
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	var failed *redlock.QuorumError
+	require.ErrorAs(t, err, &failed)
+	require.Len(t, failed.Votes, len(nodes))
+	assert.Equal(t, len(nodes)/2+1, failed.Need)
+	for i, vote := range failed.Votes {
+		addr := strings.TrimPrefix(f.urls(nodes)[i], "redis://")
+		assert.Equal(t, i, vote.Index)
+		assert.Contains(t, vote.Node, addr)
+		if i >= len(lost) {
+			continue // granted, or not waited for any more
+		}
+		assert.Equal(t, f.outcome, vote.Outcome, "node %d: %v", i, vote.Cause)
+		assert.ErrorContains(t, vote.Cause, f.cause)
+		assert.ErrorContains(t, err, addr)
+		assert.ErrorContains(t, err, vote.Cause.Error())
+	}
+}
+
+func TestWrongPasswordsOnAMajorityEndLockAtOnce(t *testing.T) {
+	for _, n := range []int{3, 5, 7} {
+		for _, login := range []struct{ name, user, cause string }{
+			{"no password", "", "NOAUTH"},
+			{"wrong password", ":wrong@", "WRONGPASS"},
+		} {
+			t.Run(fmt.Sprintf("%d nodes, %s", n, login.name), func(t *testing.T) {
+				nodes := cluster.Use(t, n)
+				urls := nodes.URLs()
+				for i := range n/2 + 1 {
+					nodes[i].Do(t, "ACL", "SETUSER", "default", "resetpass", ">right")
+					urls[i] = strings.Replace(urls[i], "//", "//"+login.user, 1)
+				}
+				client := openClient(t, urls)
+				var err error
+				took := timed(func() { _, err = client.Mutex("name").Lock(within(t, 20*time.Second)) })
+				assert.Less(t, took, 2*time.Second)
+				require.ErrorIs(t, err, redlock.ErrNoQuorum)
+				assert.False(t, errors.Is(err, context.DeadlineExceeded))
+				for i := range n/2 + 1 {
+					assert.ErrorContains(t, err, nodes[i].Addr())
+				}
+				assert.ErrorContains(t, err, login.cause)
+				assertNoKeys(t, nodes)
+			})
+		}
+	}
+}
+
+// minorities lists sets of places among n: all largest minorities, or only so
+// many that each node is away once.
+func minorities(n int, few bool) [][]int {
+	size := (n - 1) / 2
+	var sets [][]int
+	if few {
+		for first := 0; first < n; first += size {
+			set := make([]int, size)
+			for i := range set {
+				set[i] = (first + i) % n
+			}
+			sets = append(sets, set)
+		}
+		return sets
+	}
+	var grow func(set []int, from int)
+	grow = func(set []int, from int) {
+		if len(set) == size {
+			sets = append(sets, append([]int(nil), set...))
+			return
+		}
+		for i := from; i < n; i++ {
+			grow(append(set, i), i+1)
+		}
+	}
+	grow(nil, 0)
+	return sets
+}

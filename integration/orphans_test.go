@@ -1,0 +1,340 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/integration/cluster"
+)
+
+// The tests in this file read the nodes: whatever happened, none of our keys may
+// be left there soon after the node is reachable, long before its ttl would end.
+
+func TestNoOrphanAfterCtxIsCancelledInMidBallot(t *testing.T) {
+	nodes := cluster.Use(t, 5)
+	client := openClient(t, nodes.ProxyURLs())
+	awaitAllVotes(t, client, nodes)
+	for _, n := range nodes {
+		n.Delay(10 * time.Millisecond)
+	}
+	cancelled := 0
+	for i := range 30 {
+		// From before the first request arrives to after the last answer left.
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*time.Millisecond)
+		lease, err := client.Mutex(fmt.Sprint("name-", i)).TryLock(ctx)
+		cancel()
+		if err == nil {
+			require.NoError(t, lease.Unlock(t.Context()))
+			continue
+		}
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		cancelled++
+	}
+	assert.Greater(t, cancelled, 10, "the test must cancel in mid-ballot")
+	assertNoKeys(t, nodes)
+}
+
+func TestNoOrphanAfterCtxIsCancelledWhileAMajorityIsFrozen(t *testing.T) {
+	nodes := cluster.Use(t, 5)
+	client := openClient(t, nodes.URLs())
+	awaitAllVotes(t, client, nodes)
+	nodes[:3].Freeze(t)
+	ctx, cancel := context.WithTimeout(t.Context(), nodeTimeout/4)
+	defer cancel()
+	_, err := client.Mutex("name").Lock(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	assertNoKeys(t, nodes[3:])
+	nodes.Thaw(t)
+	assertNoKeys(t, nodes)
+}
+
+func TestNoOrphanAfterAQuorumWasMissed(t *testing.T) {
+	for _, f := range []fault{down, frozen, cutOff} {
+		t.Run(f.name, func(t *testing.T) {
+			nodes := cluster.Use(t, 5)
+			client := openClient(t, f.urls(nodes))
+			awaitAllVotes(t, client, nodes)
+			f.strike(t, nodes[:3])
+			for i := range 3 {
+				_, err := client.Mutex(fmt.Sprint("name-", i)).TryLock(t.Context())
+				require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			}
+			assertNoKeys(t, nodes[3:])
+			f.repair(t, nodes[:3])
+			assertNoKeys(t, nodes)
+		})
+	}
+}
+
+func TestNoOrphanWhereAHeldLockWasAskedFor(t *testing.T) {
+	nodes := cluster.Use(t, 5)
+	client := openClient(t, nodes.URLs())
+	for _, n := range nodes[:3] {
+		n.Do(t, "SET", prefix+"name", "another", "PX", ttl.Milliseconds())
+	}
+	_, err := client.Mutex("name").TryLock(t.Context())
+	require.ErrorIs(t, err, redlock.ErrHeld)
+	assertNoKeys(t, nodes[3:])
+	for _, n := range nodes[:3] {
+		assert.Equal(t, "another", n.Get(t, prefix+"name"))
+	}
+}
+
+// What a node that is frozen during Lock executes after it must be undone,
+// whatever became of the connection, the lock and its ttl in the meantime.
+func TestNoOrphanAtANodeThatThawsAfterTheLock(t *testing.T) {
+	const (
+		short   = 2 * time.Second
+		dropped = 2 * time.Second // a connection lasts four node timeouts, at least a second
+	)
+	cases := []struct {
+		name        string
+		ttl         time.Duration
+		nodeTimeout time.Duration
+		nap         time.Duration // from the freeze to the thaw
+	}{
+		{"at once", ttl, nodeTimeout, nodeTimeout / 2},
+		{"after the connection was dropped", ttl, nodeTimeout, dropped},
+		{"after the ttl", short, 600 * time.Millisecond, short + 100*time.Millisecond},
+		{"after the connection was dropped, and the ttl", short, nodeTimeout, short + 500*time.Millisecond},
+	}
+	for _, c := range cases {
+		// A key that the thawed node sets would stand for a whole ttl.
+		soon := min(cleanUp, c.ttl/2)
+		opts := []redlock.Option{redlock.WithTTL(c.ttl), redlock.WithNodeTimeout(c.nodeTimeout)}
+		t.Run(c.name+", granted by the others", func(t *testing.T) {
+			nodes := cluster.Use(t, 5)
+			client := openClient(t, nodes.URLs(), opts...)
+			awaitAllVotes(t, client, nodes)
+			nodes[:2].Freeze(t)
+			start := time.Now()
+			atOnce, err := client.Mutex("unlocked at once").TryLock(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, atOnce.Unlock(t.Context()))
+			last, err := client.Mutex("unlocked last, if not lost before").TryLock(t.Context())
+			require.NoError(t, err)
+			time.Sleep(c.nap - time.Since(start))
+			if c.nap < c.ttl {
+				require.NoError(t, last.Unlock(t.Context()))
+			}
+			nodes.Thaw(t)
+			assertNoKeysWithin(t, nodes, soon)
+		})
+		t.Run(c.name+", no quorum", func(t *testing.T) {
+			nodes := cluster.Use(t, 5)
+			client := openClient(t, nodes.URLs(), opts...)
+			awaitAllVotes(t, client, nodes)
+			nodes[:3].Freeze(t)
+			start := time.Now()
+			_, err := client.Mutex("name").TryLock(t.Context())
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			time.Sleep(c.nap - time.Since(start))
+			nodes.Thaw(t)
+			assertNoKeysWithin(t, nodes, soon)
+		})
+	}
+}
+
+// The nodes have the key; when it is released they have no connection.
+func TestNoOrphanWhenALockIsReleasedWhileNodesThatHaveItAreAway(t *testing.T) {
+	kept := down
+	kept.strike = func(t testing.TB, ns cluster.Nodes) {
+		for _, n := range ns {
+			n.Save(t)
+		}
+		ns.Kill(t)
+	}
+	for _, f := range []fault{kept, frozen, cutOff} {
+		for _, away := range []int{2, 3} {
+			t.Run(fmt.Sprint(away, " nodes of 5 ", f.name), func(t *testing.T) {
+				nodes := cluster.Use(t, 5)
+				client := openClient(t, f.urls(nodes))
+				awaitAllVotes(t, client, nodes)
+				lease, err := client.Mutex("name").Lock(t.Context())
+				require.NoError(t, err)
+				f.strike(t, nodes[:away])
+				// The connections are gone when nothing was answered for a second.
+				if other, err := client.Mutex("other").TryLock(t.Context()); err == nil {
+					require.NoError(t, other.Unlock(t.Context()))
+				}
+				time.Sleep(1500 * time.Millisecond)
+				if err := lease.Unlock(t.Context()); away > 2 {
+					require.ErrorIs(t, err, redlock.ErrNoQuorum)
+				} else {
+					require.NoError(t, err)
+				}
+				f.repair(t, nodes[:away])
+				assertNoKeys(t, nodes)
+			})
+		}
+	}
+}
+
+// The client gives a connection up, and its last bytes arrive at the server long
+// after all was settled on the next one.
+func TestNoOrphanWhenTheLastBytesOfADroppedConnectionArriveLate(t *testing.T) {
+	run := func(t *testing.T, stranded int, attempt func(t *testing.T, client *redlock.Client, reconnect func())) {
+		nodes := cluster.Use(t, 5)
+		client := openClient(t, nodes.ProxyURLs())
+		awaitAllVotes(t, client, nodes)
+		for _, n := range nodes[:stranded] {
+			n.Strand()
+		}
+		attempt(t, client, func() { awaitAllVotes(t, client, nodes) })
+		assertNoKeys(t, nodes)
+		nodes.Heal()
+		time.Sleep(stillness)
+		require.Empty(t, allKeys(t, nodes))
+	}
+	t.Run("those of a failed attempt", func(t *testing.T) {
+		run(t, 3, func(t *testing.T, client *redlock.Client, reconnect func()) {
+			_, err := client.Mutex("name").TryLock(t.Context())
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			reconnect()
+		})
+	})
+	t.Run("those of a lock that was released before", func(t *testing.T) {
+		run(t, 2, func(t *testing.T, client *redlock.Client, reconnect func()) {
+			lease, err := client.Mutex("name").TryLock(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, lease.Unlock(t.Context()))
+			reconnect()
+		})
+	})
+	t.Run("those of a lock that was released on the next connection", func(t *testing.T) {
+		run(t, 2, func(t *testing.T, client *redlock.Client, reconnect func()) {
+			lease, err := client.Mutex("name").TryLock(t.Context())
+			require.NoError(t, err)
+			reconnect()
+			require.NoError(t, lease.Unlock(t.Context()))
+		})
+	})
+}
+
+func TestNoOrphanWhenTheReplyIsLost(t *testing.T) {
+	for lost := 1; lost <= 5; lost++ {
+		t.Run(fmt.Sprint("of the attempt at ", lost, " nodes of 5"), func(t *testing.T) {
+			nodes := cluster.Use(t, 5)
+			client := openClient(t, nodes.ProxyURLs())
+			awaitAllVotes(t, client, nodes)
+			for _, n := range nodes[:lost] {
+				n.LoseReply()
+			}
+			lease, err := client.Mutex("name").TryLock(t.Context())
+			if lost > 2 {
+				require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			} else {
+				require.NoError(t, err)
+				require.NoError(t, lease.Unlock(t.Context()))
+			}
+			assertNoKeys(t, nodes)
+		})
+	}
+	t.Run("of the release", func(t *testing.T) {
+		nodes := cluster.Use(t, 5)
+		client := openClient(t, nodes.ProxyURLs())
+		awaitAllVotes(t, client, nodes)
+		lease, err := client.Mutex("name").Lock(t.Context())
+		require.NoError(t, err)
+		for _, n := range nodes {
+			n.LoseReply()
+		}
+		if err := lease.Unlock(t.Context()); err != nil {
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		}
+		assertNoKeys(t, nodes)
+	})
+	t.Run("of the renewal", func(t *testing.T) {
+		nodes := cluster.Use(t, 5)
+		client := openClient(t, nodes.ProxyURLs())
+		awaitAllVotes(t, client, nodes)
+		lease, err := client.Mutex("name").Lock(t.Context())
+		require.NoError(t, err)
+		nodes[0].Do(t, "DEL", prefix+"name") // the renewal puts it back
+		nodes[0].LoseReply()
+		require.NoError(t, lease.Extend(t.Context()))
+		require.NoError(t, lease.Unlock(t.Context()))
+		assertNoKeys(t, nodes)
+	})
+}
+
+func TestNoOrphanWhenUnlockOvertakesTheGrantOfASlowNode(t *testing.T) {
+	nodes := cluster.Use(t, 5)
+	client := openClient(t, nodes.ProxyURLs())
+	awaitAllVotes(t, client, nodes)
+	for _, n := range nodes[:2] {
+		n.Delay(40 * time.Millisecond)
+	}
+	for i := range 20 {
+		name := fmt.Sprint("name-", i)
+		lease, err := client.Mutex(name).TryLock(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, nodes[0].Get(t, prefix+name), "the grant must be on its way still")
+		require.NoError(t, lease.Unlock(t.Context()))
+	}
+	// The slow grants arrive, one by one, before their releases do.
+	time.Sleep(stillness)
+	assertNoKeysWithin(t, nodes, stillness)
+}
+
+func TestNoOrphanAfterScriptFlush(t *testing.T) {
+	flush := func(t *testing.T, nodes cluster.Nodes) {
+		for _, n := range nodes {
+			n.Do(t, "SCRIPT", "FLUSH")
+		}
+	}
+	t.Run("between two attempts", func(t *testing.T) {
+		nodes := cluster.Use(t, 5)
+		client := openClient(t, nodes.URLs())
+		awaitAllVotes(t, client, nodes)
+		for range 5 {
+			lease, err := client.Mutex("name").Lock(within(t, 5*time.Second))
+			require.NoError(t, err)
+			flush(t, nodes)
+			require.NoError(t, lease.Unlock(t.Context()))
+		}
+		assertNoKeys(t, nodes)
+	})
+	t.Run("before an attempt", func(t *testing.T) {
+		nodes := cluster.Use(t, 5)
+		client := openClient(t, nodes.URLs())
+		awaitAllVotes(t, client, nodes)
+		flush(t, nodes)
+		lease, err := client.Mutex("name").TryLock(t.Context())
+		require.NoError(t, err, "the scripts are loaded again, in time for the same call")
+		require.NoError(t, lease.Unlock(t.Context()))
+		assertNoKeys(t, nodes)
+	})
+	t.Run("before a failed attempt", func(t *testing.T) {
+		nodes := cluster.Use(t, 5)
+		client := openClient(t, nodes.URLs())
+		awaitAllVotes(t, client, nodes)
+		nodes[:3].Freeze(t)
+		flush(t, nodes[3:])
+		_, err := client.Mutex("name").TryLock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		nodes.Thaw(t)
+		assertNoKeys(t, nodes)
+	})
+	t.Run("before Extend", func(t *testing.T) {
+		nodes := cluster.Use(t, 5)
+		client := openClient(t, nodes.URLs())
+		lease, err := client.Mutex("name").Lock(t.Context())
+		require.NoError(t, err)
+		flush(t, nodes)
+		if err := lease.Extend(t.Context()); err != nil {
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			require.False(t, errors.Is(err, redlock.ErrLost))
+			require.NoError(t, lease.Extend(t.Context()))
+		}
+		require.NoError(t, lease.Unlock(t.Context()))
+		assertNoKeys(t, nodes)
+	})
+}
