@@ -269,21 +269,6 @@ func (b *ballot) end(why error) {
 	b.review()
 }
 
-// rollback undoes an attempt at every node that did or may yet execute it.
-func (b *ballot) rollback() {
-	if b.undoing == nil {
-		b.undoing = b.mutex.undo(b.owner, b.sent())
-	}
-}
-
-// undo drops what an attempt left at the nodes, behind it on the same
-// connections, and does not wait. Nodes that cannot be reached owe it.
-func (m *Mutex) undo(owner string, at nodeSet) *ballot {
-	b := m.newBallot(releasing, owner, releaseScript.bySHA(m.keyArg, owner), m.opts.clock())
-	b.send(at, false)
-	return b
-}
-
 // sent is the set of nodes that may hold the attempt.
 func (b *ballot) sent() nodeSet {
 	b.mu.Lock()

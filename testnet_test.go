@@ -218,25 +218,6 @@ type testNet struct {
 	clock   *testClock
 }
 
-// testClock is virtual time, and what the machine has slept beside it.
-type testClock struct {
-	mu     sync.Mutex
-	origin time.Time
-	slept  time.Duration
-}
-
-func (c *testClock) now() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return time.Since(c.origin) + c.slept
-}
-
-func (c *testClock) sleep(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.slept += d
-}
-
 // inBubble runs a test over n embedded nodes in virtual time.
 func inBubble(t *testing.T, n int, test func(t *testing.T, net *testNet)) {
 	t.Helper()
@@ -352,66 +333,6 @@ func (p hangingPool) GetContext(context.Context) (redis.Conn, error) {
 	return nil, errRefused
 }
 
-// restart ends the server's run and begins another, with the data that load
-// returns; nil: without any.
-func (n *testNode) restart(data map[string]any) {
-	n.set(func(n *testNode) {
-		n.runs++
-		n.runID = fmt.Sprintf("run-%d-%d", n.index, n.runs)
-	})
-	n.redis.FlushAll()
-	n.restore(data)
-	conn := dialTest(n.t, n)
-	_, err := conn.Do("SCRIPT", "FLUSH")
-	require.NoError(n.t, err)
-	require.NoError(n.t, conn.Close())
-	n.cut()
-}
-
-// snapshot is what the server has on disk: strings with their ttl, and hashes.
-func (n *testNode) snapshot() map[string]any {
-	data := make(map[string]any)
-	for _, key := range n.redis.Keys() {
-		if n.redis.Type(key) == "hash" {
-			fields := make(map[string]string)
-			names, _ := n.redis.HKeys(key)
-			for _, f := range names {
-				fields[f] = n.redis.HGet(key, f)
-			}
-			data[key] = fields
-			continue
-		}
-		value, _ := n.redis.Get(key)
-		data[key] = savedString{value, time.Now().Add(n.redis.TTL(key)), n.redis.TTL(key) > 0}
-	}
-	return data
-}
-
-type savedString struct {
-	value   string
-	expires time.Time
-	mortal  bool
-}
-
-func (n *testNode) restore(data map[string]any) {
-	for key, saved := range data {
-		switch saved := saved.(type) {
-		case map[string]string:
-			for f, v := range saved {
-				n.redis.HSet(key, f, v)
-			}
-		case savedString:
-			if saved.mortal && !time.Now().Before(saved.expires) {
-				continue
-			}
-			require.NoError(n.t, n.redis.Set(key, saved.value))
-			if saved.mortal {
-				n.redis.SetTTL(key, time.Until(saved.expires))
-			}
-		}
-	}
-}
-
 // down takes a node away until up.
 func (n *testNode) down() {
 	n.set(func(n *testNode) { n.refusing = errRefused })
@@ -419,14 +340,3 @@ func (n *testNode) down() {
 }
 
 func (n *testNode) up() { n.set(func(n *testNode) { n.refusing = nil }) }
-
-// guarded makes a client with admission on, of a cluster that serves already.
-func (w *testNet) guarded(opts ...Option) *Client {
-	w.t.Helper()
-	c := w.newClient(append([]Option{WithRestartGuard(time.Millisecond)}, opts...)...)
-	lease, err := c.Mutex("first").Lock(w.t.Context())
-	require.NoError(w.t, err)
-	require.NoError(w.t, lease.Unlock(w.t.Context()))
-	time.Sleep(time.Second) // the slower nodes are admitted too
-	return c
-}
