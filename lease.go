@@ -98,12 +98,22 @@ type heldKey struct {
 // (a *QuorumError has each node's vote), joined with ctx's cause if that ended
 // the call. ErrReleased after Unlock, ErrClosed after Close.
 func (l *Lease) Extend(ctx context.Context) error {
+	again, err := l.extend(ctx)
+	if again { // the scripts were missing, and are loaded by now
+		_, err = l.extend(ctx)
+	}
+	return err
+}
+
+// extend is one renewal. again tells that nodes had to load the scripts first,
+// and that another one may succeed.
+func (l *Lease) extend(ctx context.Context) (again bool, err error) {
 	h := l.h
 	h.mu.Lock()
 	if why := h.ended(); why != nil {
 		h.mu.Unlock()
 		h.lapse()
-		return h.refuse("extend", why)
+		return false, h.refuse("extend", why)
 	}
 	b, crowded := h.queueRenewal(nil)
 	h.mu.Unlock()
@@ -113,13 +123,13 @@ func (l *Lease) Extend(ctx context.Context) error {
 	why := h.conclude(b, v)
 	switch {
 	case why != nil:
-		return h.refuse("extend", why)
+		return false, h.refuse("extend", why)
 	case v == granted:
-		return nil
+		return false, nil
 	case err != nil:
-		return &waitError{op: "extend", name: l.Name(), cause: err, last: b.quorumError()}
+		return false, &waitError{op: "extend", name: l.Name(), cause: err, last: b.quorumError()}
 	}
-	return b.quorumError()
+	return b.lackedScripts(), b.quorumError()
 }
 
 // Unlock releases the lease at every node and returns when a quorum confirmed.

@@ -162,7 +162,11 @@ func (v *vote) Receive(reply any, err error) {
 			return
 		}
 	}
-	v.count(understand(v.kind, reply, err))
+	a := understand(v.kind, reply, err)
+	if err == nil && a.outcome == Unknown {
+		v.node.reconnect(a.cause) // replies may be out of step with the calls
+	}
+	v.count(a)
 }
 
 // stillOwed makes a debt of a release that was not confirmed. It reports true

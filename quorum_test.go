@@ -164,8 +164,6 @@ func TestFlushedScriptsAreLoadedAgain(t *testing.T) {
 		lease, err = c.Mutex("x").TryLock(t.Context())
 		require.NoError(t, err)
 		flush()
-		// The renewal is not sent twice: its release might be ahead of it by then.
-		require.ErrorIs(t, lease.Extend(t.Context()), ErrNoQuorum)
 		require.NoError(t, lease.Extend(t.Context()))
 		require.NoError(t, lease.Unlock(t.Context()))
 		net.requireNoKeys()

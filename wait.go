@@ -68,6 +68,13 @@ func (b *ballot) late() *refusal {
 	return &refusal{err: q, trip: q.Elapsed}
 }
 
+// lackedScripts tells that nodes had to load the scripts first.
+func (b *ballot) lackedScripts() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.scriptless() > 0
+}
+
 // scriptless counts the nodes that had to load the scripts first, or to put the
 // ttl on record; a repeated ballot finds that done. Called under b.mu.
 func (b *ballot) scriptless() int {

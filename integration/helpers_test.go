@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -172,45 +171,4 @@ func assertLeakFree(t testing.TB) {
 	t.Helper()
 	opts := append(cluster.IgnoreOwn(), goleak.IgnoreCurrent())
 	t.Cleanup(func() { goleak.VerifyNone(t, opts...) })
-}
-
-// timed returns how long f took.
-func timed(f func()) time.Duration {
-	start := time.Now()
-	f()
-	return time.Since(start)
-}
-
-// hiccups measures how late this process's own timers fire while it is watched:
-// on a loaded machine a goroutine that is ready to run may have to wait for a
-// processor, the one under test as much as this one. Tests of time limits allow
-// that much, and a little for the work itself.
-type hiccups struct {
-	worst atomic.Int64
-}
-
-func watchHiccups(t testing.TB) *hiccups {
-	t.Helper()
-	h := &hiccups{}
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			const nap = time.Millisecond
-			late := timed(func() { time.Sleep(nap) }) - nap
-			h.worst.Store(max(h.worst.Load(), int64(late)))
-		}
-	}()
-	t.Cleanup(func() { close(stop); <-stopped })
-	return h
-}
-
-// allowance is the tolerance for one time limit.
-func (h *hiccups) allowance() time.Duration {
-	return 15*time.Millisecond + 2*time.Duration(h.worst.Load())
 }

@@ -32,42 +32,71 @@ func (s samples) mean() time.Duration {
 // load is what some goroutines measured in one phase of locking and unlocking.
 type load struct {
 	lock, unlock samples
+	failed       int // calls that found no quorum
 }
 
-// run locks and unlocks for a while in every goroutine, each on its own names.
+// runLoad locks and unlocks for a while in every goroutine, each on a name of its
+// own, and takes the time of every call.
 func runLoad(t *testing.T, client *redlock.Client, goroutines int, d time.Duration) load {
 	t.Helper()
-	var all load
-	var mu sync.Mutex
+	parts := make([]load, goroutines)
 	var workers sync.WaitGroup
 	end := time.Now().Add(d)
-	for g := range goroutines {
+	for g := range parts {
+		mutex := client.Mutex(fmt.Sprint("load-", g))
 		workers.Go(func() {
-			var mine load
-			mutex := client.Mutex(fmt.Sprint("load-", g))
-			for time.Now().Before(end) {
-				var lease *redlock.Lease
-				var err error
-				mine.lock = append(mine.lock, timed(func() { lease, err = mutex.TryLock(t.Context()) }))
-				if !assert.NoError(t, err) {
-					return
-				}
-				mine.unlock = append(mine.unlock, timed(func() { err = lease.Unlock(t.Context()) }))
-				if !assert.NoError(t, err) {
-					return
-				}
+			for time.Now().Before(end) && parts[g].pair(t, mutex) {
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			all.lock = append(all.lock, mine.lock...)
-			all.unlock = append(all.unlock, mine.unlock...)
 		})
 	}
 	workers.Wait()
 	if t.Failed() {
 		t.FailNow() // there may be nothing to compare
 	}
+	var all load
+	for _, part := range parts {
+		all.lock = append(all.lock, part.lock...)
+		all.unlock = append(all.unlock, part.unlock...)
+		all.failed += part.failed
+	}
 	return all
+}
+
+// pair is one Lock and Unlock. False means that it is no use to go on.
+func (l *load) pair(t *testing.T, mutex *redlock.Mutex) bool {
+	var lease *redlock.Lease
+	var err error
+	l.lock = append(l.lock, timed(func() { lease, err = mutex.TryLock(t.Context()) }))
+	if err != nil {
+		return l.fail(t, err)
+	}
+	l.unlock = append(l.unlock, timed(func() { err = lease.Unlock(t.Context()) }))
+	return err == nil || l.fail(t, err)
+}
+
+func (l *load) fail(t *testing.T, err error) (goOn bool) {
+	l.failed++
+	return assert.ErrorIs(t, err, redlock.ErrNoQuorum)
+}
+
+// assertExplained expects that all calls succeeded, unless the machine kept a
+// healthy server, or this process, from running for about as long as a node may
+// take to vote.
+func (l *load) assertExplained(t *testing.T, late *hiccups) {
+	t.Helper()
+	if l.failed == 0 {
+		return
+	}
+	t.Logf("%d calls found no quorum; the machine's worst hiccup was %v", l.failed, late.longest())
+	assert.Greater(t, late.longest(), loadTimeout/2, "calls failed, and the machine is not to blame")
+}
+
+// assertNeverLonger expects that no call took longer than the node timeout.
+func (l *load) assertNeverLonger(t *testing.T, late *hiccups) {
+	t.Helper()
+	longest := max(slices.Max(l.lock), slices.Max(l.unlock))
+	t.Logf("longest call %v; node timeout %v, measured with a tolerance of %v", longest, loadTimeout, late.allowance())
+	assert.LessOrEqual(t, longest, loadTimeout+late.allowance())
 }
 
 // comparison sets phases with a frozen minority against healthy ones.
@@ -114,12 +143,15 @@ func (c *comparison) worst() (ratio float64) {
 	return ratio
 }
 
-// longest is the longest call of any frozen phase.
-func (c *comparison) longest() (d time.Duration) {
-	for _, l := range c.frozen {
-		d = max(d, slices.Max(l.lock), slices.Max(l.unlock))
+// total is the load of all phases together.
+func (c *comparison) total() *load {
+	var all load
+	for _, l := range slices.Concat(c.healthy, c.frozen) {
+		all.lock = append(all.lock, l.lock...)
+		all.unlock = append(all.unlock, l.unlock...)
+		all.failed += l.failed
 	}
-	return d
+	return &all
 }
 
 func (c *comparison) String() string {
