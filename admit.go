@@ -142,7 +142,7 @@ func (a *admission) wait(left time.Duration) time.Duration {
 	n := a.node
 	if !a.said {
 		a.said = true
-		n.opts.log(slog.LevelInfo, "a node has no record of this run of its server (it is new, or was restarted, or wiped); "+
+		n.opts.herald.log(slog.LevelInfo, "a node has no record of this run of its server (it is new, or was restarted, or wiped); "+
 			"it votes when all leases must have ended that it may have forgotten", "node", n.name, "wait", left)
 	}
 	n.standing.Store(&standing{pipe: a.pipe, record: a.key("record"), why: &barredError{left}, until: n.opts.clock() + left})

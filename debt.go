@@ -42,7 +42,7 @@ func (n *node) owe(d *debt) (paying bool) {
 	if _, known := n.debts[d.owner]; !known && len(n.debts) >= maxDebts {
 		if !n.indebted {
 			n.indebted = true
-			n.opts.log(slog.LevelWarn, "too many releases are owed to a node; further ones are given up and their keys end with their ttl",
+			n.opts.herald.log(slog.LevelWarn, "too many releases are owed to a node; further ones are given up and their keys end with their ttl",
 				"node", n.name, "owed", maxDebts)
 		}
 		return false

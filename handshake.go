@@ -190,7 +190,7 @@ func (n *node) tell(problem string) {
 		return
 	}
 	n.told = problem
-	n.opts.log(slog.LevelWarn, problem, "node", n.name)
+	n.opts.herald.log(slog.LevelWarn, problem, "node", n.name)
 }
 
 // endOfOld kills the node's previous connections at the server, if that is still

@@ -207,11 +207,11 @@ func (h *holding) conclude(b *ballot, v verdict) (ended error) {
 func (h *holding) warn(d LeaseDanger, first bool) {
 	opts := h.mutex.opts
 	if first {
-		opts.log(slog.LevelWarn, "a lease could not be renewed and is lost unless a later renewal succeeds",
+		opts.herald.log(slog.LevelWarn, "a lease could not be renewed and is lost unless a later renewal succeeds",
 			"name", d.Name, "owner", d.Owner, "remaining", d.Remaining, "error", d.Err)
 	}
 	if opts.trace != nil && opts.trace.LeaseDanger != nil {
-		opts.trace.LeaseDanger(d)
+		opts.herald.tell(func() { opts.trace.LeaseDanger(d) })
 	}
 }
 
@@ -221,14 +221,14 @@ func (h *holding) lapse() {
 		return
 	}
 	if b, _ := h.end(ErrLost); b != nil {
-		h.mutex.opts.log(slog.LevelError, "a lease is lost", "name", h.mutex.name, "owner", h.owner)
+		h.mutex.opts.herald.log(slog.LevelError, "a lease is lost", "name", h.mutex.name, "owner", h.owner)
 	}
 }
 
 // abandon ends a lease whose handle was dropped without Unlock.
 func (h *holding) abandon() {
 	if b, was := h.end(ErrReleased); b != nil && was == nil {
-		h.mutex.opts.log(slog.LevelError, "a lease was dropped without Unlock; it is released now",
+		h.mutex.opts.herald.log(slog.LevelError, "a lease was dropped without Unlock; it is released now",
 			"name", h.mutex.name, "owner", h.owner)
 	}
 }

@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"math"
@@ -44,6 +43,7 @@ type options struct {
 	logger      *slog.Logger
 	trace       *Trace
 	clock       clock
+	herald      *herald // calls logger and trace; made with the Client
 
 	ofMutex bool // the options are a Mutex's, not the Client's
 }
@@ -275,9 +275,4 @@ func (o *options) voteTimeout() time.Duration {
 		return o.nodeTimeout
 	}
 	return min(max(o.ttl/20, minNodeTimeout), maxNodeTimeout)
-}
-
-// log reports a rare and important event.
-func (o *options) log(level slog.Level, msg string, attrs ...any) {
-	o.logger.Log(context.Background(), level, "redlock: "+msg, attrs...)
 }

@@ -41,7 +41,7 @@ type Client struct {
 	closing chan struct{} // closed when Close begins
 	settled chan struct{} // closed when the first attempts to connect are over
 	end     context.CancelFunc
-	running sync.WaitGroup // the nodes' goroutines and the keeper's
+	running sync.WaitGroup // the nodes' goroutines, the keeper's and the herald's
 
 	mu     sync.RWMutex // held for reading by attempts under way, so that Close can await them
 	closed sync.Once
@@ -124,6 +124,7 @@ func start(pools []Pool, settings options) *Client {
 		settled: make(chan struct{}),
 		end:     end,
 	}
+	c.opts.herald = newHerald(settings.logger)
 	c.keeper = newKeeper(settings.clock)
 	group := &peers{registry: registry{owner: make(map[string]int)}, nodes: len(pools), quorum: c.quorum}
 	first := make(chan bool, len(pools))
@@ -139,6 +140,7 @@ func start(pools []Pool, settings options) *Client {
 		c.running.Go(func() { n.run(ctx, first) })
 	}
 	c.running.Go(func() { c.keeper.run(ctx) })
+	c.running.Go(func() { c.opts.herald.run(ctx) })
 	c.running.Go(func() { c.settle(ctx, first) })
 	return c
 }

@@ -157,6 +157,7 @@ func TestDangerIsToldWhileTheLeaseIsStillValid(t *testing.T) {
 		net.nodes[0].freeze()
 		net.nodes[1].freeze()
 		<-lease.Done()
+		synctest.Wait()
 		require.GreaterOrEqual(t, len(dangers), 3, "it was tried again and again")
 		first := dangers[0]
 		require.Equal(t, "x", first.Name)

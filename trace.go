@@ -3,8 +3,10 @@ package redlock
 import "time"
 
 // Trace has hooks in the manner of httptrace.ClientTrace: those that are set are
-// called. They are called from the goroutines that do the work, so they must
-// return soon and must not call the lease's methods that touch the nodes.
+// called, one after the other and in order, from one goroutine of the Client's
+// that does nothing else. A slow hook delays later ones and Close, but no lease;
+// where news comes faster than it is heard, some is dropped and the log says so.
+// Hooks must not call Close, which waits for them.
 type Trace struct {
 	// LeaseDanger is called when a renewal of a lease was inconclusive: unless a
 	// later one succeeds, the lease is lost when Remaining has passed.

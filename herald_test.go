@@ -1,0 +1,55 @@
+package redlock
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestASlowHookDelaysNoLease(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, net *testNet) {
+		slow := &Trace{LeaseDanger: func(LeaseDanger) { time.Sleep(time.Minute) }}
+		c := net.client(WithTTL(3*time.Second), WithTrace(slow))
+		first, err := c.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		second, err := c.Mutex("y").Lock(t.Context())
+		require.NoError(t, err)
+		for _, n := range net.nodes {
+			n.down()
+		}
+		for _, lease := range []*Lease{first, second} {
+			left := lease.Remaining()
+			require.Equal(t, left, elapsed(func() { <-lease.Done() }))
+		}
+	})
+}
+
+// News that nobody hears in time is dropped, and that is told.
+func TestTheHeraldDropsNewsRatherThanWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told strings.Builder
+		h := newHerald(slog.New(slog.NewTextHandler(&told, nil)))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			h.run(ctx)
+		}()
+		heard := 0
+		h.tell(func() { time.Sleep(time.Second) })
+		synctest.Wait()
+		for range newsBacklog + 5 {
+			h.tell(func() { heard++ })
+		}
+		cancel()
+		<-ended
+		require.Equal(t, newsBacklog, heard, "what had come is delivered before the end")
+		require.Contains(t, told.String(), "dropped=5")
+	})
+}
