@@ -11,10 +11,14 @@ import (
 
 // Fencing tokens: every lease of a name has a greater one than every lease before.
 
+// The clients' clocks are an hour apart: tokens do not read them.
 func TestTokensIncreaseWhileAMinorityLosesItsMemory(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, net *testNet) {
 		const ttl = time.Second
-		clients := []*Client{net.guarded(WithTTL(ttl)), net.guarded(WithTTL(ttl)), net.guarded(WithTTL(ttl))}
+		hourApart := func(d time.Duration) Option {
+			return withClock(func() time.Duration { return net.clock.now() + d })
+		}
+		clients := []*Client{net.guarded(WithTTL(ttl)), net.guarded(WithTTL(ttl), hourApart(time.Hour)), net.guarded(WithTTL(ttl), hourApart(-time.Hour))}
 		var last int64
 		lock := func() {
 			lease, err := clients[rand.N(3)].Mutex("x").Lock(t.Context())

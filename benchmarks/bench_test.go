@@ -95,7 +95,7 @@ func TestTenThousandLeasesCostNoGoroutineAndAtMostOneKibibyteEach(t *testing.T) 
 }
 
 func TestTenThousandLeasesRenewTogetherInFewWrites(t *testing.T) {
-	cost, err := holdRenewing(t.Context(), needServers(t).addrs, 10_000, 3)
+	cost, err := holdRenewing(t.Context(), needServers(t).addrs, 10_000, 10)
 	require.NoError(t, err)
 	for _, c := range renewChecks(cost) {
 		t.Logf("%s: %s", c.what, c.figure)

@@ -15,5 +15,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if job := os.Getenv(workerEnv); job != "" {
+		os.Exit(runJob(job))
+	}
 	os.Exit(cluster.Main(m))
 }

@@ -2,8 +2,13 @@ package integration
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math/rand/v2"
-	"sync"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,74 +19,106 @@ import (
 	"github.com/redlock-go/redlock/integration/cluster"
 )
 
-// Several clients lock one name, admission on, while one server after the other
-// is killed and comes back with all its data, with an old copy, or with none,
-// and another one is frozen. Tokens increase, and nobody holds beside another.
-func TestTokensIncreaseWhileServersLoseTheirMemory(t *testing.T) {
-	const clients, shortTTL, rounds = 8, 2 * time.Second, 4
+// Eight processes lock one name, admission on, while one server after the other
+// is killed and comes back with all its data, with an old copy, or with none, or
+// is wiped or made a replica for a while, and another one is frozen. Tokens
+// increase, and nobody holds beside another.
+func TestTokensIncreaseOverProcessesWhileServersLoseTheirMemory(t *testing.T) {
+	const processes = 8
 	nodes := cluster.Use(t, 5)
-	assertLeakFree(t)
-
-	ctx, cancel := context.WithCancel(t.Context())
-	var last, holders, leases int64
-	var mu sync.Mutex // protects the three
-	var workers sync.WaitGroup
-	work := func(_ context.Context, lease *redlock.Lease) error {
-		mu.Lock()
-		defer mu.Unlock()
-		assert.Zero(t, holders, "two holders")
-		assert.Greater(t, lease.Token(), last)
-		last = lease.Token()
-		holders, leases = 1, leases+1
-		mu.Unlock()
-		time.Sleep(time.Millisecond)
-		mu.Lock()
-		holders = 0
-		return nil
+	dir := t.TempDir()
+	workers := make([]*worker, processes)
+	for i := range workers {
+		workers[i] = startWorker(t, "tokens", dir, strings.Join(nodes.URLs(), ","))
 	}
-	for range clients {
-		client := openClient(t, nodes.URLs(), redlock.WithTTL(shortTTL), redlock.WithNodeTimeout(100*time.Millisecond),
-			redlock.WithRestartGuard(time.Millisecond)) // on again, as long as the ttl
-		workers.Go(func() {
-			for ctx.Err() == nil {
-				_ = client.Mutex("tokens").Do(ctx, work)
-			}
-		})
-	}
-	defer workers.Wait()
-	defer cancel()
-	held := func() int64 {
-		mu.Lock()
-		defer mu.Unlock()
-		return leases
-	}
-	goesOn := func() {
+	held := func() int { return strings.Count(textOf(filepath.Join(dir, "tokens")), "\n") }
+	goesOn := func(after string) {
+		t.Helper()
 		before := held()
-		require.True(t, eventually(20*time.Second, func() bool { return held() > before+5 }), "nobody gets the lock any more")
+		require.True(t, eventually(20*time.Second, func() bool { return held() > before+5 }), "nobody gets the lock any more: "+after)
 	}
-	goesOn()
-	for range rounds {
+	goesOn("at the start")
+	faults := map[string]func(n *cluster.Node){
+		"restarted with all its data": func(n *cluster.Node) { n.Save(t); n.Restart(t) },
+		"restarted without its tail":  func(n *cluster.Node) { n.Save(t); goesOn("a save"); n.Restart(t) },
+		"restarted empty":             func(n *cluster.Node) { n.Kill(t); goesOn("a kill"); n.Start(t) },
+		"wiped":                       func(n *cluster.Node) { n.Do(t, "FLUSHALL") },
+		"a replica for a while": func(n *cluster.Node) {
+			other := nodes[0]
+			if n == other {
+				other = nodes[1]
+			}
+			n.FollowOther(t, other)
+			goesOn("REPLICAOF")
+			n.Lead(t)
+		},
+	}
+	for name, fault := range faults {
 		victim := rand.N(len(nodes))
-		switch rand.N(3) {
-		case 0: // comes back with its last save, and without its tail
-			nodes[victim].Save(t)
-			goesOn()
-			nodes[victim].Restart(t)
-		case 1: // comes back empty
-			nodes[victim].Kill(t)
-			goesOn()
-			nodes[victim].Start(t)
-		case 2:
-			nodes[victim].Do(t, "FLUSHALL")
-		}
+		fault(nodes[victim])
 		other := nodes[(victim+1+rand.N(len(nodes)-1))%len(nodes)]
 		other.Freeze(t)
-		goesOn()
+		goesOn(name)
 		other.Thaw(t)
-		time.Sleep(shortTTL + recovery) // a minority at a time: admitted again
-		goesOn()
+		time.Sleep(tokensTTL + recovery) // a minority at a time: admitted again
+		goesOn(name + ", and back")
 	}
-	t.Logf("%d leases, the last token is %d", held(), last)
+	for _, w := range workers {
+		w.finish(t)
+	}
+	var last int64
+	tokens := strings.Fields(textOf(filepath.Join(dir, "tokens")))
+	for i, text := range tokens {
+		token, err := strconv.ParseInt(text, 10, 64)
+		require.NoError(t, err)
+		require.Greater(t, token, last, "lease %d of %d", i, len(tokens))
+		last = token
+	}
+	t.Logf("%d leases, the last token is %d", len(tokens), last)
+}
+
+const tokensTTL = 2 * time.Second
+
+// countTokens is the job of a process: it locks again and again and, as the
+// holder, appends its token to a file that all share. Another file exists only
+// while somebody holds.
+func countTokens(args []string, lines <-chan string, say func(string, ...any)) error {
+	dir, urls := args[0], strings.Split(args[1], ",")
+	client, err := redlock.Open(urls, redlock.WithTTL(tokensTTL), redlock.WithNodeTimeout(100*time.Millisecond), redlock.WithLogger(nil))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		for range lines {
+		}
+		cancel()
+	}()
+	tokens, err := os.OpenFile(filepath.Join(dir, "tokens"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer tokens.Close()
+	work := func(_ context.Context, lease *redlock.Lease) error {
+		inside := filepath.Join(dir, "inside")
+		alone, err := os.OpenFile(inside, os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return fmt.Errorf("two holders, one with token %d: %w", lease.Token(), err)
+		}
+		_ = alone.Close()
+		_, err = fmt.Fprintln(tokens, lease.Token())
+		time.Sleep(time.Millisecond)
+		return errors.Join(err, os.Remove(inside))
+	}
+	for ctx.Err() == nil {
+		err := client.Mutex("tokens").Do(ctx, work)
+		if err != nil && ctx.Err() == nil && !errors.Is(err, redlock.ErrNoQuorum) {
+			return err
+		}
+	}
+	return nil
 }
 
 // A lease that renews itself outlasts its ttl while one server is killed.

@@ -1,0 +1,99 @@
+package integration
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Several tests need clients in processes of their own. Such a process is the
+// test binary again: it runs one of the jobs instead of the tests, reads lines
+// from its parent and answers with lines. It ends when its input does.
+
+// workerEnv tells a process which job it is to run.
+const workerEnv = "REDLOCK_TEST_WORKER"
+
+// jobs are what a worker process can do. say writes a line to the parent.
+var jobs = map[string]func(args []string, lines <-chan string, say func(format string, args ...any)) error{
+	"tokens": countTokens,
+}
+
+// runJob is the main function of a worker process.
+func runJob(name string) int {
+	lines := make(chan string)
+	go func() { // ends with the input; the process ends soon after
+		defer close(lines)
+		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+			lines <- in.Text()
+		}
+	}()
+	say := func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+	if err := jobs[name](os.Args[1:], lines, say); err != nil {
+		say("failed: %v", err)
+		return 1
+	}
+	return 0
+}
+
+// worker is such a process, as its parent sees it.
+type worker struct {
+	cmd   *exec.Cmd
+	input io.WriteCloser
+	lines chan string // what it says; closed when it ends
+}
+
+// startWorker starts a process that ends with the test.
+func startWorker(t *testing.T, job string, args ...string) *worker {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), workerEnv+"="+job)
+	cmd.Stderr = os.Stderr
+	input, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	output, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	w := &worker{cmd: cmd, input: input, lines: make(chan string, 1<<16)}
+	go func() { // ends with the process
+		defer close(w.lines)
+		for out := bufio.NewScanner(output); out.Scan(); {
+			w.lines <- out.Text()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = w.input.Close()
+		kill := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
+		defer kill.Stop()
+		for range w.lines {
+		}
+		_ = cmd.Wait()
+	})
+	return w
+}
+
+// say sends the worker a line.
+func (w *worker) say(t *testing.T, line string) {
+	t.Helper()
+	_, err := io.WriteString(w.input, line+"\n")
+	require.NoError(t, err)
+}
+
+// finish ends the worker's input and expects that it ends well. It returns what
+// it said last.
+func (w *worker) finish(t *testing.T) string {
+	t.Helper()
+	require.NoError(t, w.input.Close())
+	last := ""
+	for line := range w.lines {
+		require.False(t, strings.HasPrefix(line, "failed"), line)
+		last = line
+	}
+	return last
+}
