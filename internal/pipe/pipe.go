@@ -17,9 +17,16 @@ import (
 
 const (
 	// window is how many bytes may be on the wire unanswered. The rest of the
-	// queue stays here, so that no write can block on a server that has
-	// stopped reading: a socket takes this much without its help.
+	// queue stays here.
 	window = 64 << 10
+
+	// A caller writes for itself only while less than this is unanswered: a socket
+	// takes that much without the other side's help, whether in few large writes
+	// or in many small ones, each of which costs it a buffer of a kilobyte or so.
+	// Beyond it, a goroutine of the pipe's own writes, which may block: no caller
+	// ever does on a server that has stopped reading.
+	safeBytes  = 16 << 10
+	safeWrites = 48
 
 	// rounds is how many flushes one goroutine makes for others before it
 	// hands the writing on: a caller whose own work is done must get away.
@@ -47,6 +54,7 @@ type Call struct {
 
 	queued time.Duration // when, by the pipe's clock
 	size   int           // bytes on the wire, about
+	opens  bool          // it was the first of a write
 }
 
 // Pipe is one shared connection. It is made by New and ends with Kill, or when
@@ -61,6 +69,7 @@ type Pipe struct {
 	calls   fifo       // unanswered calls, oldest first
 	sent    int        // how many of them were handed to conn
 	wire    int        // bytes of those
+	writes  int        // writes that they took
 	bytes   int        // bytes of all calls
 	writing bool       // somebody has the right, and the duty, to Flush
 	users   int        // goroutines that may touch conn
@@ -84,30 +93,6 @@ func (p *Pipe) Err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.err
-}
-
-// Silence is how long, at the instant now, the oldest unanswered call has been
-// waiting; 0 without one.
-func (p *Pipe) Silence(now time.Duration) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.silence(now)
-}
-
-// silence does it under p.mu.
-func (p *Pipe) silence(now time.Duration) time.Duration {
-	if p.calls.len() == 0 {
-		return 0
-	}
-	return now - p.calls.front().queued
-}
-
-// Limit says when a call is not worth queuing.
-type Limit struct {
-	Silence time.Duration // the oldest call has been waiting for longer
-	Pause   time.Duration // the same, where more than Bytes are unanswered
-	Bytes   int
-	Most    int // more bytes than this are unanswered
 }
 
 // Queue appends a call, at the instant now of the caller's clock. flush means
@@ -138,53 +123,78 @@ func (p *Pipe) Queue(c *Call, now time.Duration, limit *Limit) (flush bool, load
 	return flush, p.calls.len(), nil
 }
 
-// over tells which limit is passed. Called under p.mu.
-func (p *Pipe) over(l *Limit, now time.Duration) error {
-	s := p.silence(now)
-	if s > l.Silence {
-		return fmt.Errorf("stalled: no answer for %v", s.Round(time.Millisecond))
-	}
-	// Bytes alone do not make a server stalled: one that answers is merely busy.
-	if p.bytes > l.Most || p.bytes > l.Bytes && s > l.Pause {
-		return fmt.Errorf("stalled: %d KiB unanswered", p.bytes>>10)
-	}
-	return nil
-}
-
-// Flush writes what is queued. Only for whom Queue told so.
+// Flush writes what is queued, or has it written. Only for whom Queue told so. It
+// does not block.
 func (p *Pipe) Flush() {
 	for range rounds {
-		if !p.take() {
+		switch p.take(safeBytes, safeWrites) {
+		case nothing:
+			return
+		case unsafe:
+			go p.flushAll()
 			return
 		}
 		if err := p.write(); err != nil {
 			p.fail(err)
 		}
 	}
-	go p.Flush() // keeps the right to write; ends with the queue or the pipe
+	go p.flushAll()
 }
 
-// take moves what the window has room for into the batch. When that is nothing
-// it gives the right to write back and returns false.
-func (p *Pipe) take() bool {
+// flushAll has the right to write, and does until the queue, the window or the
+// pipe ends.
+func (p *Pipe) flushAll() {
+	for p.take(window, forever) == batched {
+		if err := p.write(); err != nil {
+			p.fail(err)
+		}
+	}
+}
+
+const forever = int(^uint(0) >> 1)
+
+// What take can find.
+type taken int
+
+const (
+	nothing taken = iota // the right to write is given back
+	batched              // there is a batch to write
+	unsafe               // there is more to write, which could block
+)
+
+// take moves what there is room for into the batch. When there is nothing to do it
+// gives the right to write back.
+func (p *Pipe) take(most, writes int) taken {
 	p.mu.Lock()
 	clear(p.batch)
 	p.batch = p.batch[:0]
-	for p.err == nil && p.sent < p.calls.len() && p.wire < window {
+	for p.more() && p.wire < most && p.writes < writes {
 		c := p.calls.at(p.sent)
+		if most < window && p.wire+c.size > most {
+			break
+		}
+		c.opens = len(p.batch) == 0
 		p.batch = append(p.batch, c)
 		p.sent++
 		p.wire += c.size
 	}
 	if len(p.batch) > 0 {
+		p.writes++
 		p.mu.Unlock()
-		return true
+		return batched
+	}
+	if p.more() && p.wire < window {
+		p.mu.Unlock()
+		return unsafe
 	}
 	p.writing = false
 	p.mu.Unlock()
 	p.leave()
-	return false
+	return nothing
 }
+
+// more tells that there is something to write. Called under p.mu.
+func (p *Pipe) more() bool { return p.err == nil && p.sent < p.calls.len() }
 
 func (p *Pipe) write() error {
 	for _, c := range p.batch {
@@ -235,6 +245,9 @@ func (p *Pipe) pop() (c *Call, flush bool) {
 	p.sent--
 	p.wire -= c.size
 	p.bytes -= c.size
+	if c.opens {
+		p.writes--
+	}
 	if p.sent < p.calls.len() && !p.writing && p.wire < window/2 {
 		p.writing = true
 		p.users++
@@ -257,7 +270,7 @@ func (p *Pipe) fail(why error) {
 	p.err = why
 	p.users++
 	calls, sent := p.calls.drain(), p.sent
-	p.sent, p.wire, p.bytes = 0, 0, 0
+	p.sent, p.wire, p.writes, p.bytes = 0, 0, 0, 0
 	p.mu.Unlock()
 
 	Cut(p.conn)
@@ -292,20 +305,4 @@ func Cut(conn redis.Conn) {
 	ctx, cancel := context.WithDeadline(context.Background(), time.Unix(0, 0))
 	defer cancel()
 	_, _ = redis.ReceiveContext(conn, ctx) // the error is the purpose
-}
-
-// size is what a call takes on the wire, about.
-func size(c *Call) int {
-	n := len(c.Command) + 16
-	for _, a := range c.Args {
-		switch a := a.(type) {
-		case string:
-			n += len(a) + 8
-		case []byte:
-			n += len(a) + 8
-		default:
-			n += 16
-		}
-	}
-	return n
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -189,6 +190,25 @@ func TestNoCallerBlocksOnAServerThatHasStoppedReading(t *testing.T) {
 	}
 }
 
+// Every write costs the socket more than its bytes: a Unix socket is full after
+// some three hundred small ones.
+func TestNoCallerBlocksHoweverSmallItsWrites(t *testing.T) {
+	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "socket"))
+	require.NoError(t, err)
+	defer listener.Close()
+	conn, err := redis.Dial("unix", listener.Addr().String())
+	require.NoError(t, err)
+	p := New(conn)
+	for range 2000 {
+		c, _ := call(strings.Repeat("x", 80))
+		begun := time.Now()
+		send(t, p, c)
+		require.Less(t, time.Since(begun), time.Second)
+	}
+	p.Kill(errors.New("the end"))
+	<-p.Done()
+}
+
 func TestKillTellsWhatWasSentFromWhatWasNot(t *testing.T) {
 	p, _ := dial(t, false)
 	why := errors.New("no answer for too long")
@@ -198,6 +218,11 @@ func TestKillTellsWhatWasSentFromWhatWasNot(t *testing.T) {
 		answers[i] = answer
 		send(t, p, c)
 	}
+	require.Eventually(t, func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.sent == 2
+	}, 5*time.Second, time.Millisecond)
 	p.Kill(why)
 	p.Kill(errors.New("not again"))
 	for i, a := range answers {
