@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -22,20 +21,40 @@ import (
 // forgotten, and then fills its counters from others. docs/safety.md has the
 // proof.
 
-// Everything but the locks' own keys lies under this prefix.
-const reserved = "redlock::"
+const (
+	// Everything but the locks' own keys lies under this prefix.
+	reserved = "redlock::"
+
+	// formatKey is where the format of all that is told, as docs/protocol.md has it.
+	formatKey = reserved + "format"
+
+	// unknownRun stands for the run of a server that does not tell.
+	unknownRun = "unknown"
+)
 
 // stripes is how many counters a record has. A lock's name is hashed to one of
 // them: more stripes, fewer names that count together.
 const stripes = 256
 
-// lookAgain is how soon an admission that could not be finished is tried again.
-const lookAgain = 250 * time.Millisecond
+const (
+	// lookAgain is how soon an admission that could not be finished is tried again.
+	lookAgain = 250 * time.Millisecond
+
+	// probeEvery is how often the record of a node that votes is looked at: for the
+	// longest ttl that others use, and whether it is still there.
+	probeEvery = 10 * time.Second
+
+	// heedful is the least guard where a majority lost the memory that it had: by
+	// its end every connected client has looked, and has named the longest ttl that
+	// it uses.
+	heedful = 2 * probeEvery
+)
 
 // standing is what a node knows of its right to vote, on one connection.
 type standing struct {
 	pipe    *pipe.Pipe    // the connection; on another one it says nothing
-	record  any           // string: the key of the record of this run
+	run     string        // the server's run
+	record  any           // string: the key of the record, by its present name
 	votes   bool          // it is admitted
 	longest time.Duration // the longest ttl on its record
 	why     error         // why it does not vote
@@ -63,46 +82,69 @@ type admission struct {
 	said  bool // that it waits was logged
 }
 
-func (a *admission) key(kind string) string { return reserved + kind + ":" + a.runID }
+// keyOf is the key of this kind for a run of a server.
+func keyOf(kind, run string) string { return reserved + kind + ":" + run }
+
+func (a *admission) key(kind string) string { return keyOf(kind, a.runID) }
+
+// recordsOf is what the keys of a run's records begin with; the name of the
+// quarantine before it follows. So a standing that was learnt before the memory was
+// lost names a record that is no more.
+func recordsOf(run string) string { return keyOf("record", run) + ":" }
+
+// stand notes what the node may do, on this connection.
+func (a *admission) stand(st standing) {
+	st.pipe, st.run = a.pipe, a.runID
+	if st.record == nil {
+		st.record = a.key("record")
+	}
+	a.node.standing.Store(&st)
+}
 
 // newAdmission begins the admission of the node over a new connection.
 func (n *node) newAdmission(p *pipe.Pipe) *admission {
-	return &admission{node: n, pipe: p, runID: cmp.Or(n.last.runID, "unknown")}
+	return &admission{node: n, pipe: p, runID: cmp.Or(n.last.runID, unknownRun)}
 }
 
 // look does what can be done now, and returns when to look again.
 func (a *admission) look(ctx context.Context) time.Duration {
 	if a.node.opts.noGuard {
-		a.node.standing.Store(&standing{pipe: a.pipe, record: a.key("record"), votes: true, longest: maxTTL})
+		a.stand(standing{votes: true, longest: maxTTL})
 		return forever
 	}
-	if d := a.step(ctx); d > 0 {
-		return d
-	}
-	return forever
+	return a.step(ctx)
 }
 
-// forgot bars the node: a vote showed that its record is not whole.
+// forgot bars the node: a vote showed that its record is not there, or not whole.
+// It may even be another server, behind a proxy: the next handshake tells.
 func (n *node) forgot() {
-	if st := n.standing.Load(); st != nil && st.votes && !n.opts.noGuard {
-		n.standing.CompareAndSwap(st, &standing{pipe: st.pipe, record: st.record, why: errForgot})
+	st := n.standing.Load()
+	if st == nil || !st.votes || n.opts.noGuard {
+		return
 	}
-	n.nudge()
+	if n.standing.CompareAndSwap(st, &standing{pipe: st.pipe, run: st.run, record: st.record, why: errForgot}) {
+		n.reconnect(errForgot)
+	}
 }
 
-// step does what can be done now, and returns when to look again; 0 when the
-// node votes and nothing is left to do.
+// step does what can be done now, and returns when to look again.
 func (a *admission) step(ctx context.Context) time.Duration {
 	n := a.node
 	guard := n.guard()
-	reply, err := redis.Values(a.run(probeScript, 3, a.key("record"), a.key("quarantine"), a.key("bar"),
-		n.peers.nodes, n.wanted().Milliseconds(), guard.Milliseconds(), rand.Text()))
+	reply, err := redis.Values(a.run(probeScript, 3, a.key("bar"), a.key("quarantine"), formatKey,
+		recordsOf(a.runID), n.peers.nodes, n.wanted().Milliseconds(), guard.Milliseconds(), rand.Text()))
 	if err != nil {
+		if st := n.standing.Load(); st != nil && st.votes && st.pipe == a.pipe {
+			return lookAgain // it votes by what was known before
+		}
 		return a.fail(fmt.Errorf("admission: %w", err))
 	}
-	word, _ := redis.String(reply[0], nil)
-	if word == "whole" {
+	switch word, _ := redis.String(reply[0], nil); word {
+	case "whole":
 		return a.whole(reply)
+	case "format":
+		return a.fail(n.misfit("another version of this library keeps its records there in another format: " +
+			"all clients must use versions that share one (docs/protocol.md)"))
 	}
 	var name string
 	var left, bar int64
@@ -118,7 +160,8 @@ func (a *admission) step(ctx context.Context) time.Duration {
 // whole lets the node vote by the record it has.
 func (a *admission) whole(reply []any) time.Duration {
 	var nodes, longest int64
-	if _, err := redis.Scan(reply[1:], &nodes, &longest); err != nil {
+	var record string
+	if _, err := redis.Scan(reply[1:], &record, &nodes, &longest); err != nil {
 		return a.fail(fmt.Errorf("admission: %w", err))
 	}
 	n := a.node
@@ -126,15 +169,11 @@ func (a *admission) whole(reply []any) time.Duration {
 		return a.fail(n.misfit(fmt.Sprintf("its record is of a cluster of %d nodes, this client has %d: "+
 			"every client must be given all of them", nodes, n.peers.nodes)))
 	}
-	n.standing.Store(&standing{
-		pipe:    a.pipe,
-		record:  a.key("record"),
-		votes:   true,
-		longest: time.Duration(longest) * time.Millisecond,
-	})
+	a.stand(standing{record: record, votes: true, longest: time.Duration(longest) * time.Millisecond})
 	n.peers.learn(time.Duration(longest) * time.Millisecond)
+	n.voted = true
 	a.said = false
-	return 0
+	return probeEvery
 }
 
 // wait bars the node until its quarantine is over.
@@ -145,13 +184,13 @@ func (a *admission) wait(left time.Duration) time.Duration {
 		n.opts.herald.log(slog.LevelInfo, "a node has no record of this run of its server (it is new, or was restarted, or wiped); "+
 			"it votes when all leases must have ended that it may have forgotten", "node", n.name, "wait", left)
 	}
-	n.standing.Store(&standing{pipe: a.pipe, record: a.key("record"), why: &barredError{left}, until: n.opts.clock() + left})
+	a.stand(standing{why: &barredError{left}, until: n.opts.clock() + left})
 	return left
 }
 
 // fail bars the node for the reason err, for the time being.
 func (a *admission) fail(err error) time.Duration {
-	a.node.standing.Store(&standing{pipe: a.pipe, record: a.key("record"), why: err})
+	a.stand(standing{why: err})
 	return lookAgain
 }
 
@@ -171,110 +210,25 @@ func (a *admission) refill(ctx context.Context, name string, guard time.Duration
 		// Somebody used a longer ttl than the guard allowed for.
 		n.peers.learn(g.longest)
 		return time.Millisecond
+	case g.byClock && n.voted && guard < heedful:
+		// The record of the longest ttl may be lost; somebody may still know it.
+		n.peers.learn(heedful)
+		return time.Millisecond
 	}
-	args := []any{a.key("record"), a.key("quarantine"), a.key("bar"), reserved + "newest", g.older,
+	record := recordsOf(a.runID) + name
+	older, olderBar := g.garbage(a, record)
+	args := []any{record, a.key("quarantine"), a.key("bar"), reserved + "newest", older, olderBar, formatKey,
 		name, n.peers.nodes, max(g.longest, n.wanted()).Milliseconds()}
 	for _, count := range g.counts {
 		args = append(args, count)
 	}
-	switch admitted, err := redis.Int(a.run(admitScript, 5, args...)); {
+	switch admitted, err := redis.Int(a.run(admitScript, 7, args...)); {
 	case err != nil:
 		return a.fail(fmt.Errorf("admission: %w", err))
 	case admitted == 0:
 		return time.Millisecond // it was wiped again meanwhile: from the beginning
 	}
 	return a.step(ctx)
-}
-
-// gathered is what the nodes say of the counters.
-type gathered struct {
-	counts   [stripes]int64
-	longest  time.Duration
-	admitted int    // other nodes that have a record
-	barred   int    // nodes that answered that they have none, this one among them
-	now      int64  // the largest server time among them, in microseconds
-	older    string // the key of this node's record before this run
-}
-
-// enough tells whether the counters can be trusted: either a quorum of other
-// nodes told theirs, and so one that counted every lease before; or so many
-// nodes have none that no quorum of admitted nodes can exist, and the counters
-// begin from the clock.
-func (g *gathered) enough(p *peers) bool {
-	if g.admitted >= p.quorum {
-		return true
-	}
-	if g.barred < p.nodes-p.quorum+1 {
-		return false
-	}
-	for i := range g.counts {
-		g.counts[i] = max(g.counts[i], g.now)
-	}
-	return true
-}
-
-// gather asks all other nodes for their records, and this one for an older one.
-func (a *admission) gather(ctx context.Context) (*gathered, error) {
-	n := a.node
-	g := &gathered{barred: 1}
-	older, err := redis.String(a.ask("GET", reserved+"newest"))
-	if err != nil && !errors.Is(err, redis.ErrNil) {
-		return nil, err
-	}
-	g.older = older
-	if older == "" {
-		g.older = a.key("record")
-	}
-	record, err := redis.StringMap(a.ask("HGETALL", g.older))
-	if err != nil {
-		return nil, err
-	}
-	g.merge(record)
-	if err := g.time(a.ask("TIME")); err != nil {
-		return nil, err
-	}
-	for _, other := range n.peers.all {
-		p, st := other.pipe.Load(), other.standing.Load()
-		if other == n || p == nil || st == nil || ctx.Err() != nil {
-			continue
-		}
-		record, err := redis.StringMap(other.request(p, "HGETALL", st.record))
-		if err != nil {
-			continue // no answer is no answer: neither admitted nor barred
-		}
-		if record["nodes"] == "" {
-			g.barred++
-		} else if record["nodes"] == strconv.Itoa(n.peers.nodes) {
-			g.admitted++
-			g.merge(record)
-		}
-		if err := g.time(other.request(p, "TIME")); err != nil {
-			continue
-		}
-	}
-	return g, nil
-}
-
-// merge takes the counters of a record, where they are higher.
-func (g *gathered) merge(record map[string]string) {
-	for i := range g.counts {
-		count, err := strconv.ParseInt(record[strconv.Itoa(i)], 10, 64)
-		if err == nil {
-			g.counts[i] = max(g.counts[i], count)
-		}
-	}
-	if ms, err := strconv.ParseInt(record["ttl"], 10, 64); err == nil {
-		g.longest = max(g.longest, time.Duration(ms)*time.Millisecond)
-	}
-}
-
-func (g *gathered) time(reply any, err error) error {
-	parts, err := redis.Int64s(reply, err)
-	if err != nil || len(parts) != 2 {
-		return fmt.Errorf("no server time: %w", err)
-	}
-	g.now = max(g.now, parts[0]*1_000_000+parts[1])
-	return nil
 }
 
 // run runs a script at the node, by its text: admission is rare.

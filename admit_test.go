@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,7 +39,11 @@ var forget = map[string]func(n *testNode, before map[string]any){
 	"wiped on a live connection":      func(n *testNode, _ map[string]any) { n.redis.FlushAll() },
 	"replaced by another one's dataset": func(n *testNode, before map[string]any) {
 		n.redis.FlushAll()
-		delete(before, "redlock::record:"+n.runID)
+		for key := range before {
+			if strings.Contains(key, ":"+n.runID) {
+				delete(before, key)
+			}
+		}
 		n.restore(before)
 	},
 }
@@ -146,7 +151,7 @@ func TestALongerTTLIsPutOnRecordBeforeItIsUsed(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, lease.Unlock(t.Context()))
 		for _, n := range net.nodes {
-			require.Equal(t, "60000", n.redis.HGet("redlock::record:"+n.runID, "ttl"))
+			require.Equal(t, "60000", n.redis.HGet(n.record(), "ttl"))
 		}
 	})
 }

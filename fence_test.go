@@ -98,7 +98,7 @@ func TestATokenIsWrittenBackWhereTheQuorumDisagrees(t *testing.T) {
 		c := net.guarded()
 		field := stripeOf("redlock:x")
 		raise := func(n *testNode, by int) {
-			n.redis.HIncrBy("redlock::record:"+n.runID, field, by)
+			n.redis.HIncrBy(n.record(), field, by)
 		}
 		raise(net.nodes[0], 1000)
 		net.nodes[3].down()
@@ -123,7 +123,7 @@ func TestATokenIsWrittenBackWhereTheQuorumDisagrees(t *testing.T) {
 func TestAWriteBackWithoutAQuorumGrantsNothing(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, net *testNet) {
 		c := net.guarded()
-		net.nodes[0].redis.HIncrBy("redlock::record:"+net.nodes[0].runID, stripeOf("redlock:x"), 1000)
+		net.nodes[0].redis.HIncrBy(net.nodes[0].record(), stripeOf("redlock:x"), 1000)
 		for _, n := range net.nodes[1:] {
 			n.set(func(n *testNode) {
 				n.override = func(cmd string, args []string) string {

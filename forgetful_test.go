@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,7 +42,7 @@ func TestAVoteIsBoundToTheConnectionOnWhichTheNodeWasAdmitted(t *testing.T) {
 			before := net.nodes[1].snapshot()
 			lease, err := a.Mutex("x").Lock(t.Context())
 			require.NoError(t, err)
-			paused := b.Mutex("x").newAttempt("b-owner")
+			paused := b.Mutex("x").newAttempt("b-owner", nil)
 			net.nodes[1].restart(before)
 			time.Sleep(100 * ms)
 			paused.send(0, true)
@@ -70,7 +71,7 @@ func TestARenewalDoesNotCountANodeThatForgotAVoteUnderWay(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, 2, net.holders(lease))
 			if fencing { // another name of the stripe was locked at Y: no write-back
-				y.redis.HIncr("redlock::record:"+y.runID, stripeOf("redlock:x"), 1)
+				y.redis.HIncr(y.record(), stripeOf("redlock:x"), 1)
 			}
 			at(9500 * ms)
 			z.freeze() // B's request arrives after A's key has ended there
@@ -100,4 +101,95 @@ func TestARenewalDoesNotCountANodeThatForgotAVoteUnderWay(t *testing.T) {
 			z.up()
 		})
 	}
+}
+
+// All nodes are wiped while a client that uses a longer ttl than the others know
+// is connected, and quiet.
+func TestAWipeOfAllNodesIsNoticedByThoseWhoHold(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, net *testNet) {
+		short := net.guarded(WithTTL(2 * time.Second))
+		long := net.guarded(WithTTL(time.Minute))
+		lease, err := long.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		for _, n := range net.nodes {
+			n.redis.FlushAll()
+		}
+		for lease.Valid() {
+			_, err := short.Mutex("x").TryLock(t.Context())
+			require.Error(t, err, "two holders, the first with %v left", lease.Remaining())
+			time.Sleep(50 * ms)
+		}
+	})
+}
+
+// A client learnt that its ttl is on record; then all is wiped and admitted anew by
+// somebody with a shorter one. What it learnt is no longer so.
+func TestAStandingEndsWithTheRecordThatItCameFrom(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, net *testNet) {
+		short, long := net.guarded(WithTTL(2*time.Second)), net.guarded(WithTTL(time.Minute))
+		for i, n := range net.nodes {
+			n.redis.FlushAll()
+			// As if somebody had admitted them anew, without a word to these two.
+			name := "another"
+			record := recordsOf(n.runID) + name
+			n.redis.HSet(record, "format", "1", "nodes", "3", "ttl", "2000")
+			for f := range stripes {
+				n.redis.HSet(record, fmt.Sprint(f), fmt.Sprint(1000+i))
+			}
+			n.redis.HSet(keyOf("bar", n.runID), "name", name, "guard", "2000")
+			require.NoError(t, n.redis.Set("redlock::newest", record))
+		}
+		_, err := long.Mutex("x").TryLock(t.Context())
+		require.ErrorContains(t, err, errForgot.Error())
+		lease, err := short.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Unlock(t.Context()))
+		lease, err = long.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "60000", net.nodes[0].redis.HGet(net.nodes[0].record(), "ttl"), "first it put its ttl on record")
+		require.NoError(t, lease.Unlock(t.Context()))
+	})
+}
+
+func TestPingFailsInQuarantine(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, net *testNet) {
+		c := net.newClient(WithRestartGuard(time.Millisecond))
+		err := c.Ping(t.Context())
+		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorContains(t, err, "it does not vote for another 10s")
+		time.Sleep(12 * time.Second)
+		require.NoError(t, c.Ping(t.Context()))
+	})
+}
+
+func TestAnotherFormatIsAMisfit(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, net *testNet) {
+		for _, n := range net.nodes {
+			require.NoError(t, n.redis.Set(formatKey, "2"))
+		}
+		c := net.newClient(WithRestartGuard(time.Millisecond))
+		_, err := c.Mutex("x").Lock(t.Context())
+		require.ErrorIs(t, err, ErrNoQuorum, "at once")
+		require.ErrorContains(t, err, "another version of this library")
+		require.Equal(t, []string{formatKey}, net.nodes[0].keys(), "nothing was touched")
+	})
+}
+
+// The ttl is put on record first; that takes a round trip, no spinning.
+func TestALongerTTLIsAwaited(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, net *testNet) {
+		c := net.guarded()
+		for _, n := range net.nodes {
+			n.set(func(n *testNode) { n.delay = 20 * ms })
+		}
+		m := c.Mutex("x", WithTTL(20*time.Second))
+		reads := 0
+		clock := m.opts.clock
+		m.opts.clock = func() time.Duration { reads++; return clock() }
+		lease, err := m.TryLock(t.Context())
+		require.NoError(t, err)
+		require.Less(t, reads, 200)
+		require.NoError(t, lease.Unlock(t.Context()))
+	})
 }

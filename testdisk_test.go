@@ -69,6 +69,13 @@ func (n *testNode) restore(data map[string]any) {
 	}
 }
 
+// record is the key of the record by which the node votes.
+func (n *testNode) record() string {
+	key, err := n.redis.Get("redlock::newest")
+	require.NoError(n.t, err)
+	return key
+}
+
 // guarded makes a client with admission on, of a cluster that serves already.
 func (w *testNet) guarded(opts ...Option) *Client {
 	w.t.Helper()

@@ -1,10 +1,12 @@
 -- admit: lets this server vote, with counters that the client has gathered.
 --
--- KEYS[1]  the record of this run of the server
+-- KEYS[1]  the record, under the name of the quarantine
 -- KEYS[2]  the quarantine of this run
 -- KEYS[3]  the bar of this run
 -- KEYS[4]  the name of the newest record at this server
 -- KEYS[5]  the record before this one, merged into the counters
+-- KEYS[6]  the bar of that one's run
+-- KEYS[7]  the format
 -- ARGV[1]  the name of the quarantine after whose end they were gathered
 -- ARGV[2]  N, the number of nodes
 -- ARGV[3]  the longest ttl on record, in milliseconds
@@ -25,8 +27,12 @@ for i = 4, #ARGV do
 end
 redis.call('HSET', KEYS[1], unpack(record))
 redis.call('SET', KEYS[4], KEYS[1])
-redis.call('DEL', KEYS[3])
+redis.call('SET', KEYS[7], '1')
+redis.call('PERSIST', KEYS[3])
 if KEYS[5] ~= KEYS[1] then
   redis.call('DEL', KEYS[5])
+end
+if KEYS[6] ~= KEYS[3] then
+  redis.call('DEL', KEYS[6])
 end
 return 1

@@ -1,34 +1,42 @@
 -- probe: asks whether this server may vote, and bars it if it may not yet.
 --
--- KEYS[1]  the record of this run of the server
+-- KEYS[1]  the bar of this run: names the quarantine, and the record after it
 -- KEYS[2]  the quarantine of this run: exists while it must not vote
--- KEYS[3]  the bar of this run: names the quarantine, and outlasts it
--- ARGV[1]  N, the number of nodes
--- ARGV[2]  the longest ttl that the client uses, in milliseconds
--- ARGV[3]  the guard, in milliseconds
--- ARGV[4]  a name for a new quarantine, which no other has
+-- KEYS[3]  the format of all this, once a record was made
+-- ARGV[1]  the records of this run: what comes before the name
+-- ARGV[2]  N, the number of nodes
+-- ARGV[3]  the longest ttl that the client uses, in milliseconds
+-- ARGV[4]  the guard, in milliseconds
+-- ARGV[5]  a name for a new quarantine, which no other has
 --
--- Returns {'whole', N, longest ttl} when there is a record (its longest ttl
--- raised to the client's), else {'barred', the quarantine's name, its remaining
--- milliseconds, its guard}. FLUSHALL removes bar and quarantine alike, so the
--- next probe begins a new one under a new name.
-local n = redis.call('HGET', KEYS[1], 'nodes')
+-- Returns {'whole', the record's key, N, longest ttl} when there is a record (its
+-- longest ttl raised to the client's), else {'barred', the quarantine's name, its
+-- remaining milliseconds, its guard}; {'format', number} where a client of another
+-- format was. FLUSHALL removes bar and quarantine alike, so the next probe begins a
+-- new one under a new name, and nobody finds the record under the old one.
+local format = redis.call('GET', KEYS[3])
+if format and format ~= '1' then
+  return {'format', format}
+end
+local name = redis.call('HGET', KEYS[1], 'name')
+local record = ARGV[1] .. (name or '')
+local n = name and redis.call('HGET', record, 'nodes')
 if n then
-  local longest = tonumber(redis.call('HGET', KEYS[1], 'ttl'))
-  if n == ARGV[1] and longest < tonumber(ARGV[2]) then
-    longest = tonumber(ARGV[2])
-    redis.call('HSET', KEYS[1], 'ttl', ARGV[2])
+  local longest = tonumber(redis.call('HGET', record, 'ttl'))
+  if n == ARGV[2] and longest < tonumber(ARGV[3]) then
+    longest = tonumber(ARGV[3])
+    redis.call('HSET', record, 'ttl', ARGV[3])
   end
-  return {'whole', n, longest}
+  return {'whole', record, n, longest}
 end
-local name = redis.call('HGET', KEYS[3], 'name')
-local guard = tonumber(redis.call('HGET', KEYS[3], 'guard'))
-if not name or guard < tonumber(ARGV[3]) then
+local guard = tonumber(redis.call('HGET', KEYS[1], 'guard'))
+if not name or guard < tonumber(ARGV[4]) then
   -- A longer guard starts over: the one under way was too short.
-  name, guard = ARGV[4], tonumber(ARGV[3])
-  redis.call('HSET', KEYS[3], 'name', name, 'guard', ARGV[3])
-  redis.call('SET', KEYS[2], name, 'PX', ARGV[3])
+  name, guard = ARGV[5], tonumber(ARGV[4])
+  redis.call('HSET', KEYS[1], 'name', name, 'guard', ARGV[4])
+  redis.call('SET', KEYS[2], name, 'PX', ARGV[4])
 end
+redis.call('PEXPIRE', KEYS[1], guard + 86400000) -- garbage, if the run ends here
 local left = redis.call('PTTL', KEYS[2])
 if left == 0 then
   left = 1 -- less than a millisecond, but not over

@@ -1,0 +1,112 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// gathered is what the nodes say of the counters.
+type gathered struct {
+	counts   [stripes]int64
+	longest  time.Duration
+	admitted int    // other nodes that have a record
+	barred   int    // nodes that answered that they have none, this one among them
+	now      int64  // the largest server time among them, in microseconds
+	byClock  bool   // the counters began from it
+	older    string // the key of this node's record before this one; "" if there is none
+	olderRun string // the run that it was of, if that is known
+}
+
+// enough tells whether the counters can be trusted: either a quorum of other
+// nodes told theirs, and so one that counted every lease before; or so many
+// nodes have none that no quorum of admitted nodes can exist, and the counters
+// begin from the clock.
+func (g *gathered) enough(p *peers) bool {
+	if g.admitted >= p.quorum {
+		return true
+	}
+	if g.barred < p.nodes-p.quorum+1 {
+		return false
+	}
+	g.byClock = true
+	for i := range g.counts {
+		g.counts[i] = max(g.counts[i], g.now)
+	}
+	return true
+}
+
+// gather asks all other nodes for their records, and this one for an older one.
+func (a *admission) gather(ctx context.Context) (*gathered, error) {
+	n := a.node
+	g := &gathered{barred: 1}
+	older, err := redis.String(a.ask("GET", reserved+"newest"))
+	if err != nil && !errors.Is(err, redis.ErrNil) {
+		return nil, err
+	}
+	if older != "" {
+		record, err := redis.StringMap(a.ask("HGETALL", older))
+		if err != nil {
+			return nil, err
+		}
+		g.merge(record)
+		g.older = older
+		g.olderRun, _, _ = strings.Cut(strings.TrimPrefix(older, keyOf("record", "")), ":")
+	}
+	if err := g.time(a.ask("TIME")); err != nil {
+		return nil, err
+	}
+	for _, other := range n.peers.all {
+		p, st := other.pipe.Load(), other.standing.Load()
+		if other == n || p == nil || st == nil || ctx.Err() != nil {
+			continue
+		}
+		record, err := redis.StringMap(other.request(p, "EVAL", recordScript.text, 1, keyOf("bar", st.run), recordsOf(st.run)))
+		if err != nil {
+			continue // no answer is no answer: neither admitted nor barred
+		}
+		if record["nodes"] == "" {
+			g.barred++
+		} else if record["nodes"] == strconv.Itoa(n.peers.nodes) {
+			g.admitted++
+			g.merge(record)
+		}
+		if err := g.time(other.request(p, "TIME")); err != nil {
+			continue
+		}
+	}
+	return g, nil
+}
+
+// merge takes the counters of a record, where they are higher.
+func (g *gathered) merge(record map[string]string) {
+	for i := range g.counts {
+		count, err := strconv.ParseInt(record[strconv.Itoa(i)], 10, 64)
+		if err == nil {
+			g.counts[i] = max(g.counts[i], count)
+		}
+	}
+	if ms, err := strconv.ParseInt(record["ttl"], 10, 64); err == nil {
+		g.longest = max(g.longest, time.Duration(ms)*time.Millisecond)
+	}
+}
+
+func (g *gathered) time(reply any, err error) error {
+	now, err := understandTime(reply, err)
+	g.now = max(g.now, now.Microseconds())
+	return err
+}
+
+// garbage are the older record, and the bar of its run, that go once their
+// counters are in the record of this name. They stay where a run is unknown:
+// clients that may not ask for it would take each other's away.
+func (g *gathered) garbage(a *admission, record string) (older, bar string) {
+	if g.older == "" || g.olderRun == unknownRun || a.runID == unknownRun {
+		return record, a.key("bar")
+	}
+	return g.older, keyOf("bar", g.olderRun)
+}
