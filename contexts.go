@@ -28,11 +28,12 @@ func (h *holding) cancel(contexts contextSet, why error) {
 // that back.
 func (h *holding) atEnd(cancel context.CancelCauseFunc) (forget func()) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	if why := h.ended(); why != nil {
-		cancel(h.refuse("hold", why))
+		h.mu.Unlock()
+		cancel(h.refuse("hold", why)) // may call the user's code
 		return func() {}
 	}
+	defer h.mu.Unlock()
 	if h.contexts == nil {
 		h.contexts = make(contextSet)
 	}

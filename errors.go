@@ -96,8 +96,9 @@ func (v *Vote) err() error {
 // takes both *HeldError and HeldError.
 type HeldError struct {
 	Name      string        // the lock's
-	Holder    string        // its owner, as Lease.Owner has it
+	Holder    string        // its owner, as Lease.Owner has it; empty while the lock is handed over to the first in line
 	Remaining time.Duration // until the holder's keys end, unless it extends them; 0: not known; negative: never
+	Place     int           // of who waited, in the line of those who wait; 1 is the first, 0: not in line
 	Votes     []Vote        // each node's part
 }
 
@@ -110,7 +111,14 @@ func (e HeldError) Error() string {
 	case e.Remaining < 0:
 		left = " without an end (its key has no ttl)"
 	}
-	return fmt.Sprintf("redlock: lock %q: held by %q%s", e.Name, e.Holder, left)
+	place := ""
+	if e.Place > 0 {
+		place = fmt.Sprintf(", place %d in line", e.Place)
+	}
+	if e.Holder == "" {
+		return fmt.Sprintf("redlock: lock %q: being handed over to the first in line%s", e.Name, place)
+	}
+	return fmt.Sprintf("redlock: lock %q: held by %q%s%s", e.Name, e.Holder, left, place)
 }
 
 // Is reports that the error is ErrHeld.
@@ -225,9 +233,19 @@ func permanent(err error) bool {
 		strings.HasPrefix(string(reply), "ERR Client sent AUTH")
 }
 
-// code is the first word of an error reply.
+// code is the first word of an error reply; of one that a script met, that of the
+// command's. Servers before 7.0 wrap it: "ERR Error running script …: -OOM …".
 func code(reply redis.Error) string {
-	word, _, _ := strings.Cut(string(reply), " ")
+	text := string(reply)
+	if strings.HasPrefix(text, "ERR Error running script") {
+		if i := strings.LastIndex(text, ": -"); i >= 0 {
+			text = text[i+len(": -"):]
+		}
+	}
+	if strings.Contains(text, "The user executing the script can't") {
+		return "NOPERM"
+	}
+	word, _, _ := strings.Cut(text, " ")
 	return word
 }
 

@@ -28,7 +28,10 @@ type identity struct {
 // connect dials, shakes hands and starts the pipe. late is called when dialling
 // takes longer than it may, while it goes on.
 func (n *node) connect(ctx context.Context, late func()) (*pipe.Pipe, error) {
-	conn, err := n.dial(ctx, late)
+	conn, err := n.dial(ctx, func() {
+		n.setDown(fmt.Errorf("cannot connect: no connection within %v", n.patience))
+		late()
+	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot connect: %w", err)
 	}
@@ -72,7 +75,6 @@ func (n *node) dial(ctx context.Context, late func()) (redis.Conn, error) {
 		return d.conn, d.err
 	case <-dialCtx.Done():
 	}
-	n.setDown(fmt.Errorf("cannot connect: no connection within %v", n.patience))
 	late()
 	select {
 	case d := <-got:
@@ -94,6 +96,7 @@ func (n *node) handshake(ctx context.Context, conn redis.Conn) (identity, error)
 	if err := suitable(conn); err != nil {
 		return id, n.misfit(err.Error())
 	}
+	began := n.opts.clock()
 	replies, err := n.ask(ctx, conn)
 	if err != nil {
 		return id, fmt.Errorf("handshake failed: %w", err)
@@ -104,6 +107,9 @@ func (n *node) handshake(ctx context.Context, conn redis.Conn) (identity, error)
 		}
 	}
 	id.client, _ = redis.Int64(replies[len(allScripts)].value, nil)
+	if now, err := understandTime(replies[len(allScripts)+2].value, replies[len(allScripts)+2].err); err == nil {
+		n.offset.note(now, began, n.opts.clock())
+	}
 	info, err := redis.String(replies[len(allScripts)+1].value, replies[len(allScripts)+1].err)
 	if err == nil {
 		id.read(info)
@@ -130,7 +136,7 @@ func (n *node) ask(ctx context.Context, conn redis.Conn) ([]reply, error) {
 	for _, s := range allScripts {
 		commands = append(commands, []any{"SCRIPT", "LOAD", s.text})
 	}
-	commands = append(commands, []any{"CLIENT", "ID"}, []any{"INFO"})
+	commands = append(commands, []any{"CLIENT", "ID"}, []any{"INFO"}, []any{"TIME"})
 	for _, c := range commands {
 		if err := conn.Send(c[0].(string), c[1:]...); err != nil {
 			return nil, err

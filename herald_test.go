@@ -53,3 +53,25 @@ func TestTheHeraldDropsNewsRatherThanWait(t *testing.T) {
 		require.Contains(t, told.String(), "dropped=5")
 	})
 }
+
+func TestALostLeaseIsLoggedOnce(t *testing.T) {
+	for name, lose := range map[string]func(n *testNode){
+		"taken away": func(n *testNode) { n.redis.Del("redlock:x") },
+		"cut off":    func(n *testNode) { n.down() },
+	} {
+		inBubble(t, 3, func(t *testing.T, net *testNet) {
+			var told strings.Builder
+			c := net.client(WithTTL(3*time.Second), WithLogger(slog.New(slog.NewTextHandler(&told, nil))))
+			lease, err := c.Mutex("x").Lock(t.Context())
+			require.NoError(t, err)
+			synctest.Wait()
+			for _, n := range net.nodes {
+				lose(n)
+			}
+			<-lease.Done()
+			time.Sleep(time.Second)
+			require.NoError(t, c.Close())
+			require.Equal(t, 1, strings.Count(told.String(), "a lease is lost"), name)
+		})
+	}
+}

@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"runtime"
 	"time"
 )
 
@@ -66,7 +67,8 @@ func (l *Lease) Err() error { return l.h.why() }
 
 // Context derives a context that is cancelled when the lease ends, at the latest
 // at the end of its validity; context.Cause then gives an error that is ErrLost,
-// ErrReleased or ErrClosed. It keeps the lease alive, as the Lease itself does.
+// ErrReleased or ErrClosed. It keeps the lease alive, as the Lease itself does, and
+// so does every context derived from it that is not cancelled.
 // The CancelFunc frees its resources; the lease goes on.
 func (l *Lease) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
@@ -108,6 +110,7 @@ func (l *Lease) Extend(ctx context.Context) error {
 // extend is one renewal. again tells that nodes had to load the scripts first,
 // and that another one may succeed.
 func (l *Lease) extend(ctx context.Context) (again bool, err error) {
+	defer runtime.KeepAlive(l) // it is not dropped before this is over
 	h := l.h
 	h.mu.Lock()
 	if why := h.ended(); why != nil {
@@ -143,6 +146,7 @@ func (l *Lease) extend(ctx context.Context) (again bool, err error) {
 // each node's vote); the lease has ended all the same. ErrClosed when Close
 // ended it.
 func (l *Lease) Unlock(_ context.Context) error {
+	defer runtime.KeepAlive(l)
 	h := l.h
 	b, was := h.end(ErrReleased)
 	switch {

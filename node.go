@@ -56,11 +56,14 @@ type node struct {
 	ttl      atomic.Int64             // the longest ttl that locks of this client want, in nanoseconds
 	doubt    chan struct{}            // admission must be looked at again
 
+	offset offset // of its clock
+
 	loading atomic.Bool // scripts are being loaded again
 	plain   atomic.Bool // the server understands SET with NX and GET together
 
-	last identity // who answered the last handshake; run's own
-	told string   // the last problem that was logged; run's own
+	last  identity // who answered the last handshake; run's own
+	told  string   // the last problem that was logged; run's own
+	voted bool     // it was seen to vote: its memory is not new; run's own
 }
 
 func newNode(index int, name string, pool Pool, opts *options, group *peers) *node {
@@ -139,8 +142,9 @@ func (n *node) heed(err error) {
 			n.plain.Store(false) // its version promised too much
 		}
 	case "READONLY", "LOADING", "MASTERDOWN", "NOAUTH":
-		// It is not the server that shook hands: ask it anew who it is.
-		n.reconnect(err)
+		// It is not the server that shook hands: ask it anew who it is. To others
+		// on the connection this is no answer of the server's.
+		n.reconnect(fmt.Errorf("it answered another call with %q", reply))
 	}
 }
 

@@ -38,13 +38,16 @@ type Client struct {
 	keeper *keeper
 	owned  []io.Closer // pools that Open made
 
-	closing chan struct{} // closed when Close begins
-	settled chan struct{} // closed when the first attempts to connect are over
+	closing chan struct{}   // closed when Close begins
+	settled chan struct{}   // closed when the first attempts to connect are over
+	life    context.Context // ends with the client's goroutines
 	end     context.CancelFunc
+	line    *line
 	running sync.WaitGroup // the nodes' goroutines, the keeper's and the herald's
 
-	mu     sync.RWMutex // held for reading by attempts under way, so that Close can await them
-	closed sync.Once
+	mu      sync.RWMutex   // held for reading by attempts under way, so that Close can await them
+	waiting sync.WaitGroup // calls of Lock that queue; added to under mu
+	closed  sync.Once
 }
 
 // New makes a client over pools, one for each master; their order matters only
@@ -122,8 +125,10 @@ func start(pools []Pool, settings options) *Client {
 		quorum:  len(pools)/2 + 1,
 		closing: make(chan struct{}),
 		settled: make(chan struct{}),
+		life:    ctx,
 		end:     end,
 	}
+	c.line = newLine(c)
 	c.opts.herald = newHerald(settings.logger)
 	c.keeper = newKeeper(settings.clock)
 	group := &peers{registry: registry{owner: make(map[string]int)}, nodes: len(pools), quorum: c.quorum}
@@ -207,6 +212,10 @@ func (c *Client) Ping(ctx context.Context) error {
 	defer c.leave()
 	m := &Mutex{client: c, opts: &c.opts} // no lock: its ballot only asks who answers
 	b := m.newBallot(pinging, "", nil, c.opts.clock())
+	for i := range b.votes {
+		v := &b.votes[i]
+		v.standing, v.barred = v.node.mayVote(0)
+	}
 	b.send(0, true)
 	v, err := b.await(ctx, c.opts.voteTimeout())
 	switch {
@@ -231,6 +240,10 @@ func (c *Client) Mutex(name string, opts ...Option) *Mutex {
 	if name == "" && m.err == nil {
 		m.err = configError("the lock's name is empty")
 	}
+	if limit := c.patience(); m.opts.voteTimeout() > limit && m.err == nil {
+		m.err = configError("the node timeout (%v) is longer than the client awaits any answer (%v): give WithNodeTimeout to New or Open",
+			m.opts.voteTimeout(), limit)
+	}
 	if strings.HasPrefix(m.opts.prefix+name, reserved) && m.err == nil {
 		m.err = configError("the lock's key %q begins with %q, which is reserved", m.opts.prefix+name, reserved)
 	}
@@ -250,10 +263,11 @@ func (c *Client) Mutex(name string, opts ...Option) *Mutex {
 // connections live until then. Further calls do nothing.
 func (c *Client) Close() error {
 	c.closed.Do(func() {
-		close(c.closing)
 		c.mu.Lock() // attempts under way are over now, granted or undone
-		held := c.keeper.close()
+		close(c.closing)
 		c.mu.Unlock()
+		c.waiting.Wait() // who waits leaves the lines
+		held := c.keeper.close()
 		var working []*holding
 		for _, h := range held {
 			if h.shut() {
@@ -275,6 +289,9 @@ func (c *Client) Close() error {
 	})
 	return nil
 }
+
+// patience is how long the client awaits an answer before it ends a connection.
+func (c *Client) patience() time.Duration { return max(4*c.opts.voteTimeout(), time.Second) }
 
 // tearDown ends the client's goroutines and connections.
 func (c *Client) tearDown() {
