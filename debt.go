@@ -22,12 +22,13 @@ const mostTries = 100
 // or may yet be executed. It lasts until it is paid, since a frozen server can
 // execute an attempt long after its ttl.
 type debt struct {
-	node  *node
-	key   string
-	owner string
-	ttl   time.Duration
-	vote  *vote // a release that waits for the payment; nil if none does
-	call  pipe.Call
+	node   *node
+	key    string
+	owner  string
+	ticket string // leaves the line there, whether it is to stay elsewhere: who waits on is back at its next look
+	ttl    time.Duration
+	vote   *vote // a release that waits for the payment; nil if none does
+	call   pipe.Call
 
 	// Protected by node.mu.
 	refused bool          // the server answered with an error: to be tried again
@@ -86,7 +87,7 @@ func (n *node) payAgain(p *pipe.Pipe) {
 // because the scripts were flushed.
 func (n *node) pay(p *pipe.Pipe, d *debt) error {
 	d.refused = false
-	d.call = pipe.Call{Command: "EVAL", Args: releaseScript.byText(d.key, d.owner), To: d}
+	d.call = pipe.Call{Command: "EVAL", Args: leaving(releaseScript.byText(d.key, d.owner), d.ticket), To: d}
 	flush, _, err := p.Queue(&d.call, n.opts.clock(), nil)
 	if flush {
 		// Not here: the caller may be the reader of this very connection.

@@ -111,14 +111,15 @@ func (e HeldError) Error() string {
 	case e.Remaining < 0:
 		left = " without an end (its key has no ttl)"
 	}
+	who := fmt.Sprintf("held by %q", e.Holder)
+	if e.Holder == "" {
+		who = "kept for the first in line"
+	}
 	place := ""
 	if e.Place > 0 {
 		place = fmt.Sprintf(", place %d in line", e.Place)
 	}
-	if e.Holder == "" {
-		return fmt.Sprintf("redlock: lock %q: being handed over to the first in line%s", e.Name, place)
-	}
-	return fmt.Sprintf("redlock: lock %q: held by %q%s%s", e.Name, e.Holder, left, place)
+	return fmt.Sprintf("redlock: lock %q: %s%s%s", e.Name, who, left, place)
 }
 
 // Is reports that the error is ErrHeld.

@@ -111,3 +111,14 @@ func FuzzOptions(f *testing.F) {
 		require.Less(t, o.validUntil(0), o.ttl+1)
 	})
 }
+
+func TestTheCodeOfAnErrorThatAScriptMetIsTheCommands(t *testing.T) {
+	for text, want := range map[string]string{
+		"OOM command not allowed": "OOM",
+		"ERR Error running script (call to f_0a): @user_script:1: @user_script: 1: -READONLY You can't write against a read only replica.": "READONLY",
+		"ERR The user executing the script can't run this command or subcommand script: f_0a, on @user_script:1.":                          "NOPERM",
+		"ERR syntax error": "ERR",
+	} {
+		require.Equal(t, want, code(redis.Error(text)))
+	}
+}

@@ -13,10 +13,11 @@ import (
 // is due, renews it, and ends it; the Lease is the user's handle of it, so that
 // a handle that was dropped can be noticed.
 type holding struct {
-	mutex *Mutex
-	owner string
-	token int64
-	limit time.Duration // the validity never goes beyond (WithMaxHold)
+	mutex  *Mutex
+	owner  string
+	token  int64
+	waiter *waiter       // by which it was waited for; nil if it did not queue
+	limit  time.Duration // the validity never goes beyond (WithMaxHold)
 
 	mu       sync.Mutex    // protects what follows; ballots are queued, and the keeper's lock taken, under it
 	until    time.Duration // end of validity, on the client's clock
@@ -37,8 +38,13 @@ type holding struct {
 }
 
 // newLease makes the lease that a ballot granted.
-func newLease(m *Mutex, owner string, b *ballot, token int64) *Lease {
+func newLease(m *Mutex, owner string, b *ballot, token int64, w *waiter) *Lease {
 	h := &holding{mutex: m, owner: owner, token: token, limit: forever, mayHold: b.sent(), place: -1}
+	if w.queues() {
+		h.waiter = w
+		w.holds = true
+		h.mayHold |= w.seats
+	}
 	if m.opts.maxHold > 0 {
 		h.limit = b.start + m.opts.maxHold
 	}
@@ -174,7 +180,8 @@ func (h *holding) renew() *ballot {
 // ended stays ended, whatever the nodes said meanwhile.
 func (h *holding) conclude(b *ballot, v verdict) (ended error) {
 	h.mu.Lock()
-	if h.renewal == b {
+	concluded := h.renewal != b // before, or it is not the keeper's
+	if !concluded {
 		h.renewal = nil
 	}
 	if why := h.ended(); why != nil || v == taken {
@@ -188,7 +195,7 @@ func (h *holding) conclude(b *ballot, v verdict) (ended error) {
 		h.until = max(h.until, min(h.mutex.opts.validUntil(b.start), h.limit))
 		h.failing = false
 		h.planRenewal(b.start)
-	} else if b.heir != nil {
+	} else if !concluded {
 		h.renewAt = h.now() + h.mutex.opts.voteTimeout()
 		danger = &LeaseDanger{Name: h.mutex.name, Owner: h.owner, Remaining: h.until - h.now()}
 	}
@@ -220,9 +227,7 @@ func (h *holding) lapse() {
 	if h.validity() > h.now() {
 		return
 	}
-	if b, _ := h.end(ErrLost); b != nil {
-		h.mutex.opts.herald.log(slog.LevelError, "a lease is lost", "name", h.mutex.name, "owner", h.owner)
-	}
+	h.end(ErrLost)
 }
 
 // abandon ends a lease whose handle was dropped without Unlock.
@@ -289,13 +294,18 @@ func (h *holding) end(why error) (b *ballot, was error) {
 	} else {
 		contexts = h.mark(why)
 	}
-	b = m.newBallot(releasing, h.owner, releaseScript.bySHA(m.keyArg, h.owner), now)
+	ticket := h.waiter.retires()
+	b = m.newBallot(releasing, h.owner, leaving(releaseScript.bySHA(m.keyArg, h.owner), ticket), now)
+	b.ticket = ticket
 	crowded := b.queue(h.mayHold, true)
 	if left {
 		close(h.gone) // Close may go on: it finds the release queued
 	}
 	h.mu.Unlock()
 
+	if why == ErrLost {
+		m.opts.herald.log(slog.LevelError, "a lease is lost", "name", m.name, "owner", h.owner)
+	}
 	h.cancel(contexts, why)
 	m.client.keeper.remove(h)
 	b.flush(crowded)

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"time"
 )
 
 // Mutex is the name of a lock and its settings. It has no state: each Lock
@@ -23,21 +25,28 @@ type Mutex struct {
 	least  any // what its count must be, at least
 }
 
-// Lock acquires the lock, waiting until ctx ends if somebody holds it or too
-// few nodes answer. ctx bounds the waiting, not the holding.
+// Lock acquires the lock. If somebody holds it, it waits in a line with all who
+// do, over all clients: first come, first served. ctx bounds the waiting, not the
+// holding.
 //
 // Errors: when ctx ends, one that is both its cause and ErrHeld or ErrNoQuorum,
-// whichever was met last; ErrNoQuorum at once where so many nodes fail for
-// reasons that waiting cannot mend (a wrong password, missing rights, a replica,
-// one server given twice) that there will be no quorum; ErrClosed; ErrConfig.
-// After an error nothing of the attempt stays at the nodes.
+// whichever was met last (a *HeldError names the holder and the place in line);
+// ErrNoQuorum at once where so many nodes fail for reasons that waiting cannot
+// mend (a wrong password, missing rights, a replica, one server given twice) that
+// there will be no quorum; ErrClosed; ErrConfig. After an error nothing of the
+// attempt stays at the nodes.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 	if m.err != nil {
 		return nil, m.err
 	}
+	w, err := m.client.line.newWaiter(ctx, m)
+	if err != nil {
+		return nil, m.ended(err, nil)
+	}
+	defer w.leave()
 	var last *refusal
 	for try := 0; ; try++ {
-		lease, r, err := m.attempt(ctx)
+		lease, r, err := m.attempt(ctx, w)
 		switch {
 		case lease != nil:
 			return lease, nil
@@ -47,7 +56,7 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 			return nil, r.err
 		}
 		last = r
-		if err := m.client.pause(ctx, r.patience(try)); err != nil {
+		if err := w.wait(ctx, r, try); err != nil {
 			return nil, m.ended(err, last)
 		}
 	}
@@ -69,14 +78,17 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 		return nil, m.err
 	}
 	var last *refusal
+	began := m.opts.clock()
 	for try := 1; ; try++ {
-		lease, r, err := m.attempt(ctx)
+		lease, r, err := m.attempt(ctx, nil)
 		switch {
 		case lease != nil:
 			return lease, nil
 		case err != nil:
 			return nil, m.ended(err, cmp.Or(last, r))
-		case !r.again || try == tryBallots:
+		case r.registering && m.opts.clock()-began < m.opts.voteTimeout():
+			// Nothing was asked yet.
+		case !r.again || try >= tryBallots:
 			return nil, r.err
 		}
 		last = r
@@ -86,11 +98,11 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 	}
 }
 
-// attempt is one ballot. It returns a lease, or why it was refused; with an
-// error it was ended, by ctx or Close, and the refusal says how far it came, if
-// it was begun. Without a lease, what the attempt may have left at the nodes is
-// being undone.
-func (m *Mutex) attempt(ctx context.Context) (*Lease, *refusal, error) {
+// attempt is one ballot, of a waiter or of none. It returns a lease, or why it was
+// refused; with an error it was ended, by ctx or Close, and the refusal says how
+// far it came, if it was begun. Without a lease, what the attempt may have left at
+// the nodes is being undone; with an error, a waiter's by its leaving the line.
+func (m *Mutex) attempt(ctx context.Context, w *waiter) (*Lease, *refusal, error) {
 	if err := m.client.enter(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -103,8 +115,10 @@ func (m *Mutex) attempt(ctx context.Context) (*Lease, *refusal, error) {
 	}
 
 	owner := newOwner(m.opts.label)
-	b := m.newAttempt(owner)
+	b := m.newAttempt(owner, w)
+	w.begins()
 	b.send(0, true)
+	w.sent(b)
 	v, err := b.await(ctx, m.opts.voteTimeout())
 	var token int64
 	if err == nil && v == granted {
@@ -118,7 +132,7 @@ func (m *Mutex) attempt(ctx context.Context) (*Lease, *refusal, error) {
 		// A ctx that ended at the same time wins: who gave up must not be left
 		// with a lock that nobody will release.
 		if err = context.Cause(ctx); err == nil {
-			lease := newLease(m, owner, b, token)
+			lease := newLease(m, owner, b, token, w)
 			switch {
 			case !lease.Valid():
 				b.rollback()
@@ -129,20 +143,26 @@ func (m *Mutex) attempt(ctx context.Context) (*Lease, *refusal, error) {
 			err = ErrClosed
 		}
 	}
-	b.rollback()
+	if err == nil || !w.queues() {
+		b.rollback()
+	}
 	if err == nil && b.vague() {
 		_, err = b.undoing.await(ctx, m.opts.voteTimeout()-(m.opts.clock()-b.start))
 	}
 	return nil, b.refusal(), err
 }
 
-// newAttempt makes the ballot that acquires, over the nodes that may vote.
-// Without tokens, servers that can tell the holder from a plain SET (since 7.0)
-// get that: it costs them half of what a script does. The holder's time left is
-// then known from the rollback only.
-func (m *Mutex) newAttempt(owner string) *ballot {
+// newAttempt makes the ballot that acquires, over the nodes that may vote. Those
+// that refuse a waiter who queues put it in their line. Without tokens, servers
+// that can tell the holder from a plain SET (since 7.0) get that from who does not
+// queue: it costs them half of what a script does. The holder's time left is then
+// known from the rollback only.
+func (m *Mutex) newAttempt(owner string, w *waiter) *ballot {
 	b := m.newBallot(acquiring, owner, nil, m.opts.clock())
 	var ownerArg any = owner
+	if w.queues() {
+		b.waiter = w
+	}
 	for i := range b.votes {
 		v := &b.votes[i]
 		if v.standing, v.barred = v.node.mayVote(m.opts.ttl); v.barred != nil {
@@ -152,17 +172,44 @@ func (m *Mutex) newAttempt(owner string) *ballot {
 		switch {
 		case m.opts.fencing:
 			args = append(args, acquireScript.sha, "2", m.keyArg, v.standing.record, ownerArg, m.ttlArg, m.stripe, m.least)
-		case v.node.plain.Load():
+		case v.node.plain.Load() && b.waiter == nil:
 			v.kind = setting
 			args = append(args, m.keyArg, ownerArg, "PX", m.ttlArg, "NX", "GET")
 		default:
 			v.kind = claiming
-			args = append(args, claimScript.sha, oneKey, m.keyArg, ownerArg, m.ttlArg)
+			args = append(args, acquireScript.sha, oneKey, m.keyArg, ownerArg, m.ttlArg, "", m.least)
+		}
+		if b.waiter != nil {
+			args = append(args, w.ticket, m.opts.label)
 		}
 		v.call.Command, v.call.Args = v.kind.command, args
 	}
+	if b.waiter != nil {
+		b.spareAMinority(m.opts.voteTimeout())
+	}
 	return b
 }
+
+// spareAMinority keeps a waiter's attempt from the nodes where too few can be
+// asked: it would hold up those who reach a quorum.
+func (b *ballot) spareAMinority(timeout time.Duration) {
+	able := 0
+	for i := range b.votes {
+		if v := &b.votes[i]; v.barred == nil && v.standing.pipe.Silence(b.start) <= timeout {
+			able++
+		}
+	}
+	if able >= b.quorum {
+		return
+	}
+	for i := range b.votes {
+		if v := &b.votes[i]; v.barred == nil {
+			v.barred = errSpared
+		}
+	}
+}
+
+var errSpared = errors.New("not asked, since too few others can be")
 
 // nested finds a caller that would wait for itself: its ctx is a lease's, of the
 // same lock, that is held.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"runtime"
 	"sync"
 	"time"
@@ -43,6 +44,8 @@ type ballot struct {
 	told    chan struct{} // told of every change of the verdict
 	undoing *ballot       // the attempt's rollback; its maker's own
 	heir    *holding      // is told the final verdict, where nobody awaits it
+	ticket  string        // of a release: of who waits, or waited
+	waiter  *waiter       // whose attempt it is, or its rollback; nil for who does not queue
 
 	mu      sync.Mutex // protects what follows; node.mu and the pipes' may be taken under it
 	votes   []vote
@@ -62,7 +65,7 @@ type vote struct {
 	owed     bool       // a release: the node may hold the attempt
 	kind     *ballotKind
 	barred   error     // why the node is not asked
-	args     [8]any    // room for call.Args
+	args     [10]any   // room for call.Args
 	standing *standing // by which the node votes, in an attempt
 	answer   answer    // protected by ballot.mu
 }
@@ -73,6 +76,10 @@ type nodeSet uint64
 func (s nodeSet) has(i int) bool { return s&(1<<i) != 0 }
 
 func (s *nodeSet) add(i int) { *s |= 1 << i }
+
+func (s *nodeSet) remove(i int) { *s &^= 1 << i }
+
+func (s nodeSet) len() int { return bits.OnesCount64(uint64(s)) }
 
 // newBallot makes a ballot over all nodes, which begins at start.
 func (m *Mutex) newBallot(kind *ballotKind, owner string, args []any, start time.Duration) *ballot {
@@ -153,7 +160,7 @@ func (b *ballot) send(must nodeSet, all bool) { b.flush(b.queue(must, all)) }
 
 // Receive counts a node's answer, and repairs what it shows to be broken.
 func (v *vote) Receive(reply any, err error) {
-	if v.kind == acquiring && reply == int64(forgotten) {
+	if v.kind == acquiring && reply == int64(forgotten) || v.kind == renewing && reply == int64(recordless) {
 		v.node.forgot()
 	}
 	if err != nil {
@@ -161,6 +168,9 @@ func (v *vote) Receive(reply any, err error) {
 		if v.owed && v.stillOwed(err) {
 			return
 		}
+	}
+	if v.kind == releasing && reply == int64(keptForYou) && v.ballot.waiter != nil {
+		v.ballot.waiter.ready(v.node.index, false)
 	}
 	a := understand(v.kind, reply, err)
 	if err == nil && a.outcome == Unknown {
@@ -184,7 +194,7 @@ func (v *vote) stillOwed(err error) bool {
 
 func (v *vote) debt() *debt {
 	m := v.ballot.mutex
-	return &debt{node: v.node, key: m.key, owner: v.ballot.owner, ttl: m.opts.ttl}
+	return &debt{node: v.node, key: m.key, owner: v.ballot.owner, ticket: v.ballot.ticket, ttl: m.opts.ttl}
 }
 
 // count takes one answer into the tally and tells a change of the verdict.
@@ -231,8 +241,8 @@ func (b *ballot) review() {
 // still out are unknown. When ctx ends first, its cause is returned. An attempt
 // is rolled back as soon as a quorum has become impossible.
 func (b *ballot) await(ctx context.Context, timeout time.Duration) (verdict, error) {
-	timer := time.AfterFunc(timeout, func() { b.end(fmt.Errorf("no answer within %v", timeout)) })
-	defer timer.Stop()
+	timer := b.endAfter(timeout)
+	defer func() { timer.Stop() }()
 	for {
 		select {
 		case <-b.told:
@@ -243,11 +253,23 @@ func (b *ballot) await(ctx context.Context, timeout time.Duration) (verdict, err
 			if v >= failed {
 				return v, nil
 			}
+			if v == outvoted {
+				timer.Stop()
+				timer = b.endAfter(min(timeout, b.mutex.opts.clock()-b.start+grace))
+			}
 		case <-ctx.Done():
 			b.end(errEndedFirst)
 			return failed, context.Cause(ctx)
 		}
 	}
+}
+
+// grace is how much longer than the quorum took a waiter awaits the other votes
+// before it undoes at those nodes what they may have granted.
+const grace = time.Millisecond
+
+func (b *ballot) endAfter(d time.Duration) *time.Timer {
+	return time.AfterFunc(d, func() { b.end(fmt.Errorf("no answer within %v", d)) })
 }
 
 func (b *ballot) current() verdict {

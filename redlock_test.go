@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,7 +14,10 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // the embedded nodes make a Lua state for each script
+	goleak.VerifyTestMain(m)
+}
 
 // The promises of the package, as its users would test them.
 

@@ -49,6 +49,7 @@ func TestALeaseOutlastsItsTTLWhileAMinorityFails(t *testing.T) {
 }
 
 func TestAHolderThatIsCutOffStopsBeforeItsKeysExpire(t *testing.T) {
+	t.Parallel()
 	cuts := map[string]func(n *testNode){
 		"cut": func(n *testNode) { n.set(func(n *testNode) { n.refusing = errRefused }); n.cut() },
 		// Requests are executed, answers never come.
@@ -121,7 +122,7 @@ func TestALeaseTakenAwayAtAQuorumEndsAtTheNextRenewal(t *testing.T) {
 			n.redis.Del("redlock:x")
 		}
 		// Somebody else locks where it is free, and goes again.
-		b.Mutex("x").newAttempt("them").send(0, true)
+		b.Mutex("x").newAttempt("them", nil).send(0, true)
 		synctest.Wait()
 		b.Mutex("x").undo("them", 0b11111)
 		took := elapsed(func() { <-lease.Done() })
@@ -132,6 +133,7 @@ func TestALeaseTakenAwayAtAQuorumEndsAtTheNextRenewal(t *testing.T) {
 }
 
 func TestUnlockAtAnyInstantOfTheKeepersRenewal(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, net *testNet) {
 		c := net.client(WithTTL(time.Second))
 		for i, n := range net.nodes {

@@ -1,10 +1,16 @@
 package redlock
 
-// rollback undoes an attempt at every node that did or may yet execute it.
+// rollback undoes an attempt at every node that did or may yet execute it. A
+// waiter keeps its place in the lines.
 func (b *ballot) rollback() {
-	if b.undoing == nil {
-		b.undoing = b.mutex.undo(b.owner, b.sent())
+	if b.undoing != nil {
+		return
 	}
+	if b.waiter != nil {
+		b.undoing = b.waiter.yield(b.owner, b.unsettled())
+		return
+	}
+	b.undoing = b.mutex.undo(b.owner, b.sent())
 }
 
 // undo drops what an attempt left at the nodes, behind it on the same
@@ -13,4 +19,20 @@ func (m *Mutex) undo(owner string, at nodeSet) *ballot {
 	b := m.newBallot(releasing, owner, releaseScript.bySHA(m.keyArg, owner), m.opts.clock())
 	b.send(at, false)
 	return b
+}
+
+// unsettled is the set of nodes that may hold the attempt: it was granted there,
+// or no answer tells. An error does not tell: a script can fail when it has set
+// the key. Where somebody else was found, or it was not executed, it is not.
+func (b *ballot) unsettled() nodeSet {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var set nodeSet
+	for i := range b.votes {
+		a := &b.votes[i].answer
+		if b.sentTo.has(i) && a.voice != others && a.outcome != NotSent {
+			set.add(i)
+		}
+	}
+	return set
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha1" //nolint:gosec // the name by which Redis knows a script
 	_ "embed"
 	"encoding/hex"
+	"strings"
 )
 
 // script is one Lua script. Its fields are boxed once, since every command
@@ -13,7 +14,16 @@ type script struct {
 	sha  any // string, as SCRIPT LOAD answers it
 }
 
-func newScript(text string) *script {
+// newScript makes a script of a file's text, with what it shares in the place of
+// @line. Comments and indentation stay here.
+func newScript(file string) *script {
+	var lines []string
+	for line := range strings.Lines(strings.Replace(file, "--@line\n", lineText, 1)) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "--") {
+			lines = append(lines, line)
+		}
+	}
+	text := strings.Join(lines, "\n")
 	sum := sha1.Sum([]byte(text))
 	return &script{text: text, sha: hex.EncodeToString(sum[:])}
 }
@@ -21,8 +31,8 @@ func newScript(text string) *script {
 //go:embed scripts/acquire.lua
 var acquireText string
 
-//go:embed scripts/claim.lua
-var claimText string
+//go:embed scripts/line.lua
+var lineText string
 
 //go:embed scripts/raise.lua
 var raiseText string
@@ -32,6 +42,9 @@ var probeText string
 
 //go:embed scripts/admit.lua
 var admitText string
+
+//go:embed scripts/record.lua
+var recordText string
 
 //go:embed scripts/renew.lua
 var renewText string
@@ -43,13 +56,13 @@ var (
 	acquireScript = newScript(acquireText)
 	renewScript   = newScript(renewText)
 	releaseScript = newScript(releaseText)
-	claimScript   = newScript(claimText)
 	raiseScript   = newScript(raiseText)
 	probeScript   = newScript(probeText)
 	admitScript   = newScript(admitText)
+	recordScript  = newScript(recordText)
 
 	// allScripts are those that go by their hash, and are loaded by handshakes.
-	allScripts = []*script{acquireScript, claimScript, raiseScript, renewScript, releaseScript}
+	allScripts = []*script{acquireScript, raiseScript, renewScript, releaseScript}
 )
 
 var oneKey any = "1" // number of keys, as EVAL and EVALSHA take it
@@ -58,6 +71,15 @@ var oneKey any = "1" // number of keys, as EVAL and EVALSHA take it
 func (s *script) bySHA(key any, args ...any) []any {
 	all := make([]any, 0, 6) // on the hot path: one allocation
 	return append(append(all, s.sha, oneKey, key), args...)
+}
+
+// leaving are the arguments of a release for who leaves the line too, if it has a
+// ticket.
+func leaving(args []any, ticket string) []any {
+	if ticket == "" {
+		return args
+	}
+	return append(args, ticket)
 }
 
 // byText are the arguments of EVAL, which never answers NOSCRIPT.

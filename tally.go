@@ -31,18 +31,19 @@ type tally [voices]int
 type verdict int
 
 const (
-	open    verdict = iota
-	failing         // a quorum has become impossible; who holds the lock is not clear yet
-	failed          // no quorum
-	taken           // a renewal only: a quorum of the nodes had lost the lease
-	granted         // a quorum did what was asked
+	open     verdict = iota
+	outvoted         // somebody else has a quorum; a waiter hears the other votes too
+	failing          // a quorum has become impossible; who holds the lock is not clear yet
+	failed           // no quorum
+	taken            // a renewal only: a quorum of the nodes had lost the lease
+	granted          // a quorum did what was asked
 )
 
 // decide tells the verdict of each kind of ballot, as soon as it is certain.
 func (b *ballot) decide() verdict {
 	switch t := &b.tally; b.kind {
 	case acquiring:
-		return decideAcquire(t, b.quorum, b.strongest())
+		return decideAcquire(t, b.quorum, b.strongest(), b.waiter != nil)
 	case renewing:
 		return decideRenew(t, b.quorum)
 	default:
@@ -53,8 +54,9 @@ func (b *ballot) decide() verdict {
 // decideAcquire: granted at the quorum-th grant, failing as soon as the votes
 // still out cannot make a quorum. The failure is final when no vote still out
 // can change whether one other owner may have a quorum. strongest is the
-// greatest number of nodes at which the same other owner was seen.
-func decideAcquire(t *tally, quorum, strongest int) verdict {
+// greatest number of nodes at which the same other owner was seen. Who waits for
+// that owner is patient: the votes still out are not worth a rollback each.
+func decideAcquire(t *tally, quorum, strongest int, patient bool) verdict {
 	if t[mine] >= quorum {
 		return granted
 	}
@@ -62,6 +64,9 @@ func decideAcquire(t *tally, quorum, strongest int) verdict {
 		return open
 	}
 	heldForSure := strongest >= quorum
+	if patient && heldForSure && t[pending] > 0 {
+		return outvoted
+	}
 	freeForSure := strongest+t[silent]+t[pending] < quorum
 	tooFewAnswers := t[mine]+t[others]+t[pending] < quorum
 	if t[pending] == 0 || heldForSure || freeForSure || tooFewAnswers {
@@ -107,6 +112,8 @@ type answer struct {
 	outcome   Outcome
 	holder    string        // whose key was found, if not the attempt's
 	remaining time.Duration // that key's ttl left: endless, or 0 if the node did not tell
+	place     int           // a waiter's, in the node's line; 0: none
+	length    int           // that line's
 	token     int64         // the node's count, with a grant
 	cause     error
 }
@@ -153,7 +160,6 @@ func understandError(err error) answer {
 	case isCode(err, "NOSCRIPT"), errors.Is(err, pipe.ErrNotSent):
 		a.outcome = NotSent
 	case errors.As(err, &refusal):
-		// A script that fails has not set the key: that is the last thing it does.
 		a.outcome, a.cause = Refused, advise(err)
 	}
 	return a
@@ -170,35 +176,44 @@ func understandCount(kind *ballotKind, n int64) answer {
 		return answer{voice: silent, outcome: Refused, cause: errGone}
 	case n == 1 && kind != setting && kind != pinging:
 		return answer{voice: mine, outcome: Granted}
-	case n == 0 && kind == renewing:
+	case n == recordless && kind == renewing:
 		return answer{voice: others, outcome: Refused, cause: errForgot}
 	case n == 2 && kind == renewing:
 		return answer{voice: restored, outcome: Granted}
+	case n == keptForYou && kind == releasing:
+		return answer{voice: mine, outcome: Granted}
 	case n == 0 && kind == releasing:
 		return answer{voice: absent, outcome: Granted}
 	}
 	return answer{voice: silent, outcome: Unknown, cause: fmt.Errorf("unexpected reply to %s: %d", kind.op, n)}
 }
 
-// forgotten is what the acquire script answers where the record is not whole.
-const forgotten = -1
+const (
+	recordless = 0  // the renew script's answer where there is none, and no key either
+	forgotten  = -1 // the acquire script's answer where the record is not whole
+	keptForYou = 2  // the release script's where the key is reserved for the ticket
+)
 
 var (
 	errForgot = errors.New("it lost its memory; it votes again when all leases must have ended that it may have forgotten")
 	errGone   = errors.New("the lease, or the node's record, is gone there")
 )
 
-// understandHolder reads {holder, milliseconds}. PTTL answers -1 for a key
-// without a ttl, which this library never sets but others may.
+// understandHolder reads {holder, milliseconds}, and {…, place, length of the line}
+// of an attempt. PTTL answers -1 for a key without a ttl, which this library never
+// sets but others may.
 func understandHolder(reply []any) (answer, bool) {
-	if len(reply) != 2 {
+	if len(reply) != 2 && len(reply) != 4 {
 		return answer{}, false
 	}
 	holder, ok := reply[0].([]byte)
-	if !ok {
-		return answer{}, false
+	numbers := [3]int64{}
+	for i, n := range reply[1:] {
+		var is bool
+		numbers[i], is = n.(int64)
+		ok = ok && is
 	}
-	ms, ok := reply[1].(int64)
+	ms := numbers[0]
 	if !ok || ms > maxTTL.Milliseconds()*1000 {
 		return answer{}, false
 	}
@@ -206,5 +221,6 @@ func understandHolder(reply []any) (answer, bool) {
 	if ms < 0 {
 		left = endless
 	}
-	return answer{voice: others, outcome: Refused, holder: string(holder), remaining: left}, true
+	return answer{voice: others, outcome: Refused, holder: string(holder), remaining: left,
+		place: int(numbers[1]), length: int(numbers[2])}, true
 }

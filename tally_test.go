@@ -37,16 +37,26 @@ func TestAnAcquireIsDecidedAsSoonAsItIsCertain(t *testing.T) {
 		"all voted":                                {map[voice]int{mine: 2, others: 2, silent: 1}, 2, failed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, c.want, decideAcquire(voicesOf(c.counts), 3, c.strongest))
+			require.Equal(t, c.want, decideAcquire(voicesOf(c.counts), 3, c.strongest, false))
 		})
 	}
+}
+
+func TestAWaiterHearsAllVotesWhereSomebodyHasAQuorum(t *testing.T) {
+	patient := func(counts map[voice]int, strongest int) verdict {
+		return decideAcquire(voicesOf(counts), 3, strongest, true)
+	}
+	require.Equal(t, outvoted, patient(map[voice]int{others: 3, pending: 2}, 3))
+	require.Equal(t, failed, patient(map[voice]int{others: 5}, 5))
+	require.Equal(t, failing, patient(map[voice]int{others: 3, pending: 2}, 2), "the votes are split: give them back at once")
+	require.Equal(t, granted, patient(map[voice]int{mine: 3, others: 2}, 2))
 }
 
 func TestAnAcquireNeedsAQuorumOfTheConfiguredNodes(t *testing.T) {
 	for n := 1; n <= maxNodes; n++ {
 		quorum := n/2 + 1
 		for yes := 0; yes <= n; yes++ {
-			got := decideAcquire(voicesOf(map[voice]int{mine: yes, silent: n - yes}), quorum, 0)
+			got := decideAcquire(voicesOf(map[voice]int{mine: yes, silent: n - yes}), quorum, 0, false)
 			require.Equal(t, 2*yes > n, got == granted, "%d of %d", yes, n)
 		}
 	}
@@ -111,12 +121,13 @@ func TestARepliesMeaningDependsOnWhatWasAsked(t *testing.T) {
 		"a holder without a ttl":        {acquiring, []any{[]byte("them")}, nil, Unknown},
 		"no holder":                     {acquiring, []any{nil, int64(-2)}, nil, Unknown},
 		"a ttl beyond reason":           {acquiring, []any{[]byte("them"), int64(1 << 62)}, nil, Unknown},
+		"an error in a script, 6.2":     {acquiring, nil, redis.Error("ERR Error running script (call to f_ab): @user_script:1: @user_script: 1: -OOM command not allowed"), Refused},
 		"missing scripts":               {acquiring, nil, redis.Error("NOSCRIPT No matching script."), NotSent},
 		"never sent":                    {acquiring, nil, fmt.Errorf("%w: broken", pipe.ErrNotSent), NotSent},
 		"an error reply":                {acquiring, nil, redis.Error("OOM command not allowed"), Refused},
 		"a broken connection":           {acquiring, nil, errors.New("EOF"), Unknown},
 		"a word in place of a release":  {releasing, "OK", nil, Unknown},
-		"two in place of a release":     {releasing, int64(2), nil, Unknown},
+		"three in place of a release":   {releasing, int64(3), nil, Unknown},
 		"a number in place of the pong": {pinging, int64(1), nil, Unknown},
 		"a number in place of a claim":  {setting, int64(1), nil, Unknown},
 		"a pair in place of a claim":    {setting, held, nil, Unknown},

@@ -104,7 +104,10 @@ func (n *testNode) hook(c *server.Peer, cmd string, args ...string) bool {
 
 // label names a command in the log: scripts by their names.
 func (n *testNode) label(cmd string, args []string) string {
-	for name, s := range map[string]*script{"acquire": acquireScript, "claim": claimScript, "raise": raiseScript, "probe": probeScript, "admit": admitScript, "renew": renewScript, "release": releaseScript} {
+	if cmd == "EVALSHA" && args[0] == acquireScript.sha.(string) && args[1] == "1" {
+		return "claim"
+	}
+	for name, s := range map[string]*script{"acquire": acquireScript, "raise": raiseScript, "probe": probeScript, "admit": admitScript, "renew": renewScript, "release": releaseScript} {
 		if (cmd == "EVALSHA" && args[0] == s.sha.(string)) || (cmd == "EVAL" && args[0] == s.text.(string)) {
 			return name
 		}
@@ -158,7 +161,8 @@ func (n *testNode) keys() []string { return n.redis.Keys() }
 type link struct {
 	node      *testNode
 	near, far net.Conn
-	cut       bool // protected by node.mu
+	cut       bool          // protected by node.mu, like what follows
+	delay     time.Duration // more than the node's, each way
 }
 
 // pump carries bytes from one end to the other, each after the node's delay and
@@ -200,7 +204,7 @@ func (l *link) pump(from, to net.Conn, held func() bool) {
 		k, err := from.Read(buf)
 		n.set(func(n *testNode) {
 			if k > 0 {
-				queue = append(queue, chunk{append([]byte(nil), buf[:k]...), time.Now().Add(n.delay)})
+				queue = append(queue, chunk{append([]byte(nil), buf[:k]...), time.Now().Add(n.delay + l.delay)})
 			}
 			ended = ended || err != nil
 		})

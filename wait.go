@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 )
@@ -17,12 +18,20 @@ const (
 
 // refusal is what a failed ballot says to whoever wants to try again.
 type refusal struct {
-	err       error         // *HeldError or *QuorumError
-	hopeless  bool          // waiting cannot mend it
-	again     bool          // nobody holds the lock: ask at once
-	rank      int           // this attempt's place among those that split the votes
-	trip      time.Duration // how long the ballot took
-	remaining time.Duration // the holder's time left; endless, or 0: unknown
+	err         error         // *HeldError or *QuorumError
+	hopeless    bool          // waiting cannot mend it
+	again       bool          // nobody holds the lock: ask at once
+	registering bool          // nodes put its ttl on record first, and were not asked
+	rank        int           // this attempt's place among those that split the votes
+	trip        time.Duration // how long the ballot took
+	remaining   time.Duration // the holder's time left; endless, or 0: unknown
+
+	// Of a waiter's attempt.
+	reached bool          // a quorum answered
+	place   int           // in line, 0: none
+	length  int           // of the line
+	kept    bool          // the lock is reserved for somebody at a quorum
+	free    time.Duration // until a quorum is free, if nothing is renewed
 }
 
 // refusal tells why the ballot failed. Somebody holds the lock only where one
@@ -36,15 +45,25 @@ func (b *ballot) refusal() *refusal {
 	defer b.mu.Unlock()
 	leader, nodes := b.leader()
 	answered := b.tally[mine] + b.tally[others]
+	r.reached = answered >= b.quorum
+	r.place, r.length, r.free = b.standing()
+	kept := leader != nil && isReservation(leader.holder)
+	r.kept = kept && nodes >= b.quorum
 	switch {
 	case answered < b.quorum:
-		r.again = answered+b.scriptless() >= b.quorum
+		scriptless, registering := b.unprepared()
+		r.again = answered+scriptless+registering >= b.quorum
+		r.registering = r.again && registering > 0
 	case nodes+b.tally[silent] >= b.quorum:
 		r.remaining = b.longest(leader.holder)
 		if r.remaining == 0 && b.undoing != nil {
 			r.remaining = b.undoing.left(leader.holder)
 		}
-		r.err = &HeldError{Name: b.mutex.name, Holder: leader.holder, Remaining: r.remaining, Votes: q.Votes}
+		held := &HeldError{Name: b.mutex.name, Holder: leader.holder, Remaining: r.remaining, Place: r.place, Votes: q.Votes}
+		if kept {
+			held.Holder = "" // nobody has it yet
+		}
+		r.err = held
 	default:
 		r.again = true
 		r.rank = b.rank()
@@ -72,19 +91,22 @@ func (b *ballot) late() *refusal {
 func (b *ballot) lackedScripts() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.scriptless() > 0
+	scriptless, _ := b.unprepared()
+	return scriptless > 0
 }
 
-// scriptless counts the nodes that had to load the scripts first, or to put the
-// ttl on record; a repeated ballot finds that done. Called under b.mu.
-func (b *ballot) scriptless() int {
-	n := 0
+// unprepared counts the nodes that had to load the scripts first, and those that
+// put the ttl on record; a repeated ballot finds that done. Called under b.mu.
+func (b *ballot) unprepared() (scriptless, registering int) {
 	for i := range b.votes {
-		if cause := b.votes[i].answer.cause; isCode(cause, "NOSCRIPT") || errors.Is(cause, errRegistering) {
-			n++
+		switch cause := b.votes[i].answer.cause; {
+		case isCode(cause, "NOSCRIPT"):
+			scriptless++
+		case errors.Is(cause, errRegistering):
+			registering++
 		}
 	}
-	return n
+	return scriptless, registering
 }
 
 // left is how long a holder has left, by what this ballot was told.
@@ -131,7 +153,7 @@ func (b *ballot) rank() int {
 // the lock is held it is a random time, longer with each try, but not much
 // longer than the holder has left.
 func (r *refusal) patience(try int) time.Duration {
-	if r.again {
+	if r.again && !r.registering {
 		return time.Duration(r.rank)*2*r.trip + rand.N(max(r.trip, time.Microsecond))
 	}
 	limit := min(firstWait<<min(try, 10), longestWait)
@@ -153,4 +175,40 @@ func (c *Client) pause(ctx context.Context, d time.Duration) error {
 	case <-c.closing:
 		return ErrClosed
 	}
+}
+
+// reservation begins the value of a lock's key that is kept for a waiter.
+const reservation = reserved + "reserved:"
+
+func isReservation(holder string) bool { return strings.HasPrefix(holder, reservation) }
+
+// standing is a waiter's place in line and the line's length, by the median of the
+// nodes that told, and how long it takes until a quorum of the nodes is free if
+// nothing there is renewed. Called under b.mu.
+func (b *ballot) standing() (place, length int, free time.Duration) {
+	var places, lengths []int
+	var ends []time.Duration
+	for i := range b.votes {
+		a := &b.votes[i].answer
+		if a.place > 0 {
+			places, lengths = append(places, a.place), append(lengths, a.length)
+		}
+		switch {
+		case a.voice == mine:
+			ends = append(ends, 0)
+		case a.voice == others && a.remaining != endless:
+			ends = append(ends, a.remaining)
+		}
+	}
+	free = forever / 2
+	if len(ends) >= b.quorum {
+		slices.Sort(ends)
+		free = ends[b.quorum-1]
+	}
+	if len(places) > 0 {
+		slices.Sort(places)
+		slices.Sort(lengths)
+		place, length = places[len(places)/2], lengths[len(lengths)/2]
+	}
+	return place, length, free
 }

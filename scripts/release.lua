@@ -1,16 +1,45 @@
--- release: drops the lock's key if it is this attempt's; a newer one stays.
+-- release: drops the lock's key if it is this attempt's; a newer one stays. What
+-- becomes free is reserved for the first in line. Who waits leaves the line, or
+-- stays in it.
 --
 -- KEYS[1]  the lock's key
 -- ARGV[1]  the owner of the attempt or lease to undo
+-- ARGV[2]  the ticket of who waits, or waited for the lease; missing if it did not
+-- ARGV[3]  the label of the ticket's client, if it is to stay; missing if it leaves
 --
--- Returns 1 when the key was this attempt's and is gone, 0 when there was none,
--- else {holder, its remaining milliseconds}: whoever was refused learns so how
--- long the holder has left.
+-- Returns 1 when the key was this attempt's and is gone, 2 when it is reserved
+-- for the ticket now, 0 when there was none, else {holder or reservation, its
+-- remaining milliseconds}: whoever was refused learns so how long the holder has
+-- left.
 local holder = redis.call('GET', KEYS[1])
-if holder == ARGV[1] then
+local ticket, stays = ARGV[2], ARGV[3]
+if not ticket and holder ~= ARGV[1] then
+  return holder and {holder, redis.call('PTTL', KEYS[1])} or 0
+end
+if not ticket and redis.call('EXISTS', 'redlock::line:' .. KEYS[1]) == 0 then
   return redis.call('DEL', KEYS[1])
 end
-if not holder then
-  return 0
+--@line
+if stays then
+  join(ticket, stays)
+elseif ticket then
+  redis.call('ZREM', line, ticket)
+end
+local kept = reserved(holder)
+local mine = ticket and kept == ticket
+if not holder or holder == ARGV[1] or mine and not stays then
+  local first = head()
+  if first then
+    reserve(first, ticket)
+  elseif holder then
+    redis.call('DEL', KEYS[1])
+  end
+  if first and first == ticket then
+    return 2
+  end
+  return holder == ARGV[1] and 1 or 0
+end
+if mine then
+  return 2
 end
 return {holder, redis.call('PTTL', KEYS[1])}

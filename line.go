@@ -1,0 +1,142 @@
+package redlock
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A Lock that is refused joins the line for its name at every node that refused
+// it. The nodes' scripts keep the order and hand a lock that is released over to
+// the first in line: they reserve it and tell the client. docs/algorithm.md has
+// the whole of it; scripts/line.lua the rules.
+
+// line is a client's part in the lines of all locks: those of its callers that
+// queue, and how the nodes call them.
+type line struct {
+	client *Client
+	id     string // names the client in tickets and at the nodes
+	serial atomic.Uint64
+
+	begin sync.Once
+	opens sync.Once
+	open  chan struct{} // closed when a quorum of the nodes can call us, or all have been tried
+
+	mu      sync.Mutex         // protects what follows
+	waiters map[string]*waiter // by ticket: who queues, and who holds after that
+	ears    nodeSet            // nodes that can call us
+	tried   nodeSet            // nodes where that was tried
+}
+
+func newLine(c *Client) *line {
+	return &line{client: c, id: rand.Text()[:16], open: make(chan struct{}), waiters: make(map[string]*waiter)}
+}
+
+// channel is the one on which the nodes call this client.
+func (l *line) channel() string { return reserved + "wake:" + l.id }
+
+// isOpen tells that callers of Lock may queue at once.
+func (l *line) isOpen() bool {
+	select {
+	case <-l.open:
+		return true
+	default:
+		return false
+	}
+}
+
+// turnOn opens the connections on which the nodes call, at the first wait, and
+// returns when a quorum of them stands: who queued before would miss its call.
+func (l *line) turnOn(ctx context.Context) error {
+	c := l.client
+	if err := c.enter(ctx); err != nil {
+		return err
+	}
+	l.begin.Do(func() {
+		for _, n := range c.nodes {
+			c.running.Go(func() { n.listen(c.life, l) })
+		}
+	})
+	c.leave()
+	patience := time.NewTimer(c.opts.voteTimeout())
+	defer patience.Stop()
+	select {
+	case <-l.open:
+		return nil
+	case <-patience.C:
+		l.opens.Do(func() { close(l.open) })
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-c.closing:
+		return ErrClosed
+	}
+}
+
+// hears notes whether a node can call us. When it can again, calls may have been
+// missed: who is first in a line looks again.
+func (l *line) hears(node int, able bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tried.add(node)
+	l.ears.remove(node)
+	if able {
+		l.ears.add(node)
+	}
+	c := l.client
+	if l.ears.len() >= c.quorum || l.tried.len() == len(c.nodes) {
+		l.opens.Do(func() { close(l.open) })
+	}
+	if able {
+		for _, w := range l.waiters {
+			w.lookIfFirst()
+		}
+	}
+}
+
+// deaf tells that too few nodes can call us: the timers must serve.
+func (l *line) deaf() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ears.len() < l.client.quorum
+}
+
+// heard takes a call of a node, "ready" or "next", then the ticket, then the lock's
+// key. Ready: the lock is reserved for the ticket. Next: its turn comes after the
+// one that was called now.
+func (l *line) heard(n *node, message string) {
+	what, rest, _ := strings.Cut(message, " ")
+	ticket, key, _ := strings.Cut(rest, " ")
+	l.mu.Lock()
+	w := l.waiters[ticket]
+	l.mu.Unlock()
+	switch {
+	case w != nil && what == "ready":
+		w.ready(n.index, true)
+	case w != nil && what == "next":
+		w.isNext()
+	case w == nil && what == "ready":
+		n.refer(key, ticket)
+	}
+}
+
+// register makes a ticket for who asked at that instant. Tickets order alike
+// everywhere, whatever the clients' clocks show: they tell the nodes' time.
+func (l *line) register(w *waiter) string {
+	micros := (w.asked + l.client.serverTime()).Microseconds()
+	ticket := fmt.Sprintf("%016d-%s-%010d", micros, l.id, l.serial.Add(1))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiters[ticket] = w
+	return ticket
+}
+
+func (l *line) forget(ticket string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.waiters, ticket)
+}

@@ -1,0 +1,94 @@
+-- line: what acquire, release and renew share, in place of their @line: the line
+-- of those who wait for the lock KEYS[1].
+--
+-- It is a sorted set of tickets, all of one score, so that their bytes order it:
+-- the instant of asking in microseconds, then the client, then a number. A free
+-- key is not left free while somebody waits: it is reserved for the first ticket
+-- for a short claim time. That gives no rights, only order: it keeps newcomers
+-- out. Whoever it is reserved for has left the line, so one that does not come
+-- is passed over; a waiter that looks again is back with its old ticket.
+local claim = 500 -- milliseconds that a reservation lasts
+local line = 'redlock::line:' .. KEYS[1]
+
+-- The client that a ticket belongs to.
+local function client(ticket)
+  return string.match(ticket, '^%d+%-(%w+)') or ''
+end
+
+-- The ticket that a value of the lock's key reserves it for; nil for an owner.
+local function reserved(value)
+  return value and string.match(value, '^redlock::reserved:(.+)$')
+end
+
+local function dead(ticket)
+  return redis.call('EXISTS', 'redlock::alive:' .. client(ticket)) == 0
+end
+
+-- Makes the line last for so many milliseconds, at least.
+local function last(ms)
+  if redis.call('PTTL', line) < ms then
+    redis.call('PEXPIRE', line, ms)
+  end
+end
+
+-- Puts back a ticket whose reservation was taken over.
+local function putBack(ticket)
+  redis.call('ZADD', line, 0, ticket)
+  last(5000)
+end
+
+-- The first in line whose client lives. Dead ones before it are dropped.
+local function head()
+  while true do
+    local first = redis.call('ZRANGE', line, 0, 0)[1]
+    if not first or not dead(first) then
+      return first
+    end
+    redis.call('ZREM', line, first)
+  end
+end
+
+-- Where there is no right to publish, the waiters' timers serve.
+local function tell(what, ticket)
+  redis.pcall('PUBLISH', 'redlock::wake:' .. client(ticket), what .. ' ' .. ticket .. ' ' .. KEYS[1])
+end
+
+-- Keeps the free key for the first in line, and tells it, unless it asks itself;
+-- tells the one behind it that it is next, so that it looks again soon.
+local function reserve(first, asking)
+  redis.call('ZREM', line, first)
+  redis.call('SET', KEYS[1], 'redlock::reserved:' .. first, 'PX', claim)
+  if first ~= asking then
+    tell('ready', first)
+  end
+  local second = redis.call('ZRANGE', line, 0, 0)[1]
+  if second then
+    tell('next', second)
+  end
+end
+
+-- Joins the line, or stays there. Place p of n looks again after p seconds, but
+-- not later than after n/2 or 5, whichever is more, or 300: its client counts as
+-- alive for two and a half of these. A newcomer looks at two others, so that the
+-- dead do not pile up behind a head that waits for long.
+local function join(ticket, label)
+  local new = redis.call('ZADD', line, 0, ticket) == 1
+  local n = redis.call('ZCARD', line)
+  local place = redis.call('ZRANK', line, ticket) + 1
+  local ms = math.floor(2500 * math.min(place, math.max(5, n / 2), 300)) + 1000
+  local alive = 'redlock::alive:' .. client(ticket)
+  if redis.call('PTTL', alive) < ms then
+    redis.call('SET', alive, label, 'PX', ms)
+  end
+  last(ms)
+  if new then
+    local seed = tonumber(string.sub(ticket, 9, 16)) or 0
+    for _, rank in ipairs({seed % n, math.floor(seed / n) % n}) do
+      local other = redis.call('ZRANGE', line, rank, rank)[1]
+      if other and dead(other) then
+        redis.call('ZREM', line, other)
+      end
+    end
+  end
+  return place, n
+end

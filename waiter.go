@@ -1,0 +1,253 @@
+package redlock
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+const (
+	// rest is how long a waiter that was called by one node awaits the calls of
+	// the others before it tries; it doubles with every try in vain.
+	rest    = 50 * time.Millisecond
+	maxRest = time.Second
+
+	// The first in line looks again after about this long, whatever happens.
+	firstLook = time.Second
+
+	// hasty is how many calls in a row a waiter may follow in vain without a rest.
+	hasty = 3
+)
+
+// waiter is a call of Lock. It queues from its first refusal on; where the
+// client has waited before, from its first ballot on.
+type waiter struct {
+	mutex  *Mutex
+	asked  time.Duration // when Lock was called
+	ticket string        // its place in all lines; "" until it queues
+
+	// The caller's own.
+	owner  string  // of the last attempt
+	seats  nodeSet // nodes in whose lines it may stand
+	misses int     // attempts in a row that followed a call and were refused
+	holds  bool    // it has got the lease
+
+	wake chan struct{} // told of every change of what follows
+
+	mu     sync.Mutex // protects what follows
+	calls  nodeSet    // nodes that are known to be ready for it, since its last attempt
+	called bool       // a node has called it, since its last attempt
+	next   bool       // it has become the first in line, since its last attempt
+	first  bool       // it was first in line when it looked last, or has become so
+	look   bool       // it shall look again at once
+}
+
+// newWaiter begins a call of Lock.
+func (l *line) newWaiter(ctx context.Context, m *Mutex) (*waiter, error) {
+	w := &waiter{mutex: m, asked: m.opts.clock()}
+	if !l.isOpen() {
+		return w, nil
+	}
+	return w, w.enqueue(ctx)
+}
+
+// queues tells that nodes which refuse the waiter put it in their lines. Not so
+// for one that is nil: who does not wait at all.
+func (w *waiter) queues() bool { return w != nil && w.ticket != "" }
+
+// enqueue gets it a ticket. Close awaits from here on that it leaves.
+func (w *waiter) enqueue(ctx context.Context) error {
+	c := w.mutex.client
+	if err := c.enter(ctx); err != nil {
+		return err
+	}
+	defer c.leave()
+	c.waiting.Add(1)
+	w.wake = make(chan struct{}, 1)
+	w.ticket = c.line.register(w)
+	return nil
+}
+
+// leave ends the call of Lock. Without the lease it leaves all lines, and undoes
+// the last attempt.
+func (w *waiter) leave() {
+	if !w.queues() {
+		return
+	}
+	if !w.holds {
+		w.stepOut()
+		w.mutex.client.line.forget(w.ticket)
+	}
+	w.mutex.client.waiting.Done()
+}
+
+// stepOut leaves all lines and undoes the last attempt; the ticket stays good.
+func (w *waiter) stepOut() {
+	if w.seats == 0 {
+		return
+	}
+	m := w.mutex
+	b := m.newBallot(releasing, w.owner, leaving(releaseScript.bySHA(m.keyArg, w.owner), w.ticket), m.opts.clock())
+	b.ticket = w.ticket
+	b.send(w.seats, false)
+	w.seats = 0
+}
+
+// yield undoes an attempt, so that those who can go on do; it stays in the lines.
+func (w *waiter) yield(owner string, at nodeSet) *ballot {
+	m := w.mutex
+	b := m.newBallot(releasing, owner, releaseScript.bySHA(m.keyArg, owner, w.ticket, m.opts.label), m.opts.clock())
+	b.ticket, b.waiter = w.ticket, w
+	b.send(at, false)
+	return b
+}
+
+// begins is told of every attempt, before it is sent: what is heard from then on
+// counts for the next.
+func (w *waiter) begins() {
+	if !w.queues() {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls, w.next, w.look = 0, false, false
+	w.misses++
+	if !w.called {
+		w.misses = 0
+	}
+	w.called = false
+}
+
+// sent is told of every attempt, once it is sent.
+func (w *waiter) sent(b *ballot) {
+	if w.queues() {
+		w.owner = b.owner
+		w.seats |= b.sent()
+	}
+}
+
+// retires ends what it was as a holder; what it returns leaves all lines with the
+// release.
+func (w *waiter) retires() (ticket string) {
+	if !w.queues() {
+		return ""
+	}
+	w.mutex.client.line.forget(w.ticket)
+	return w.ticket
+}
+
+// ready notes that a node has the lock reserved for it: by a call, or by the
+// answer to its yielding.
+func (w *waiter) ready(node int, call bool) {
+	w.mu.Lock()
+	w.calls.add(node)
+	w.called = w.called || call
+	w.mu.Unlock()
+	w.poke()
+}
+
+// isNext notes that it has become the first in line.
+func (w *waiter) isNext() {
+	w.mu.Lock()
+	w.next, w.first = true, true
+	w.mu.Unlock()
+	w.poke()
+}
+
+// lookIfFirst has it look again if it is first in line.
+func (w *waiter) lookIfFirst() {
+	w.mu.Lock()
+	w.look = w.look || w.first
+	w.mu.Unlock()
+	w.poke()
+}
+
+func (w *waiter) poke() {
+	select {
+	case w.wake <- struct{}{}:
+	default: // it has been told, and will see the newest
+	}
+}
+
+// wait returns when it is time for the next attempt, after one that was refused;
+// or with ctx's cause or ErrClosed.
+func (w *waiter) wait(ctx context.Context, r *refusal, try int) error {
+	c := w.mutex.client
+	switch {
+	case !r.reached:
+		// It must not hold up those who reach a quorum.
+		if w.queues() {
+			w.stepOut()
+		}
+		return c.pause(ctx, r.patience(try))
+	case !w.queues():
+		if err := c.line.turnOn(ctx); err != nil {
+			return err
+		}
+		return w.enqueue(ctx)
+	}
+	return w.awaitTurn(ctx, r)
+}
+
+// awaitTurn returns when a quorum of the nodes is ready for it, a while after the
+// first of them was, or when it is to look again.
+func (w *waiter) awaitTurn(ctx context.Context, r *refusal) error {
+	c := w.mutex.client
+	clock := w.mutex.opts.clock
+	w.mu.Lock()
+	w.first = r.place == 1
+	w.mu.Unlock()
+	due := clock() + w.patience(r)
+	called, next := false, false
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		now := clock()
+		w.mu.Lock()
+		if w.called && !called {
+			called = true
+			due = min(due, now+min(rest<<min(w.misses, 10), maxRest))
+		}
+		if w.next && !next {
+			next = true
+			due = min(due, now+jitter(firstLook))
+		}
+		if w.look || w.calls.len() >= c.quorum && w.misses < hasty {
+			due = now
+		}
+		w.mu.Unlock()
+		if now >= due {
+			return nil
+		}
+		timer.Reset(due - now)
+		select {
+		case <-timer.C:
+		case <-w.wake:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-c.closing:
+			return ErrClosed
+		}
+	}
+}
+
+// patience is how long it waits for a call before it looks again, place p in line
+// about p seconds: enough for calls that are lost, heads that died and locks that
+// other clients release, and a thousand waiters cost a node a few commands a
+// second. scripts/line.lua reckons the same.
+func (w *waiter) patience(r *refusal) time.Duration {
+	seconds := min(float64(max(r.place, 1)), max(5, float64(r.length)/2), 300)
+	d := jitter(time.Duration(seconds * float64(firstLook)))
+	if w.mutex.client.line.deaf() {
+		d /= 4
+	}
+	if r.place <= 1 || r.place == 2 && r.kept {
+		// The holder may have died: then its keys, or the reservation, end.
+		d = min(d, r.free+time.Millisecond+rand.N(2*time.Millisecond))
+	}
+	return d
+}
+
+// jitter is d, give or take a fifth.
+func jitter(d time.Duration) time.Duration { return d*4/5 + rand.N(d*2/5+1) }
