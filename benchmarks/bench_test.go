@@ -6,9 +6,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -42,7 +44,7 @@ func needServers(t *testing.T) *servers {
 
 func TestEveryPeerLocksExcludesAndUnlocks(t *testing.T) {
 	addrs := needServers(t).addrs
-	for _, c := range contenders {
+	for _, c := range slices.Concat(contenders, relayPeers) {
 		t.Run(c.name, func(t *testing.T) {
 			p, err := c.open(addrs)
 			require.NoError(t, err)
@@ -127,6 +129,69 @@ func TestRedlockIsAtLeastThreeTimesAsFastAsRedsync(t *testing.T) {
 	assert.Zero(t, failures, one)
 }
 
+// Looser than the benchmark's target, as the counts of a short time are.
+func TestALockGoesRoundAmongEqualClientsAndNeverHasTwoHolders(t *testing.T) {
+	pl := &contentionPlan{fair: 2 * time.Second}
+	l, err := pl.measureFairness(t.Context(), needServers(t).addrs)
+	require.NoError(t, err)
+	for _, c := range []check{fairCheck(l, 0.5, 1.5), soundCheck(l)} {
+		t.Logf("%s: %s", c.what, c.figure)
+		assert.Truef(t, c.met, "%s: %s, target %s", c.what, c.figure, c.target)
+	}
+}
+
+func TestAHandOverTakesNoMoreCommandsWithMoreWaiters(t *testing.T) {
+	pl := &contentionPlan{crowd: time.Second}
+	few, err := pl.countCommands(t.Context(), needServers(t), fewWaiters)
+	require.NoError(t, err)
+	many, err := pl.countCommands(t.Context(), testServers, 256)
+	require.NoError(t, err)
+	t.Logf("%.1f with %d waiters, %.1f with %d", few.perHandover(), few.waiters, many.perHandover(), many.waiters)
+	assert.LessOrEqual(t, many.perHandover(), 2*few.perHandover())
+	assert.True(t, soundCheck(few.laps, many.laps).met)
+}
+
+func TestWaitersForALockThatStaysHeldAreQuiet(t *testing.T) {
+	pl := &contentionPlan{idlers: 256, idle: 3 * time.Second}
+	cost, err := pl.countIdle(t.Context(), needServers(t))
+	require.NoError(t, err)
+	t.Logf("%.1f commands per second at a server while %d wait", cost.perSecond(), cost.waiters)
+	assert.LessOrEqual(t, cost.perSecond(), 2*maxIdlePerSec)
+}
+
+func TestCommandsAreCountedThatClientsSendNotThoseOfScripts(t *testing.T) {
+	m, err := newMeter(needServers(t))
+	require.NoError(t, err)
+	conn, err := redis.Dial("tcp", testServers.addrs[0])
+	require.NoError(t, err)
+	defer conn.Close()
+	sent, err := m.during(func() error {
+		for range 3 {
+			if _, err := conn.Do("EVAL", "return redis.call('SET', KEYS[1], 1)", 1, "metered"); err != nil {
+				return err
+			}
+		}
+		_, err := conn.Do("PING")
+		return err
+	})
+	require.NoError(t, err)
+	assert.Equal(t, 4, sent)
+}
+
+// freeForAll grants every lock: no peer should.
+type freeForAll struct{}
+
+func (freeForAll) lock(context.Context, string) (held, error) { return freeForAll{}, nil }
+func (freeForAll) Unlock(context.Context) error               { return nil }
+func (freeForAll) close() error                               { return nil }
+
+func TestARelayNoticesTwoHolders(t *testing.T) {
+	l, err := runRelay(t.Context(), []opened{{peer: freeForAll{}}}, 2, 0, 50*time.Millisecond)
+	require.NoError(t, err)
+	assert.Positive(t, l.overlaps)
+	assert.False(t, soundCheck(l).met)
+}
+
 func TestAHistogramKeepsQuantilesWithinOnePercent(t *testing.T) {
 	var a, b histogram
 	for i := range 1000 {
@@ -157,6 +222,7 @@ func TestBadFlagsAreRefused(t *testing.T) {
 	for _, args := range [][]string{
 		{"-peers", "nobody"}, {"-goroutines", "1,x"}, {"-goroutines", "0"}, {"-rounds", "0"}, {"-leases", "-1"},
 		{"-check", "-goroutines", "1"}, {"-check", "-peers", "redlock,floor"}, {"-check", "-leases", "0"},
+		{"-check", "-contention=false"},
 	} {
 		_, err := parse(args)
 		assert.Error(t, err, args)

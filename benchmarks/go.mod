@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/go-redsync/redsync/v4 v4.18.1
 	github.com/gomodule/redigo v1.9.3
+	github.com/redis/rueidis v1.0.79
 	github.com/redlock-go/redlock v0.0.0
 	github.com/stretchr/testify v1.12.1
 )

@@ -46,10 +46,11 @@ func main() {
 
 // config is what the flags say.
 type config struct {
-	plan      plan
-	leases    int
-	check     bool
-	profiling profiling
+	plan       plan
+	leases     int
+	contention bool
+	check      bool
+	profiling  profiling
 }
 
 func parse(args []string) (*config, error) {
@@ -61,6 +62,7 @@ func parse(args []string) (*config, error) {
 	flags.DurationVar(&c.plan.length, "round", 2*time.Second, "length of a round")
 	flags.DurationVar(&c.plan.warmUp, "warmup", 300*time.Millisecond, "what is not counted before each round")
 	flags.IntVar(&c.leases, "leases", 10_000, "leases to hold at once; 0 leaves that part out")
+	flags.BoolVar(&c.contention, "contention", true, "measure also what happens where many want one lock")
 	flags.BoolVar(&c.check, "check", false, "exit with 1 when a target is missed")
 	flags.StringVar(&c.profiling.cpuPrefix, "cpuprofile", "", "write CPU profiles of one more round to PREFIX-PEER-GOROUTINES.prof")
 	flags.StringVar(&c.profiling.mutexPrefix, "mutexprofile", "", "the same for waits on mutexes")
@@ -86,8 +88,8 @@ func (c *config) settle(peers, goroutines string) (err error) {
 	if c.plan.rounds < 1 || c.plan.length <= 0 || c.plan.warmUp < 0 || c.leases < 0 {
 		return errors.New("-rounds and -round must be above 0, -warmup and -leases not below it")
 	}
-	if c.check && !c.plan.comparable() || c.check && c.leases == 0 {
-		return fmt.Errorf("-check needs the peers %s, %s, %s and %s, 1 and %d goroutines, and leases: a target that is not measured is not met",
+	if c.check && (!c.plan.comparable() || c.leases == 0 || !c.contention) {
+		return fmt.Errorf("-check needs the peers %s, %s, %s and %s, 1 and %d goroutines, leases, and contention: a target that is not measured is not met",
 			redlockDefault.name, redlockUnfenced.name, redsyncDefault.name, floorLoop.name, manyGoroutines)
 	}
 	return nil
@@ -120,8 +122,18 @@ func run(ctx context.Context, c *config, out, progress io.Writer) error {
 		}
 		checks = append(checks, leaseChecks(cost)...)
 	}
+	contended, err := runContention(ctx, c, progress)
+	if err != nil {
+		return err
+	}
+	if contended != nil {
+		checks = append(checks, contentionChecks(contended)...)
+	}
 	writeChecks(out, checks)
 	writeTable(out, &c.plan, speeds)
+	if contended != nil {
+		writeContention(out, contended)
+	}
 	if c.check && !allMet(checks) {
 		return errMissed
 	}
@@ -140,4 +152,13 @@ func runSpeed(ctx context.Context, c *config, addrs []string, progress io.Writer
 		return nil, err
 	}
 	return speeds, c.profiling.run(ctx, &c.plan, peers, progress)
+}
+
+// runContention measures what happens where many want one lock; nil where that
+// is left out.
+func runContention(ctx context.Context, c *config, progress io.Writer) (*contention, error) {
+	if !c.contention {
+		return nil, nil
+	}
+	return fullContention.run(ctx, c.plan.servers, progress)
 }

@@ -22,6 +22,15 @@ var redlockUnfenced = contender{
 	},
 }
 
+// redlockUnguarded is this library where many clients want one lock.
+var redlockUnguarded = contender{
+	name:  "redlock",
+	about: "this library on five servers, redlock.Open, WithRestartGuard(0)",
+	open: func(addrs []string) (peer, error) {
+		return openRedlock(addrs, redlock.WithRestartGuard(0))
+	},
+}
+
 // redlockPeer is this library.
 type redlockPeer struct {
 	client *redlock.Client

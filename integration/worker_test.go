@@ -23,6 +23,7 @@ const workerEnv = "REDLOCK_TEST_WORKER"
 // jobs are what a worker process can do. say writes a line to the parent.
 var jobs = map[string]func(args []string, lines <-chan string, say func(format string, args ...any)) error{
 	"tokens": countTokens,
+	"line":   waitInLine,
 }
 
 // runJob is the main function of a worker process.

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// holdTime is how long each holder keeps the lock of a relay.
+const holdTime = 2 * time.Millisecond
+
+// relay is one lock that goes round among runners, each of whom asks for it
+// again as soon as it has released it. Runner i uses peer i, counted round.
+type relay struct {
+	name   string
+	peers  []opened
+	first  held // what all runners wait for until the relay is begun; nil from then on
+	cancel context.CancelFunc
+	group  sync.WaitGroup
+
+	mu       sync.Mutex // protects what follows
+	laps     laps
+	holders  int
+	holder   int       // the runner that held last; -1 before the first
+	released time.Time // when its Unlock was called
+}
+
+// laps is what happened in a relay.
+type laps struct {
+	elapsed  time.Duration
+	handover histogram // from the call of Unlock to the next holder's return from Lock
+	passed   histogram // those of them that did not go back to whoever had released
+	won      []int     // holdings by runner
+	overlaps int       // holdings that began while another one lasted
+	failures int
+	failure  error // one of them
+}
+
+// startRelay takes the lock and lets so many runners ask for it, until begin
+// hands it to the first of them. After that, or without it, stop must be called.
+func startRelay(ctx context.Context, peers []opened, runners int) (*relay, error) {
+	r := &relay{name: fmt.Sprintf("relay/%d", roundNumber.Add(1)), peers: peers, holders: 1, holder: -1}
+	r.laps.won = make([]int, runners)
+	var err error
+	if r.first, err = peers[0].peer.lock(ctx, r.name); err != nil {
+		return nil, err
+	}
+	// Not a deadline: a peer may cut a lock's time to live down to it.
+	running, cancel := context.WithCancel(ctx)
+	r.cancel = cancel
+	for i := range runners {
+		r.group.Go(func() { r.run(running, i) })
+	}
+	return r, nil
+}
+
+// begin starts the time and releases the lock.
+func (r *relay) begin(ctx context.Context) error {
+	first := r.first
+	r.first = nil
+	r.gives()
+	return first.Unlock(ctx)
+}
+
+// stop lets all runners give up, and returns when they have.
+func (r *relay) stop(ctx context.Context) (*laps, error) {
+	r.cancel()
+	r.group.Wait()
+	if r.first != nil {
+		return &r.laps, r.first.Unlock(context.WithoutCancel(ctx))
+	}
+	return &r.laps, nil
+}
+
+func (r *relay) run(ctx context.Context, runner int) {
+	p := r.peers[runner%len(r.peers)].peer
+	for ctx.Err() == nil {
+		lock, err := p.lock(ctx, r.name)
+		granted := time.Now()
+		if err != nil {
+			if ctx.Err() == nil {
+				r.failed(err)
+			}
+			continue
+		}
+		r.takes(runner, granted)
+		time.Sleep(holdTime)
+		r.gives()
+		if err := lock.Unlock(context.WithoutCancel(ctx)); err != nil {
+			r.failed(err)
+		}
+	}
+}
+
+// takes notes that a runner has got the lock.
+func (r *relay) takes(runner int, granted time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	took := granted.Sub(r.released)
+	r.laps.handover.add(took)
+	if r.holder != runner {
+		r.laps.passed.add(took)
+	}
+	r.holder = runner
+	r.laps.won[runner]++
+	if r.holders++; r.holders > 1 {
+		r.laps.overlaps++
+	}
+}
+
+// gives notes that the holder is about to call Unlock.
+func (r *relay) gives() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.holders--
+	r.released = time.Now()
+}
+
+func (r *relay) failed(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.laps.failures++
+	r.laps.failure = err
+}
+
+// handovers is how often the lock has been handed over until now.
+func (r *relay) handovers() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.laps.handover.total
+}
+
+// runRelay lets the runners gather for a while, then run, and returns what
+// happened. The time ends before those who still wait give up.
+func runRelay(ctx context.Context, peers []opened, runners int, gather, length time.Duration) (*laps, error) {
+	r, err := startRelay(ctx, peers, runners)
+	if err != nil {
+		return nil, err
+	}
+	err = pause(ctx, gather)
+	start := time.Now()
+	if err == nil {
+		err = r.begin(ctx)
+	}
+	if err == nil {
+		err = pause(ctx, length)
+	}
+	elapsed := time.Since(start)
+	l, ended := r.stop(ctx)
+	l.elapsed = elapsed
+	if err == nil {
+		err = ended
+	}
+	if err == nil && l.handover.total == 0 {
+		err = fmt.Errorf("%s handed nothing over among %d: %w", peers[0].name, runners, l.failure)
+	}
+	return l, err
+}
+
+func (l *laps) handoversPerSecond() float64 { return float64(l.handover.total) / l.elapsed.Seconds() }
+func (l *laps) handoverP50() float64        { return float64(l.handover.quantile(0.50)) } // ns
+func (l *laps) handoverP99() float64        { return float64(l.handover.quantile(0.99)) } // ns
+func (l *laps) passedP50() float64          { return float64(l.passed.quantile(0.50)) }   // ns
+func (l *laps) passedP99() float64          { return float64(l.passed.quantile(0.99)) }   // ns
+
+// keptShare is the share of the hand-overs that went back to whoever released.
+func (l *laps) keptShare() float64 {
+	return 1 - float64(l.passed.total)/float64(l.handover.total)
+}
+
+// leastShare and mostShare compare the runners with the least and the most
+// holdings with the mean.
+func (l *laps) leastShare() float64 { return l.shareOf(slices.Min(l.won)) }
+func (l *laps) mostShare() float64  { return l.shareOf(slices.Max(l.won)) }
+
+func (l *laps) shareOf(won int) float64 {
+	return float64(won*len(l.won)) / float64(l.handover.total)
+}
+
+// pause returns after d, or with ctx's error.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

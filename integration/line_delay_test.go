@@ -1,0 +1,165 @@
+package integration
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/integration/cluster"
+)
+
+// The tests in this file bound how long the line stands still when somebody dies
+// or a wake-up is lost. To each limit comes what the machine itself adds: see
+// hiccups.
+
+func TestAHeadThatIsKilledDelaysTheLineByItsClaimAndItsLivenessAtMost(t *testing.T) {
+	const claimAndLiveness = 5 * time.Second
+	nodes := cluster.Use(t, 5)
+	release := holdLine(t, nodes)
+	head := startHead(t, nodes)
+	next := queueUp(t, openClient(t, nodes.URLs(), redlock.WithTTL(10*time.Second)))
+	awaitLine(t, nodes, 2)
+
+	late := watchHiccups(t)
+	head.crash(t)
+	start := time.Now()
+	release()
+	assertServedWithin(t, next, start, claimAndLiveness, late)
+	assertNothingWaits(t, nodes)
+}
+
+func TestAHolderThatIsKilledDelaysTheLineByItsRemainingTTLAndALittle(t *testing.T) {
+	const little = 200 * time.Millisecond
+	nodes := cluster.Use(t, 5)
+	holder := startHolder(t, nodes, 3*time.Second)
+	next := queueUp(t, openClient(t, nodes.URLs()))
+	awaitLine(t, nodes, 1)
+
+	late := watchHiccups(t)
+	holder.crash(t)
+	start := time.Now()
+	remaining := remainingTTL(t, nodes)
+	t.Logf("the dead holder has %v left", remaining)
+	assertServedWithin(t, next, start, remaining+little, late)
+	assertNothingWaits(t, nodes)
+}
+
+// remainingTTL returns the time from now on until the lock's last key ends.
+func remainingTTL(t *testing.T, nodes cluster.Nodes) time.Duration {
+	t.Helper()
+	start := time.Now()
+	var longest time.Duration
+	for _, n := range nodes {
+		ms, err := redis.Int64(n.Do(t, "PTTL", prefix+lineName), nil)
+		require.NoError(t, err)
+		require.Positive(t, ms, "the lock's key at %s", n.Addr())
+		longest = max(longest, time.Since(start)+time.Duration(ms)*time.Millisecond)
+	}
+	return longest
+}
+
+func TestTheNextHolderComesSoonAfterAllWakeUpConnectionsWereCut(t *testing.T) {
+	nodes := cluster.Use(t, 5)
+	waiter := openClient(t, nodes.URLs())
+	for range 3 {
+		release := holdLine(t, nodes)
+		next := queueUp(t, waiter)
+		awaitLine(t, nodes, 1)
+		late := watchHiccups(t)
+		cutWakeUps(t, nodes)
+		start := time.Now()
+		release()
+		assertServedWithin(t, next, start, soon, late)
+	}
+	assertNothingWaits(t, nodes)
+}
+
+// cutWakeUps breaks the connections on which servers call the one waiter.
+func cutWakeUps(t *testing.T, nodes cluster.Nodes) {
+	t.Helper()
+	awaitWakeUps(t, nodes)
+	for _, n := range nodes {
+		require.EqualValues(t, 1, n.Do(t, "CLIENT", "KILL", "TYPE", "pubsub"))
+	}
+}
+
+// awaitWakeUps waits until each of the servers can call the one waiter.
+func awaitWakeUps(t *testing.T, nodes cluster.Nodes) {
+	t.Helper()
+	for _, n := range nodes {
+		require.True(t, eventually(5*time.Second, func() bool { return channels(t, n) == 1 }), "channels at %s", n.Addr())
+	}
+}
+
+// channels counts the clients that a server can call.
+func channels(t *testing.T, n *cluster.Node) int {
+	t.Helper()
+	names, err := redis.Strings(n.Do(t, "PUBSUB", "CHANNELS"), nil)
+	require.NoError(t, err)
+	return len(names)
+}
+
+func TestTheNextHolderComesSoonAfterAllWakeUpsWereLost(t *testing.T) {
+	nodes := cluster.Use(t, 5)
+	release := holdLine(t, nodes)
+	next := queueUp(t, openClient(t, nodes.URLs()))
+	awaitLine(t, nodes, 1)
+
+	late := watchHiccups(t)
+	silence(t, nodes)
+	start := time.Now()
+	release()
+	assertServedWithin(t, next, start, soon, late)
+	assertNothingWaits(t, nodes)
+}
+
+// With two of five nodes down each wake-up counts: the one that is missing is not
+// waited for.
+func TestOneLostWakeUpAmongAQuorumCostsATenthOfASecond(t *testing.T) {
+	nodes := cluster.Use(t, 5)
+	nodes[:2].Kill(t)
+	alive := nodes[2:]
+	release := holdLine(t, nodes)
+	next := queueUp(t, openClient(t, nodes.URLs()))
+	awaitLine(t, alive, 1)
+
+	late := watchHiccups(t, alive...)
+	silence(t, alive[:1])
+	start := time.Now()
+	release()
+	assertServedWithin(t, next, start, 100*time.Millisecond, late)
+	assertNothingWaits(t, alive)
+}
+
+// silence takes the right to call the one waiter, which also ends the connections
+// for that, and lets no new ones come.
+func silence(t *testing.T, nodes cluster.Nodes) {
+	t.Helper()
+	awaitWakeUps(t, nodes)
+	for _, n := range nodes {
+		n.Do(t, "ACL", "SETUSER", "default", "resetchannels")
+		require.Zero(t, channels(t, n), "channels at %s", n.Addr())
+	}
+}
+
+// Other Redlock clients delete the key and tell nobody.
+func TestTheNextHolderComesSoonAfterAForeignClientsRelease(t *testing.T) {
+	nodes := cluster.Use(t, 5)
+	waiter := openClient(t, nodes.URLs())
+	for _, n := range nodes {
+		n.Do(t, "SET", prefix+lineName, "foreign", "PX", ttl.Milliseconds())
+	}
+	next := queueUp(t, waiter)
+	awaitLine(t, nodes, 1)
+	late := watchHiccups(t)
+	start := time.Now()
+	for _, n := range nodes {
+		assert.EqualValues(t, 1, n.Do(t, "DEL", prefix+lineName))
+	}
+	assertServedWithin(t, next, start, soon, late)
+	assertNothingWaits(t, nodes)
+}

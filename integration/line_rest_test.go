@@ -1,0 +1,99 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/integration/cluster"
+)
+
+// Clients contend for a few locks, and many give up at whatever moment: when the
+// last one is gone, the nodes are as they were.
+func TestNothingIsLeftAtTheNodesWhenAllIsReleased(t *testing.T) {
+	const clients, callers, names, rounds = 4, 16, 3, 25
+	nodes := cluster.Use(t, 5)
+	ctx := within(t, 20*time.Second)
+	var served, gaveUp [callers]int
+	var working sync.WaitGroup
+	var client *redlock.Client
+	for i := range callers {
+		if i%(callers/clients) == 0 {
+			client = openClient(t, nodes.URLs())
+		}
+		mutex := client.Mutex(fmt.Sprint("name-", i%names))
+		working.Go(func() {
+			for range rounds {
+				if visitOrGiveUp(ctx, t, mutex) {
+					served[i]++
+				} else {
+					gaveUp[i]++
+				}
+			}
+		})
+	}
+	working.Wait()
+	t.Logf("served, by caller: %v; gave up: %v", served, gaveUp)
+	require.NoError(t, ctx.Err(), "too slow")
+	assertNothingWaits(t, nodes)
+}
+
+// visitOrGiveUp locks and unlocks, or ends the wait after a few milliseconds:
+// false.
+func visitOrGiveUp(ctx context.Context, t *testing.T, mutex *redlock.Mutex) bool {
+	if rand.N(3) == 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, rand.N(20*time.Millisecond))
+		defer cancel()
+	}
+	lease, err := mutex.Lock(ctx)
+	if err != nil {
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		return false
+	}
+	time.Sleep(rand.N(time.Millisecond))
+	assert.NoError(t, lease.Unlock(context.WithoutCancel(ctx)))
+	return true
+}
+
+// Nobody can be called: the timers alone bring everybody to the lock.
+func TestWithoutTheRightToPublishAndSubscribeAllAreServedByTimers(t *testing.T) {
+	const perHandOver = 2 * time.Second
+	for _, rights := range []string{"resetchannels", "-publish -subscribe -psubscribe -ssubscribe -spublish"} {
+		t.Run(rights, func(t *testing.T) {
+			nodes := cluster.Use(t, 5)
+			for _, n := range nodes {
+				n.Do(t, "ACL", append([]any{"SETUSER", "default"}, words(rights)...)...)
+			}
+			release := holdLine(t, nodes)
+			var waiters []<-chan time.Time
+			for i := range 3 {
+				waiters = append(waiters, queueUp(t, openClient(t, nodes.URLs())))
+				awaitLine(t, nodes, i+1)
+			}
+			late := watchHiccups(t)
+			start := time.Now()
+			release()
+			for i, served := range waiters {
+				assertServedWithin(t, served, start, time.Duration(i+1)*perHandOver, late)
+			}
+			assertNothingWaits(t, nodes)
+		})
+	}
+}
+
+func words(s string) []any {
+	var all []any
+	for _, word := range strings.Fields(s) {
+		all = append(all, word)
+	}
+	return all
+}
