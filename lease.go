@@ -157,6 +157,9 @@ func (l *Lease) Unlock(_ context.Context) error {
 	}
 	// The release is on its way, whatever ctx says.
 	v, _ := b.await(context.Background(), h.mutex.opts.voteTimeout())
+	if b.handedOver() {
+		h.mutex.client.line.handedOver(h.mutex.key, h.now()-b.start)
+	}
 	switch {
 	case was != nil:
 		return h.refuse("unlock", was)

@@ -28,6 +28,8 @@ type line struct {
 
 	mu      sync.Mutex         // protects what follows
 	waiters map[string]*waiter // by ticket: who queues, and who holds after that
+	yielded string             // the key of the lock that was handed over last
+	until   time.Duration      // while whom it was handed to is on the way
 	ears    nodeSet            // nodes that can call us
 	tried   nodeSet            // nodes where that was tried
 }
@@ -78,7 +80,7 @@ func (l *line) turnOn(ctx context.Context) error {
 }
 
 // hears notes whether a node can call us. When it can again, calls may have been
-// missed: who is first in a line looks again.
+// missed: who is near the head of a line looks again.
 func (l *line) hears(node int, able bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,7 +95,7 @@ func (l *line) hears(node int, able bool) {
 	}
 	if able {
 		for _, w := range l.waiters {
-			w.lookIfFirst()
+			w.lookIfNear()
 		}
 	}
 }
@@ -105,9 +107,8 @@ func (l *line) deaf() bool {
 	return l.ears.len() < l.client.quorum
 }
 
-// heard takes a call of a node, "ready" or "next", then the ticket, then the lock's
-// key. Ready: the lock is reserved for the ticket. Next: its turn comes after the
-// one that was called now.
+// heard takes a call of a node, "ready" or "near", then the ticket, then the lock's
+// key. Ready: the lock is reserved for the ticket. Near: it is second in line.
 func (l *line) heard(n *node, message string) {
 	what, rest, _ := strings.Cut(message, " ")
 	ticket, key, _ := strings.Cut(rest, " ")
@@ -117,8 +118,8 @@ func (l *line) heard(n *node, message string) {
 	switch {
 	case w != nil && what == "ready":
 		w.ready(n.index, true)
-	case w != nil && what == "next":
-		w.isNext()
+	case w != nil && what == "near":
+		w.isNear()
 	case w == nil && what == "ready":
 		n.refer(key, ticket)
 	}
@@ -133,6 +134,27 @@ func (l *line) register(w *waiter) string {
 	defer l.mu.Unlock()
 	l.waiters[ticket] = w
 	return ticket
+}
+
+// handedOver notes that a lock went to somebody who waits, after a release that
+// took this long. Whoever it was handed to needs about as long to come: until then
+// this client does not ask for it again, which would only hold that one up. Nothing
+// is lost: the ticket tells when it was asked for.
+func (l *line) handedOver(key string, trip time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.yielded, l.until = key, l.client.opts.clock()+trip*3/2
+}
+
+// courtesy is how long a new waiter lets the one go first to whom this client has
+// just handed the lock over.
+func (l *line) courtesy(key string) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.yielded != key {
+		return 0
+	}
+	return l.until - l.client.opts.clock()
 }
 
 func (l *line) forget(ticket string) {

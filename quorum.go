@@ -310,6 +310,19 @@ func (b *ballot) foundNothing() bool {
 	return b.tally[absent] >= b.quorum
 }
 
+// handedOver tells that a quorum keeps the key for somebody who waits.
+func (b *ballot) handedOver() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := 0
+	for i := range b.votes {
+		if b.votes[i].answer.handed {
+			n++
+		}
+	}
+	return n >= b.quorum
+}
+
 // strongest is the greatest number of nodes at which one other owner was seen.
 // Called under b.mu.
 func (b *ballot) strongest() int {

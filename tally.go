@@ -113,7 +113,7 @@ type answer struct {
 	holder    string        // whose key was found, if not the attempt's
 	remaining time.Duration // that key's ttl left: endless, or 0 if the node did not tell
 	place     int           // a waiter's, in the node's line; 0: none
-	length    int           // that line's
+	handed    bool          // a release: the key is reserved for somebody who waits
 	token     int64         // the node's count, with a grant
 	cause     error
 }
@@ -180,8 +180,8 @@ func understandCount(kind *ballotKind, n int64) answer {
 		return answer{voice: others, outcome: Refused, cause: errForgot}
 	case n == 2 && kind == renewing:
 		return answer{voice: restored, outcome: Granted}
-	case n == keptForYou && kind == releasing:
-		return answer{voice: mine, outcome: Granted}
+	case (n == keptForYou || n == handedOver) && kind == releasing:
+		return answer{voice: mine, outcome: Granted, handed: n == handedOver}
 	case n == 0 && kind == releasing:
 		return answer{voice: absent, outcome: Granted}
 	}
@@ -192,6 +192,7 @@ const (
 	recordless = 0  // the renew script's answer where there is none, and no key either
 	forgotten  = -1 // the acquire script's answer where the record is not whole
 	keptForYou = 2  // the release script's where the key is reserved for the ticket
+	handedOver = 3  // and where it is for somebody else's
 )
 
 var (
@@ -199,15 +200,15 @@ var (
 	errGone   = errors.New("the lease, or the node's record, is gone there")
 )
 
-// understandHolder reads {holder, milliseconds}, and {…, place, length of the line}
-// of an attempt. PTTL answers -1 for a key without a ttl, which this library never
+// understandHolder reads {holder, milliseconds}, and {…, place in line} of an
+// attempt. PTTL answers -1 for a key without a ttl, which this library never
 // sets but others may.
 func understandHolder(reply []any) (answer, bool) {
-	if len(reply) != 2 && len(reply) != 4 {
+	if len(reply) != 2 && len(reply) != 3 {
 		return answer{}, false
 	}
 	holder, ok := reply[0].([]byte)
-	numbers := [3]int64{}
+	numbers := [2]int64{}
 	for i, n := range reply[1:] {
 		var is bool
 		numbers[i], is = n.(int64)
@@ -222,5 +223,5 @@ func understandHolder(reply []any) (answer, bool) {
 		left = endless
 	}
 	return answer{voice: others, outcome: Refused, holder: string(holder), remaining: left,
-		place: int(numbers[1]), length: int(numbers[2])}, true
+		place: int(numbers[1])}, true
 }

@@ -127,7 +127,7 @@ func TestARepliesMeaningDependsOnWhatWasAsked(t *testing.T) {
 		"an error reply":                {acquiring, nil, redis.Error("OOM command not allowed"), Refused},
 		"a broken connection":           {acquiring, nil, errors.New("EOF"), Unknown},
 		"a word in place of a release":  {releasing, "OK", nil, Unknown},
-		"three in place of a release":   {releasing, int64(3), nil, Unknown},
+		"four in place of a release":    {releasing, int64(4), nil, Unknown},
 		"a number in place of the pong": {pinging, int64(1), nil, Unknown},
 		"a number in place of a claim":  {setting, int64(1), nil, Unknown},
 		"a pair in place of a claim":    {setting, held, nil, Unknown},

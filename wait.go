@@ -29,7 +29,6 @@ type refusal struct {
 	// Of a waiter's attempt.
 	reached bool          // a quorum answered
 	place   int           // in line, 0: none
-	length  int           // of the line
 	kept    bool          // the lock is reserved for somebody at a quorum
 	free    time.Duration // until a quorum is free, if nothing is renewed
 }
@@ -46,7 +45,7 @@ func (b *ballot) refusal() *refusal {
 	leader, nodes := b.leader()
 	answered := b.tally[mine] + b.tally[others]
 	r.reached = answered >= b.quorum
-	r.place, r.length, r.free = b.standing()
+	r.place, r.free = b.standing()
 	kept := leader != nil && isReservation(leader.holder)
 	r.kept = kept && nodes >= b.quorum
 	switch {
@@ -182,16 +181,16 @@ const reservation = reserved + "reserved:"
 
 func isReservation(holder string) bool { return strings.HasPrefix(holder, reservation) }
 
-// standing is a waiter's place in line and the line's length, by the median of the
-// nodes that told, and how long it takes until a quorum of the nodes is free if
+// standing is a waiter's place in line, by the median of the nodes that told, and how
+// long it takes until a quorum of the nodes is free if
 // nothing there is renewed. Called under b.mu.
-func (b *ballot) standing() (place, length int, free time.Duration) {
-	var places, lengths []int
+func (b *ballot) standing() (place int, free time.Duration) {
+	var places []int
 	var ends []time.Duration
 	for i := range b.votes {
 		a := &b.votes[i].answer
 		if a.place > 0 {
-			places, lengths = append(places, a.place), append(lengths, a.length)
+			places = append(places, a.place)
 		}
 		switch {
 		case a.voice == mine:
@@ -207,8 +206,7 @@ func (b *ballot) standing() (place, length int, free time.Duration) {
 	}
 	if len(places) > 0 {
 		slices.Sort(places)
-		slices.Sort(lengths)
-		place, length = places[len(places)/2], lengths[len(lengths)/2]
+		place = places[len(places)/2]
 	}
-	return place, length, free
+	return place, free
 }

@@ -13,8 +13,8 @@ const (
 	rest    = 50 * time.Millisecond
 	maxRest = time.Second
 
-	// The first in line looks again after about this long, whatever happens.
-	firstLook = time.Second
+	// The first two in line look again after about this long, whatever happens.
+	nearLook = time.Second
 
 	// hasty is how many calls in a row a waiter may follow in vain without a rest.
 	hasty = 3
@@ -38,8 +38,8 @@ type waiter struct {
 	mu     sync.Mutex // protects what follows
 	calls  nodeSet    // nodes that are known to be ready for it, since its last attempt
 	called bool       // a node has called it, since its last attempt
-	next   bool       // it has become the first in line, since its last attempt
-	first  bool       // it was first in line when it looked last, or has become so
+	closer bool       // it has come near the head of the line, since its last attempt
+	near   bool       // it was first or second when it looked last, or has become so
 	look   bool       // it shall look again at once
 }
 
@@ -49,7 +49,16 @@ func (l *line) newWaiter(ctx context.Context, m *Mutex) (*waiter, error) {
 	if !l.isOpen() {
 		return w, nil
 	}
-	return w, w.enqueue(ctx)
+	if err := w.enqueue(ctx); err != nil {
+		return nil, err
+	}
+	if d := l.courtesy(m.key); d > 0 {
+		if err := l.client.pause(ctx, d); err != nil {
+			w.leave()
+			return nil, err
+		}
+	}
+	return w, nil
 }
 
 // queues tells that nodes which refuse the waiter put it in their lines. Not so
@@ -111,7 +120,7 @@ func (w *waiter) begins() {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.calls, w.next, w.look = 0, false, false
+	w.calls, w.closer, w.look = 0, false, false
 	w.misses++
 	if !w.called {
 		w.misses = 0
@@ -147,18 +156,18 @@ func (w *waiter) ready(node int, call bool) {
 	w.poke()
 }
 
-// isNext notes that it has become the first in line.
-func (w *waiter) isNext() {
+// isNear notes that it is second in line now.
+func (w *waiter) isNear() {
 	w.mu.Lock()
-	w.next, w.first = true, true
+	w.closer, w.near = true, true
 	w.mu.Unlock()
 	w.poke()
 }
 
-// lookIfFirst has it look again if it is first in line.
-func (w *waiter) lookIfFirst() {
+// lookIfNear has it look again if it is near the head of the line.
+func (w *waiter) lookIfNear() {
 	w.mu.Lock()
-	w.look = w.look || w.first
+	w.look = w.look || w.near
 	w.mu.Unlock()
 	w.poke()
 }
@@ -196,10 +205,10 @@ func (w *waiter) awaitTurn(ctx context.Context, r *refusal) error {
 	c := w.mutex.client
 	clock := w.mutex.opts.clock
 	w.mu.Lock()
-	w.first = r.place == 1
+	w.near = r.place <= 2
 	w.mu.Unlock()
 	due := clock() + w.patience(r)
-	called, next := false, false
+	called, closer := false, false
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -209,9 +218,9 @@ func (w *waiter) awaitTurn(ctx context.Context, r *refusal) error {
 			called = true
 			due = min(due, now+min(rest<<min(w.misses, 10), maxRest))
 		}
-		if w.next && !next {
-			next = true
-			due = min(due, now+jitter(firstLook))
+		if w.closer && !closer {
+			closer = true
+			due = min(due, now+jitter(nearLook))
 		}
 		if w.look || w.calls.len() >= c.quorum && w.misses < hasty {
 			due = now
@@ -232,13 +241,16 @@ func (w *waiter) awaitTurn(ctx context.Context, r *refusal) error {
 	}
 }
 
-// patience is how long it waits for a call before it looks again, place p in line
-// about p seconds: enough for calls that are lost, heads that died and locks that
-// other clients release, and a thousand waiters cost a node a few commands a
-// second. scripts/line.lua reckons the same.
+// patience is how long it waits for a call before it looks again: the first two in
+// line a second, place p a little more than p seconds. That is enough for calls
+// that are lost, heads that died and locks that other clients release, and a
+// thousand waiters cost a node a few commands a second. scripts/line.lua reckons
+// with it.
 func (w *waiter) patience(r *refusal) time.Duration {
-	seconds := min(float64(max(r.place, 1)), max(5, float64(r.length)/2), 300)
-	d := jitter(time.Duration(seconds * float64(firstLook)))
+	d := jitter(nearLook)
+	if r.place > 2 {
+		d = jitter(time.Duration(min(r.place, 300)) * nearLook * 6 / 5)
+	}
 	if w.mutex.client.line.deaf() {
 		d /= 4
 	}

@@ -54,7 +54,8 @@ type worker struct {
 func startWorker(t *testing.T, job string, args ...string) *worker {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), workerEnv+"="+job)
+	// The race detector lets a process that ends wait for a second.
+	cmd.Env = append(os.Environ(), workerEnv+"="+job, "GORACE=atexit_sleep_ms=0")
 	cmd.Stderr = os.Stderr
 	input, err := cmd.StdinPipe()
 	require.NoError(t, err)

@@ -13,38 +13,61 @@
 --
 -- Returns when granted the count, or 1 without one; -1 when the counter was
 -- missing: this server has lost its memory and must not vote; else {holder or
--- reservation, its remaining milliseconds, place in line or 0, length of the line
--- or 0}.
+-- reservation, its remaining milliseconds, place in line or 0}.
 local granted = redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
 if not granted or redis.call('EXISTS', 'redlock::line:' .. KEYS[1]) == 1 then
   --@line
   local ticket = ARGV[5]
   local holder = not granted and redis.call('GET', KEYS[1])
   local kept = reserved(holder)
-  local first = (not holder or kept) and head()
-  local open = not holder or kept and ticket and ticket < kept
-  local ahead = first and not (ticket and ticket <= first)
-  granted = ticket and kept == ticket or open and not ahead
-  if not granted then
-    if not holder then
+  if not ticket or kept ~= ticket then
+    -- It must be the first, before whom the key is reserved for and who waits.
+    local first = (not holder or kept) and pop()
+    local open = not holder or kept and ticket and ticket < kept
+    granted = open and (not first or ticket and ticket <= first)
+    if first and first ~= ticket and (granted or holder) then
+      redis.call('ZADD', line, 0, first)
+      last(5000)
+    elseif not granted and not holder then
       reserve(first)
+      holder = 'redlock::reserved:' .. first
+      kept = first
     end
-    local place, n = 0, 0
-    if ticket then
-      place, n = join(ticket, ARGV[6])
-      if not holder or kept then
-        place = place + 1 -- behind the one it is reserved for
+    if not granted then
+      local place = 0
+      if ticket then
+        place = join(ticket, ARGV[6])
+        if kept then
+          place = place + 1 -- behind the one it is reserved for
+        end
       end
+      return {holder, redis.call('PTTL', KEYS[1]), place}
     end
-    return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1]), place, n}
-  end
-  if kept and kept ~= ticket then
-    putBack(kept)
-  end
-  if ticket then
-    redis.call('ZREM', line, ticket)
+    if kept then
+      putBack(kept)
+    end
+    if ticket then
+      redis.call('ZREM', line, ticket)
+    end
   end
   redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+  granted = true
+  -- The second in line is told that it is near: from then on it looks every
+  -- second, and notices when the one before it, or the holder, has died. So does
+  -- the first, which was second before. Where both are of one client, which may
+  -- have died as a whole, the first of another one is told too.
+  local ahead = redis.call('ZRANGE', line, 0, 1)
+  if ahead[2] then
+    tell('near', ahead[2])
+    if client(ahead[2]) == client(ahead[1]) then
+      for _, other in ipairs(redis.call('ZRANGE', line, 2, 15)) do
+        if client(other) ~= client(ahead[1]) then
+          tell('near', other)
+          break
+        end
+      end
+    end
+  end
 end
 if ARGV[3] == '' then
   return 1

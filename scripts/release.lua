@@ -7,8 +7,8 @@
 -- ARGV[2]  the ticket of who waits, or waited for the lease; missing if it did not
 -- ARGV[3]  the label of the ticket's client, if it is to stay; missing if it leaves
 --
--- Returns 1 when the key was this attempt's and is gone, 2 when it is reserved
--- for the ticket now, 0 when there was none, else {holder or reservation, its
+-- Returns 1 when the key was this attempt's and is gone, 3 when it is reserved for
+-- somebody else now, 2 when it is for this ticket, 0 when there was none, else {holder or reservation, its
 -- remaining milliseconds}: whoever was refused learns so how long the holder has
 -- left.
 local holder = redis.call('GET', KEYS[1])
@@ -28,7 +28,7 @@ end
 local kept = reserved(holder)
 local mine = ticket and kept == ticket
 if not holder or holder == ARGV[1] or mine and not stays then
-  local first = head()
+  local first = pop()
   if first then
     reserve(first, ticket)
   elseif holder then
@@ -37,7 +37,7 @@ if not holder or holder == ARGV[1] or mine and not stays then
   if first and first == ticket then
     return 2
   end
-  return holder == ARGV[1] and 1 or 0
+  return holder ~= ARGV[1] and 0 or first and 3 or 1
 end
 if mine then
   return 2
