@@ -20,19 +20,3 @@ func (m *Mutex) undo(owner string, at nodeSet) *ballot {
 	b.send(at, false)
 	return b
 }
-
-// unsettled is the set of nodes that may hold the attempt: it was granted there,
-// or no answer tells. An error does not tell: a script can fail when it has set
-// the key. Where somebody else was found, or it was not executed, it is not.
-func (b *ballot) unsettled() nodeSet {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var set nodeSet
-	for i := range b.votes {
-		a := &b.votes[i].answer
-		if b.sentTo.has(i) && a.voice != others && a.outcome != NotSent {
-			set.add(i)
-		}
-	}
-	return set
-}

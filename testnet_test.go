@@ -30,10 +30,11 @@ type testNode struct {
 	mu       sync.Mutex // protects what follows
 	changed  *sync.Cond
 	links    []*link
-	refusing error         // what dialling gets
-	delay    time.Duration // each way
-	holding  bool          // frozen: nothing is executed
-	muting   bool          // answers are held back
+	refusing error             // what dialling gets
+	delay    time.Duration     // each way
+	holding  bool              // frozen: nothing is executed
+	lose     func([]byte) bool // what the node sends and never arrives
+	muting   bool              // answers are held back
 	runID    string
 	role     string
 	version  string
@@ -71,8 +72,8 @@ func (n *testNode) GetContext(ctx context.Context) (redis.Conn, error) {
 	clientSide, near := net.Pipe()
 	l := &link{node: n, near: near, far: serverSide}
 	n.links = append(n.links, l)
-	go l.pump(near, serverSide, func() bool { return n.holding })
-	go l.pump(serverSide, near, func() bool { return n.muting })
+	go l.pump(near, serverSide, func() bool { return n.holding || l.held })
+	go l.pump(serverSide, near, func() bool { return n.muting || l.held })
 	return redis.NewConn(clientSide, 0, 0), nil
 }
 
@@ -163,6 +164,7 @@ type link struct {
 	near, far net.Conn
 	cut       bool          // protected by node.mu, like what follows
 	delay     time.Duration // more than the node's, each way
+	held      bool          // nothing gets through
 }
 
 // pump carries bytes from one end to the other, each after the node's delay and
@@ -192,7 +194,11 @@ func (l *link) pump(from, to net.Conn, held func() bool) {
 			time.Sleep(time.Until(next.due))
 			n.mu.Lock()
 			lost := to == l.near && l.cut
+			skip := to == l.near && n.lose != nil && n.lose(next.data)
 			n.mu.Unlock()
+			if skip {
+				continue
+			}
 			if _, err := to.Write(next.data); err != nil || lost {
 				_, _ = io.Copy(io.Discard, from)
 				return

@@ -30,6 +30,7 @@ type refusal struct {
 	reached bool          // a quorum answered
 	place   int           // in line, 0: none
 	kept    bool          // the lock is reserved for somebody at a quorum
+	some    bool          // nodes granted it, too few
 	free    time.Duration // until a quorum is free, if nothing is renewed
 }
 
@@ -48,6 +49,7 @@ func (b *ballot) refusal() *refusal {
 	r.place, r.free = b.standing()
 	kept := leader != nil && isReservation(leader.holder)
 	r.kept = kept && nodes >= b.quorum
+	r.some = b.tally[mine] > 0
 	switch {
 	case answered < b.quorum:
 		scriptless, registering := b.unprepared()

@@ -16,8 +16,10 @@ const (
 	// The first two in line look again after about this long, whatever happens.
 	nearLook = time.Second
 
-	// hasty is how many calls in a row a waiter may follow in vain without a rest.
-	hasty = 3
+	// hasty is how many calls of a quorum in a row a waiter may follow in vain
+	// before it hesitates, first for a moment, then for twice as long each time.
+	hasty  = 3
+	moment = 2 * time.Millisecond
 )
 
 // waiter is a call of Lock. It queues from its first refusal on; where the
@@ -208,7 +210,7 @@ func (w *waiter) awaitTurn(ctx context.Context, r *refusal) error {
 	w.near = r.place <= 2
 	w.mu.Unlock()
 	due := clock() + w.patience(r)
-	called, closer := false, false
+	called, closer, complete := false, false, false
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -222,8 +224,12 @@ func (w *waiter) awaitTurn(ctx context.Context, r *refusal) error {
 			closer = true
 			due = min(due, now+jitter(nearLook))
 		}
-		if w.look || w.calls.len() >= c.quorum && w.misses < hasty {
+		if w.look {
 			due = now
+		}
+		if w.calls.len() >= c.quorum && !complete {
+			complete = true
+			due = min(due, now+w.hesitation())
 		}
 		w.mu.Unlock()
 		if now >= due {
@@ -241,6 +247,16 @@ func (w *waiter) awaitTurn(ctx context.Context, r *refusal) error {
 	}
 }
 
+// hesitation is how long it waits though a quorum is ready. Mostly that is not at
+// all; but where several tries in a row were refused all the same, something is
+// amiss that trying does not mend.
+func (w *waiter) hesitation() time.Duration {
+	if w.misses < hasty {
+		return 0
+	}
+	return moment << min(w.misses-hasty, 6)
+}
+
 // patience is how long it waits for a call before it looks again: the first two in
 // line a second, place p a little more than p seconds. That is enough for calls
 // that are lost, heads that died and locks that other clients release, and a
@@ -254,8 +270,8 @@ func (w *waiter) patience(r *refusal) time.Duration {
 	if w.mutex.client.line.deaf() {
 		d /= 4
 	}
-	if r.place <= 1 || r.place == 2 && r.kept {
-		// The holder may have died: then its keys, or the reservation, end.
+	if r.place <= 1 || r.place == 2 && r.kept || r.some {
+		// Whoever holds it, or is called, may have died: then the keys end.
 		d = min(d, r.free+time.Millisecond+rand.N(2*time.Millisecond))
 	}
 	return d
