@@ -46,6 +46,9 @@ var admitText string
 //go:embed scripts/record.lua
 var recordText string
 
+//go:embed scripts/inspect.lua
+var inspectText string
+
 //go:embed scripts/renew.lua
 var renewText string
 
@@ -60,6 +63,7 @@ var (
 	probeScript   = newScript(probeText)
 	admitScript   = newScript(admitText)
 	recordScript  = newScript(recordText)
+	inspectScript = newScript(inspectText)
 
 	// allScripts are those that go by their hash, and are loaded by handshakes.
 	allScripts = []*script{acquireScript, raiseScript, renewScript, releaseScript}
