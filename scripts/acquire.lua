@@ -74,6 +74,10 @@ if ARGV[3] == '' then
 end
 local count = redis.call('HINCRBY', KEYS[2], ARGV[3], 1)
 if count >= tonumber(ARGV[4]) then
+  if count == 1 then
+    -- No admission: see admit for why.
+    redis.call('HSET', KEYS[2], 'about', 'counters of fencing tokens, by stripe; without admission they begin at 0')
+  end
   return count
 end
 redis.call('DEL', KEYS[1], KEYS[2])

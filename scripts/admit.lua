@@ -20,7 +20,10 @@ end
 if redis.call('EXISTS', KEYS[2]) == 1 or redis.call('HGET', KEYS[3], 'name') ~= ARGV[1] then
   return 0
 end
-local record = {'format', '1', 'nodes', ARGV[2], 'ttl', ARGV[3]}
+-- A value of more than 64 bytes makes the server keep the hash as a table: in the
+-- compact form it searches a counter from the beginning, at every vote.
+local about = 'what this server may vote by, and its counters of fencing tokens, by stripe'
+local record = {'about', about, 'format', '1', 'nodes', ARGV[2], 'ttl', ARGV[3]}
 for i = 4, #ARGV do
   record[#record + 1] = i - 4
   record[#record + 1] = ARGV[i]
