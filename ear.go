@@ -54,6 +54,12 @@ func (n *node) listen(ctx context.Context, l *line) {
 
 // hear subscribes and hands the node's calls over until the connection ends.
 func (n *node) hear(ctx context.Context, l *line) error {
+	// Not before the node's own connection stands, nor longer than it does: the
+	// pool may have room for one only.
+	p := n.pipe.Load()
+	if p == nil {
+		return errConnecting
+	}
 	conn, err := n.dial(ctx, func() {})
 	if err != nil {
 		return fmt.Errorf("cannot connect: %w", err)
@@ -82,7 +88,8 @@ func (n *node) hear(ctx context.Context, l *line) error {
 	err = conn.Flush()
 	go func() {
 		defer close(pinging)
-		n.keepHearing(hearing, conn)
+		defer end()
+		n.keepHearing(hearing, conn, p)
 	}()
 	for err == nil {
 		var reply []any
@@ -112,12 +119,14 @@ func (n *node) understandCall(l *line, reply []any) {
 
 // keepHearing pings, so that a connection that leads nowhere is noticed, and now
 // and then asks for the time.
-func (n *node) keepHearing(ctx context.Context, conn redis.Conn) {
+func (n *node) keepHearing(ctx context.Context, conn redis.Conn, p *pipe.Pipe) {
 	ticker := time.NewTicker(earPing)
 	defer ticker.Stop()
 	for i := 1; ; i++ {
 		select {
 		case <-ticker.C:
+		case <-p.Done():
+			return
 		case <-ctx.Done():
 			return
 		}

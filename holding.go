@@ -42,7 +42,6 @@ func newLease(m *Mutex, owner string, b *ballot, token int64, w *waiter) *Lease 
 	h := &holding{mutex: m, owner: owner, token: token, limit: forever, mayHold: b.sent(), place: -1}
 	if w.queues() {
 		h.waiter = w
-		w.holds = true
 		h.mayHold |= w.seats
 	}
 	if m.opts.maxHold > 0 {

@@ -80,11 +80,13 @@ func (l *line) turnOn(ctx context.Context) error {
 }
 
 // hears notes whether a node can call us. When it can again, calls may have been
-// missed: who is near the head of a line looks again.
+// missed: the first of ours in each line looks again. When too few can, it looks
+// every second from then on.
 func (l *line) hears(node int, able bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tried.add(node)
+	before := l.ears.len()
 	l.ears.remove(node)
 	if able {
 		l.ears.add(node)
@@ -93,11 +95,31 @@ func (l *line) hears(node int, able bool) {
 	if l.ears.len() >= c.quorum || l.tried.len() == len(c.nodes) {
 		l.opens.Do(func() { close(l.open) })
 	}
-	if able {
-		for _, w := range l.waiters {
-			w.lookIfNear()
+	switch {
+	case able:
+		for _, w := range l.foremost() {
+			w.lookNow()
+		}
+	case before == c.quorum && l.ears.len() < before:
+		for _, w := range l.foremost() {
+			w.isNear()
 		}
 	}
+}
+
+// foremost are the client's waiters that are before all its others for the same
+// lock. Called under l.mu.
+func (l *line) foremost() map[string]*waiter {
+	first := make(map[string]*waiter)
+	for ticket, w := range l.waiters {
+		if w.isHolder() {
+			continue
+		}
+		if other := first[w.mutex.key]; other == nil || ticket < other.ticket {
+			first[w.mutex.key] = w
+		}
+	}
+	return first
 }
 
 // deaf tells that too few nodes can call us: the timers must serve.

@@ -171,6 +171,22 @@ func (p *cuttable) hold(cut bool) {
 	})
 }
 
+// cuttableClient makes a client that can be cut off alone.
+func (w *testNet) cuttableClient() (*Client, []*cuttable) {
+	w.t.Helper()
+	mine := make([]*cuttable, len(w.nodes))
+	pools := make([]Pool, len(w.nodes))
+	for i, n := range w.nodes {
+		mine[i] = &cuttable{testNode: n}
+		pools[i] = mine[i]
+	}
+	c, err := New(pools, WithLogger(nil), WithRestartGuard(0), withClock(w.clock.now))
+	require.NoError(w.t, err)
+	w.clients = append(w.clients, c)
+	require.NoError(w.t, c.Ping(w.t.Context()))
+	return c, mine
+}
+
 // A client that stands in line before others is cut off from all but two of five
 // nodes, a third being down: it leaves, and does not come back before it reaches
 // more.
@@ -183,13 +199,7 @@ func TestAHalfCutWaiterHoldsNobodyUp(t *testing.T) {
 		net.nodes[4].down()
 		before := sections(t, net, clients, 5*time.Second)
 
-		pools := make([]Pool, 5)
-		for i, n := range net.nodes {
-			pools[i] = &cuttable{testNode: n}
-		}
-		half, err := New(pools, WithLogger(nil), WithRestartGuard(0), withClock(net.clock.now))
-		require.NoError(t, err)
-		net.clients = append(net.clients, half)
+		half, pools := net.cuttableClient()
 		lease, err := clients[0].Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -202,7 +212,7 @@ func TestAHalfCutWaiterHoldsNobodyUp(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		for _, p := range pools[2:4] {
-			p.(*cuttable).hold(true)
+			p.hold(true)
 		}
 		require.NoError(t, lease.Unlock(t.Context()))
 		after := sections(t, net, clients, 5*time.Second)
@@ -211,7 +221,7 @@ func TestAHalfCutWaiterHoldsNobodyUp(t *testing.T) {
 		cancel()
 		wg.Wait()
 		for _, p := range pools[2:4] {
-			p.(*cuttable).hold(false)
+			p.hold(false)
 		}
 	})
 }

@@ -44,7 +44,10 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 		return nil, m.ended(err, nil)
 	}
 	defer w.leave()
-	var last *refusal
+	last, err := w.letPass(ctx)
+	if err != nil {
+		return nil, m.ended(err, last)
+	}
 	for try := 0; ; try++ {
 		lease, r, err := m.attempt(ctx, w)
 		switch {
@@ -138,6 +141,7 @@ func (m *Mutex) attempt(ctx context.Context, w *waiter) (*Lease, *refusal, error
 				b.rollback()
 				return nil, b.late(), nil
 			case m.client.keeper.add(lease.h):
+				w.got()
 				return lease, nil, nil
 			}
 			err = ErrClosed

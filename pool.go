@@ -15,7 +15,7 @@ import (
 
 // Pool is a source of connections to one master; a redigo *redis.Pool is one.
 // The client takes one connection and keeps it, so that many goroutines share
-// it. The connections must implement redis.ConnWithTimeout and
+// it; and a second one from the first Lock on that has to wait. The connections must implement redis.ConnWithTimeout and
 // redis.ConnWithContext, as redigo's do. Their own timeouts are not needed.
 //
 // A pool that implements fmt.Stringer is named so in errors and logs.

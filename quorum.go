@@ -255,7 +255,8 @@ func (b *ballot) await(ctx context.Context, timeout time.Duration) (verdict, err
 			}
 			if v == outvoted {
 				timer.Stop()
-				timer = b.endAfter(min(timeout, b.mutex.opts.clock()-b.start+grace))
+				spent := b.mutex.opts.clock() - b.start
+				timer = b.endAfter(min(max(timeout-spent, 0), spent+grace))
 			}
 		case <-ctx.Done():
 			b.end(errEndedFirst)

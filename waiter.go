@@ -33,7 +33,6 @@ type waiter struct {
 	owner  string  // of the last attempt
 	seats  nodeSet // nodes in whose lines it may stand
 	misses int     // attempts in a row that followed a call and were refused
-	holds  bool    // it has got the lease
 
 	wake chan struct{} // told of every change of what follows
 
@@ -41,8 +40,8 @@ type waiter struct {
 	calls  nodeSet    // nodes that are known to be ready for it, since its last attempt
 	called bool       // a node has called it, since its last attempt
 	closer bool       // it has come near the head of the line, since its last attempt
-	near   bool       // it was first or second when it looked last, or has become so
 	look   bool       // it shall look again at once
+	holds  bool       // it has got the lease
 }
 
 // newWaiter begins a call of Lock.
@@ -51,16 +50,17 @@ func (l *line) newWaiter(ctx context.Context, m *Mutex) (*waiter, error) {
 	if !l.isOpen() {
 		return w, nil
 	}
-	if err := w.enqueue(ctx); err != nil {
-		return nil, err
+	return w, w.enqueue(ctx)
+}
+
+// letPass lets the one go first to whom this client has just handed the lock over.
+func (w *waiter) letPass(ctx context.Context) (*refusal, error) {
+	m := w.mutex
+	d := m.client.line.courtesy(m.key)
+	if d <= 0 {
+		return nil, nil
 	}
-	if d := l.courtesy(m.key); d > 0 {
-		if err := l.client.pause(ctx, d); err != nil {
-			w.leave()
-			return nil, err
-		}
-	}
-	return w, nil
+	return &refusal{err: &HeldError{Name: m.name}}, m.client.pause(ctx, d)
 }
 
 // queues tells that nodes which refuse the waiter put it in their lines. Not so
@@ -86,7 +86,7 @@ func (w *waiter) leave() {
 	if !w.queues() {
 		return
 	}
-	if !w.holds {
+	if !w.isHolder() {
 		w.stepOut()
 		w.mutex.client.line.forget(w.ticket)
 	}
@@ -138,6 +138,21 @@ func (w *waiter) sent(b *ballot) {
 	}
 }
 
+// got makes it the holder.
+func (w *waiter) got() {
+	if w.queues() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.holds = true
+	}
+}
+
+func (w *waiter) isHolder() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.holds
+}
+
 // retires ends what it was as a holder; what it returns leaves all lines with the
 // release.
 func (w *waiter) retires() (ticket string) {
@@ -158,18 +173,18 @@ func (w *waiter) ready(node int, call bool) {
 	w.poke()
 }
 
-// isNear notes that it is second in line now.
+// isNear notes that it is the first or second in line now.
 func (w *waiter) isNear() {
 	w.mu.Lock()
-	w.closer, w.near = true, true
+	w.closer = true
 	w.mu.Unlock()
 	w.poke()
 }
 
-// lookIfNear has it look again if it is near the head of the line.
-func (w *waiter) lookIfNear() {
+// lookNow has it look again at once.
+func (w *waiter) lookNow() {
 	w.mu.Lock()
-	w.look = w.look || w.near
+	w.look = true
 	w.mu.Unlock()
 	w.poke()
 }
@@ -206,9 +221,6 @@ func (w *waiter) wait(ctx context.Context, r *refusal, try int) error {
 func (w *waiter) awaitTurn(ctx context.Context, r *refusal) error {
 	c := w.mutex.client
 	clock := w.mutex.opts.clock
-	w.mu.Lock()
-	w.near = r.place <= 2
-	w.mu.Unlock()
 	due := clock() + w.patience(r)
 	called, closer, complete := false, false, false
 	timer := time.NewTimer(0)

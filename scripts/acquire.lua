@@ -20,24 +20,29 @@ if not granted or redis.call('EXISTS', 'redlock::line:' .. KEYS[1]) == 1 then
   local ticket = ARGV[5]
   local holder = not granted and redis.call('GET', KEYS[1])
   local kept = reserved(holder)
-  if not ticket or kept ~= ticket then
+  if ticket and kept == ticket then
+    local alive = 'redlock::alive:' .. client(ticket)
+    if redis.call('PTTL', alive) < 5000 then
+      redis.call('SET', alive, ARGV[6], 'PX', 751000) -- see reserve; others of it may wait
+    end
+  else
     -- It must be the first, before whom the key is reserved for and who waits.
-    local first = (not holder or kept) and pop()
+    local found = false
     local open = not holder or kept and ticket and ticket < kept
+    local first = open and head()
     granted = open and (not first or ticket and ticket <= first)
-    if first and first ~= ticket and (granted or holder) then
-      redis.call('ZADD', line, 0, first)
-      last(5000)
-    elseif not granted and not holder then
-      reserve(first)
+    if open and not granted and not holder then
+      reserve(first, nil, true)
       holder = 'redlock::reserved:' .. first
-      kept = first
+      found = true
     end
     if not granted then
       local place = 0
       if ticket then
         place = join(ticket, ARGV[6])
-        if kept then
+        if found then
+          place = 2 -- it watches over the one that is called
+        elseif kept then
           place = place + 1 -- behind the one it is reserved for
         end
       end
@@ -46,27 +51,16 @@ if not granted or redis.call('EXISTS', 'redlock::line:' .. KEYS[1]) == 1 then
     if kept then
       putBack(kept)
     end
-    if ticket then
-      redis.call('ZREM', line, ticket)
-    end
+  end
+  if ticket then
+    redis.call('ZREM', line, ticket)
   end
   redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-  granted = true
-  -- The second in line is told that it is near: from then on it looks every
-  -- second, and notices when the one before it, or the holder, has died. So does
-  -- the first, which was second before. Where both are of one client, which may
-  -- have died as a whole, the first of another one is told too.
-  local ahead = redis.call('ZRANGE', line, 0, 1)
-  if ahead[2] then
-    tell('near', ahead[2])
-    if client(ahead[2]) == client(ahead[1]) then
-      for _, other in ipairs(redis.call('ZRANGE', line, 2, 15)) do
-        if client(other) ~= client(ahead[1]) then
-          tell('near', other)
-          break
-        end
-      end
-    end
+  -- The second in line is told that it is near, as the first was when it was
+  -- second.
+  local second = redis.call('ZRANGE', line, 1, 1)[1]
+  if second then
+    tell('near', second)
   end
 end
 if ARGV[3] == '' then

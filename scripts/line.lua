@@ -40,13 +40,16 @@ local function putBack(ticket)
   last(5000)
 end
 
--- Takes the first in line off whose client lives. Dead ones before it are dropped.
-local function pop()
+-- The first in line whose client lives. Dead ones before it are dropped.
+local dropped = false
+local function head()
   repeat
-    local first = redis.call('ZPOPMIN', line)[1]
+    local first = redis.call('ZRANGE', line, 0, 0)[1]
     if not first or not dead(first) then
       return first
     end
+    redis.call('ZREM', line, first)
+    dropped = true
   until false
 end
 
@@ -55,13 +58,47 @@ local function tell(what, ticket)
   redis.pcall('PUBLISH', 'redlock::wake:' .. client(ticket), what .. ' ' .. ticket .. ' ' .. KEYS[1])
 end
 
--- Keeps the free key for one that was taken off, and tells it, unless it asks
--- itself.
-local function reserve(first, asking)
+-- Tells the first two in line that they are near: from then on they look every
+-- second, and notice when whoever is before them has died.
+local function tellNear()
+  for _, ticket in ipairs(redis.call('ZRANGE', line, 0, 1)) do
+    tell('near', ticket)
+  end
+end
+
+-- Where the next in line is of this client too, which may have died as a whole,
+-- one of another client is told that it is near: the last in line, or one of those
+-- at 1, 3, 7, … behind it.
+local function tellAnother(mine)
+  local rank = 0
+  repeat
+    local other = redis.call('ZRANGE', line, rank, rank)[1]
+    if not other then
+      other = redis.call('ZRANGE', line, -1, -1)[1]
+    end
+    if not other or client(other) ~= mine then
+      return other and rank > 0 and tell('near', other)
+    end
+    rank = 2 * rank + 1
+  until rank > 4095
+end
+
+-- Keeps the free key for the first in line, and tells it, unless it asks itself.
+-- Where the key was found free, another one may have been called and not have come:
+-- then a client that does not come either is taken for dead, with all its tickets.
+local function reserve(first, asking, found)
+  redis.call('ZREM', line, first)
   redis.call('SET', KEYS[1], 'redlock::reserved:' .. first, 'PX', claim)
   if first ~= asking then
     tell('ready', first)
+    if found then
+      redis.call('PEXPIRE', 'redlock::alive:' .. client(first), claim)
+    end
   end
+  if dropped or found then
+    tellNear()
+  end
+  tellAnother(client(first))
 end
 
 -- Joins the line, or stays there, and returns the place. Place p looks again after

@@ -23,14 +23,20 @@ end
 if stays then
   join(ticket, stays)
 elseif ticket then
-  redis.call('ZREM', line, ticket)
+  local rank = redis.call('ZRANK', line, ticket)
+  if rank then
+    redis.call('ZREM', line, ticket)
+    if rank < 2 then
+      tellNear()
+    end
+  end
 end
 local kept = reserved(holder)
 local mine = ticket and kept == ticket
 if not holder or holder == ARGV[1] or mine and not stays then
-  local first = pop()
+  local first = head()
   if first then
-    reserve(first, ticket)
+    reserve(first, ticket, not holder)
   elseif holder then
     redis.call('DEL', KEYS[1])
   end
