@@ -147,7 +147,13 @@ func TestAStandingEndsWithTheRecordThatItCameFrom(t *testing.T) {
 		require.NoError(t, lease.Unlock(t.Context()))
 		lease, err = long.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, "60000", net.nodes[0].redis.HGet(net.nodes[0].record(), "ttl"), "first it put its ttl on record")
+		onRecord := 0
+		for _, n := range net.nodes {
+			if n.redis.HGet(n.record(), "ttl") == "60000" {
+				onRecord++
+			}
+		}
+		require.GreaterOrEqual(t, onRecord, 2, "first it put its ttl on record, at a quorum")
 		require.NoError(t, lease.Unlock(t.Context()))
 	})
 }

@@ -58,11 +58,11 @@ func TestLostCallsAndAMinorityDownLeaveHalfOfTheSpeed(t *testing.T) {
 		for range 4 {
 			clients = append(clients, net.client())
 		}
-		healthy := sections(t, net, clients, 10*time.Second)
+		healthy := sections(t, net, clients, 5*time.Second)
 		net.nodes[1].down()
 		net.nodes[4].down()
 		net.loseCalls(0.01)
-		lossy := sections(t, net, clients, 10*time.Second)
+		lossy := sections(t, net, clients, 5*time.Second)
 		t.Logf("%d sections healthy, %d with two nodes down and 1 %% of the calls lost", healthy, lossy)
 		require.Greater(t, lossy, healthy/2)
 	})
@@ -197,7 +197,7 @@ func TestAHalfCutWaiterHoldsNobodyUp(t *testing.T) {
 			clients = append(clients, net.client())
 		}
 		net.nodes[4].down()
-		before := sections(t, net, clients, 5*time.Second)
+		before := sections(t, net, clients, 3*time.Second)
 
 		half, pools := net.cuttableClient()
 		lease, err := clients[0].Mutex("x").Lock(t.Context())
@@ -215,7 +215,7 @@ func TestAHalfCutWaiterHoldsNobodyUp(t *testing.T) {
 			p.hold(true)
 		}
 		require.NoError(t, lease.Unlock(t.Context()))
-		after := sections(t, net, clients, 5*time.Second)
+		after := sections(t, net, clients, 3*time.Second)
 		t.Logf("%d sections before, %d beside a client that reaches two nodes", before, after)
 		require.Greater(t, after, before/2)
 		cancel()
