@@ -109,17 +109,18 @@ func (l *line) hears(node int, able bool) {
 
 // foremost are the client's waiters that are before all its others for the same
 // lock. Called under l.mu.
-func (l *line) foremost() map[string]*waiter {
-	first := make(map[string]*waiter)
+func (l *line) foremost() []*waiter {
+	first := make(map[string]string) // tickets, by the locks' keys
 	for ticket, w := range l.waiters {
-		if w.isHolder() {
-			continue
-		}
-		if other := first[w.mutex.key]; other == nil || ticket < other.ticket {
-			first[w.mutex.key] = w
+		if other, found := first[w.mutex.key]; !w.isHolder() && (!found || ticket < other) {
+			first[w.mutex.key] = ticket
 		}
 	}
-	return first
+	all := make([]*waiter, 0, len(first))
+	for _, ticket := range first {
+		all = append(all, l.waiters[ticket])
+	}
+	return all
 }
 
 // deaf tells that too few nodes can call us: the timers must serve.
