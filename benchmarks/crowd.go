@@ -12,7 +12,7 @@ const (
 	fewWaiters   = 16
 	manyWaiters  = 1000
 	crowdClients = 8 // that a crowd of waiters is spread over
-	gatherMany   = 500 * time.Millisecond
+	gatherMany   = 2 * time.Second
 )
 
 // crowdCost is what a crowd of waiters sends while the lock goes round among
