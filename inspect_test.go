@@ -28,7 +28,7 @@ func TestInspectTellsHolderLineAndEachNodesView(t *testing.T) {
 			_, err := b.Mutex("x").Lock(ctx)
 			gaveUp <- err
 		}()
-		time.Sleep(time.Second)
+		time.Sleep(500 * ms) // in line, and not looking again yet
 		net.nodes[3].redis.Del("redlock:x")
 		net.nodes[4].redis.Del("redlock:x")
 		net.nodes[0].down()

@@ -45,6 +45,39 @@ func TestTheLastInLineNoticesThatAllBeforeItLeftAndTheHolderDied(t *testing.T) {
 	})
 }
 
+// Who joined a long line, and came near its head by hand-overs, has been told so.
+func TestAHolderInTheMidstOfHandOversDies(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, net *testNet) {
+		const ttl = 3 * time.Second
+		first := net.client()
+		lease, err := first.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		var wg sync.WaitGroup
+		var died, next time.Duration
+		for i := range 12 {
+			c := net.client(WithTTL(ttl))
+			wg.Go(func() {
+				lease, err := c.Mutex("x").Lock(t.Context())
+				require.NoError(t, err)
+				switch i {
+				case 5:
+					c.die(lease)
+					died = net.clock.now()
+					return
+				case 6:
+					next = net.clock.now()
+				}
+				time.Sleep(2 * ms)
+				require.NoError(t, lease.Unlock(t.Context()))
+			})
+			time.Sleep(ms)
+		}
+		require.NoError(t, lease.Unlock(t.Context()))
+		wg.Wait()
+		require.LessOrEqual(t, next-died, ttl+200*ms)
+	})
+}
+
 func TestAProcessThatDiesWithManyWaitersAtTheHeadDelaysTheLineForSeconds(t *testing.T) {
 	for _, dead := range []int{1, 5, 30, 100} {
 		inBubble(t, 3, func(t *testing.T, net *testNet) {
