@@ -33,6 +33,7 @@ type waiter struct {
 	owner  string  // of the last attempt
 	seats  nodeSet // nodes in whose lines it may stand
 	misses int     // attempts in a row that followed a call and were refused
+	looked bool    // it has been told its place before
 
 	wake chan struct{} // told of every change of what follows
 
@@ -278,7 +279,11 @@ func (w *waiter) patience(r *refusal) time.Duration {
 	d := jitter(nearLook)
 	if r.place > 2 {
 		d = jitter(time.Duration(min(r.place, 300)) * nearLook * 6 / 5)
+		if !w.looked {
+			d = d * 8 / 5 // where many come at once, those who asked earlier are yet to join
+		}
 	}
+	w.looked = true
 	if w.mutex.client.line.deaf() {
 		d /= 4
 	}
