@@ -183,3 +183,31 @@ func TestNamesUnderTheReservedPrefixAreRefused(t *testing.T) {
 		require.ErrorContains(t, err, "reserved")
 	})
 }
+
+// The look at the record, every ten seconds, waits for an answer itself. That must
+// not keep the node from giving up a connection that leads nowhere, such as one
+// that a firewall has forgotten.
+func TestASilentConnectionIsGivenUpInTimeThoughTheRecordIsLookedAt(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, net *testNet) {
+		c := net.guarded()
+		silent := net.nodes[0].links
+		hold := func(held bool) {
+			net.nodes[0].set(func(*testNode) {
+				for _, l := range silent {
+					l.held = held
+				}
+			})
+		}
+		hold(true)
+		defer hold(false)
+		n := c.nodes[0]
+		p := n.pipe.Load()
+		for began := time.Now(); time.Since(began) < 2*probeEvery; time.Sleep(ms) {
+			require.LessOrEqual(t, p.Silence(c.opts.clock()), n.patience*5/4)
+		}
+		lease, err := c.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 3, net.holders(lease), "there is a new connection")
+		require.NoError(t, lease.Unlock(t.Context()))
+	})
+}

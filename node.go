@@ -215,18 +215,20 @@ func (n *node) run(ctx context.Context, first chan<- bool) {
 	}
 }
 
-// attend watches a connection until it ends, and ends it when an answer is
-// long overdue. It returns why it ended.
+// attend sees to the node's admission over a connection until it ends. It returns
+// why it ended.
 func (n *node) attend(ctx context.Context, p *pipe.Pipe, ready func()) error {
 	stop := context.AfterFunc(ctx, func() { p.Kill(ErrClosed) })
 	defer stop()
+	watching := make(chan struct{})
+	go func() { // not here: a look waits for answers, also for those of other nodes
+		defer close(watching)
+		n.watch(p)
+	}()
 	joining := n.newAdmission(p)
 	look := time.NewTimer(joining.look(ctx))
 	defer look.Stop()
 	ready()
-	ticker := time.NewTicker(n.patience / 4)
-	defer ticker.Stop()
-	looked := n.opts.clock()
 	for {
 		select {
 		case <-look.C:
@@ -234,7 +236,22 @@ func (n *node) attend(ctx context.Context, p *pipe.Pipe, ready func()) error {
 		case <-n.doubt:
 			look.Reset(joining.look(ctx))
 		case <-p.Done():
+			<-watching
 			return fmt.Errorf("disconnected: %w", p.Err())
+		}
+	}
+}
+
+// watch ends a connection when an answer is long overdue; it returns when the
+// connection has ended.
+func (n *node) watch(p *pipe.Pipe) {
+	ticker := time.NewTicker(n.patience / 4)
+	defer ticker.Stop()
+	looked := n.opts.clock()
+	for {
+		select {
+		case <-p.Done():
+			return
 		case <-ticker.C:
 			now := n.opts.clock()
 			late := now-looked > n.patience/2
