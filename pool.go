@@ -41,6 +41,10 @@ func parseURL(raw string) (endpoint, error) {
 		// url.Error repeats the input, and with it the password.
 		return endpoint{}, fmt.Errorf("it cannot be parsed as a URL")
 	}
+	if strings.Contains(u.RawQuery, "@") || u.Scheme != "unix" && strings.Contains(u.Path, "@") {
+		// Part of a password may be in there, or in what is taken for the port.
+		return endpoint{}, fmt.Errorf("it has an @ behind the address: in a user or password, write / as %%2F, ? as %%3F, # as %%23 and @ as %%40")
+	}
 	if u.Opaque != "" || u.Fragment != "" {
 		return endpoint{}, fmt.Errorf("it must look like redis://host:port")
 	}

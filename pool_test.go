@@ -47,6 +47,9 @@ func TestBadURLsAreRefusedWithoutTellingThePassword(t *testing.T) {
 		"redis://:hunter2@a:port":      "cannot be parsed",
 		"redis://:hunter2%zz@a":        "cannot be parsed",
 		"redis://me:hunter2@a/nowhere": "is not a number",
+		"redis://me:/hunter2@a":        "write / as %2F",
+		"redis://:12/hunter2@a":        "write / as %2F",
+		"unix://me:a@/s?hunter2@/run":  "? as %3F",
 	} {
 		_, err := Open([]string{"redis://fine", raw})
 		require.ErrorIs(t, err, ErrConfig, raw)
