@@ -45,7 +45,7 @@ func newLease(m *Mutex, owner string, b *ballot, token int64, w *waiter) *Lease 
 		h.mayHold |= w.seats
 	}
 	if m.opts.maxHold > 0 {
-		h.limit = b.start + m.opts.maxHold
+		h.limit = b.start + min(m.opts.maxHold, forever-b.start) // no overflow
 	}
 	h.until = min(m.opts.validUntil(b.start), h.limit)
 	h.planRenewal(b.start)

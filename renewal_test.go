@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -185,6 +186,13 @@ func TestMaxHoldEndsALeaseThatRenews(t *testing.T) {
 		short, err := c.Mutex("x", WithMaxHold(100*ms)).Lock(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 100*ms, elapsed(func() { <-short.Done() }))
+
+		endless, err := c.Mutex("x", WithMaxHold(math.MaxInt64)).Lock(t.Context())
+		require.NoError(t, err)
+		time.Sleep(5 * time.Second)
+		require.NoError(t, endless.Err())
+		require.Less(t, endless.Remaining(), time.Second)
+		require.NoError(t, endless.Unlock(t.Context()))
 	})
 }
 
