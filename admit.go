@@ -133,6 +133,9 @@ func (a *admission) step(ctx context.Context) time.Duration {
 	guard := n.guard()
 	reply, err := redis.Values(a.run(probeScript, 3, a.key("bar"), a.key("quarantine"), formatKey,
 		recordsOf(a.runID), n.peers.nodes, n.wanted().Milliseconds(), guard.Milliseconds(), rand.Text()))
+	if err == nil && len(reply) == 0 {
+		err = errors.New("unexpected reply to the probe: nothing")
+	}
 	if err != nil {
 		if st := n.standing.Load(); st != nil && st.votes && st.pipe == a.pipe {
 			return lookAgain // it votes by what was known before

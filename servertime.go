@@ -60,7 +60,10 @@ func (n *node) askTime() {
 // understandTime reads the answer to TIME: the time since 1970.
 func understandTime(reply any, err error) (time.Duration, error) {
 	parts, err := redis.Int64s(reply, err)
-	if err != nil || len(parts) != 2 {
+	if err == nil && len(parts) != 2 {
+		err = fmt.Errorf("it has %d parts, not 2", len(parts))
+	}
+	if err != nil {
 		return 0, fmt.Errorf("no server time: %w", err)
 	}
 	return time.Duration(parts[0])*time.Second + time.Duration(parts[1])*time.Microsecond, nil
