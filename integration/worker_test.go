@@ -24,6 +24,9 @@ const workerEnv = "REDLOCK_TEST_WORKER"
 var jobs = map[string]func(args []string, lines <-chan string, say func(format string, args ...any)) error{
 	"tokens": countTokens,
 	"line":   waitInLine,
+
+	"counter":  chaosJob(openCounter),
+	"register": chaosJob(openRegister),
 }
 
 // runJob is the main function of a worker process.

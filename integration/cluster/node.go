@@ -82,6 +82,16 @@ func (n *Node) Get(t testing.TB, key string) string {
 	return value
 }
 
+// RunID names the present run of the server.
+func (n *Node) RunID(t testing.TB) string {
+	t.Helper()
+	info, err := redis.String(n.Do(t, "INFO", "server"), nil)
+	require.NoError(t, err)
+	_, rest, _ := strings.Cut(info, "run_id:")
+	id, _, _ := strings.Cut(rest, "\r\n")
+	return id
+}
+
 // SetConfig changes a setting of the running server until the test ends or the
 // server restarts.
 func (n *Node) SetConfig(t testing.TB, name, value string) {

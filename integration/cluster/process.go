@@ -97,9 +97,9 @@ func (p *process) kill() error {
 	return forget(processKind, strconv.Itoa(p.cmd.Process.Pid))
 }
 
-func (p *process) freeze() error { return freezeProcess(p.cmd.Process) }
+func (p *process) freeze() error { return FreezeProcess(p.cmd.Process) }
 
-func (p *process) thaw() error { return thawProcess(p.cmd.Process) }
+func (p *process) thaw() error { return ThawProcess(p.cmd.Process) }
 
 func (p *process) log() string {
 	text, err := os.ReadFile(p.logFile())

@@ -10,6 +10,8 @@ import (
 
 func detach(*exec.Cmd) {}
 
-func freezeProcess(*os.Process) error { return errors.ErrUnsupported }
+// FreezeProcess is for systems that have SIGSTOP.
+func FreezeProcess(*os.Process) error { return errors.ErrUnsupported }
 
-func thawProcess(*os.Process) error { return errors.ErrUnsupported }
+// ThawProcess is for systems that have SIGCONT.
+func ThawProcess(*os.Process) error { return errors.ErrUnsupported }

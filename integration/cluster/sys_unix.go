@@ -12,6 +12,8 @@ import (
 // for the tests, which then clean up; it must not end the servers under them.
 func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
-func freezeProcess(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }
+// FreezeProcess stops a process with SIGSTOP; ThawProcess lets it go on.
+func FreezeProcess(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }
 
-func thawProcess(p *os.Process) error { return p.Signal(syscall.SIGCONT) }
+// ThawProcess ends a FreezeProcess.
+func ThawProcess(p *os.Process) error { return p.Signal(syscall.SIGCONT) }

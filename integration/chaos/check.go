@@ -1,0 +1,147 @@
+package chaos
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// piece is how many operations are checked at once, at least. What porcupine
+// remembers grows with the square of it.
+const piece = 500
+
+// Checker judges histories, one round after the other: each lock goes on from
+// where the round before left it.
+type Checker struct {
+	Patience time.Duration // for one piece; after that the verdict is unknown
+	Ops      int           // how many operations were checked
+
+	states map[string]state
+}
+
+// Check returns what is wrong with the history: nothing, if all is well. A lock
+// of which something is wrong is not looked at any further in this round.
+func (c *Checker) Check(h *History) []Violation {
+	if c.states == nil {
+		c.states = map[string]state{}
+	}
+	var wrong []Violation
+	for _, name := range slices.Sorted(maps.Keys(h.Locks)) {
+		for _, ops := range pieces(h.Locks[name], piece) {
+			c.Ops += len(ops)
+			end, v := check(c.states[name], ops, c.Patience)
+			if v != nil {
+				wrong = append(wrong, *v)
+				end = state{value: unknown} // for the next round
+				for _, op := range h.Locks[name] {
+					end.last, end.fence = max(end.last, op.Token), max(end.fence, op.Token)
+				}
+			}
+			c.states[name] = end
+			if v != nil {
+				break
+			}
+		}
+	}
+	return wrong
+}
+
+// pieces cuts the history, which is in order, where nothing is going on: what is
+// before such an instant happened before all that is after it.
+func pieces(ops []Op, least int) [][]Op {
+	var all [][]Op
+	var busy time.Duration
+	from := 0
+	for i, op := range ops {
+		if i-from >= least && op.Call > busy {
+			all = append(all, ops[from:i])
+			from = i
+		}
+		busy = max(busy, op.Return)
+	}
+	return append(all, ops[from:])
+}
+
+// check returns the state after the operations, or why there is none.
+func check(start state, ops []Op, patience time.Duration) (state, *Violation) {
+	history := make([]porcupine.Operation, len(ops))
+	for i, op := range ops {
+		history[i] = porcupine.Operation{Input: op, Call: int64(op.Call), Return: int64(op.Return)}
+	}
+	model := modelFrom(start)
+	result, info := porcupine.CheckOperationsVerbose(model, history, patience)
+	end, done := replay(start, longest(info))
+	if result == porcupine.Ok {
+		return end, nil
+	}
+	return end, &Violation{
+		result: result, state: end, done: done, ops: ops,
+		draw: func(file string) error { return porcupine.VisualizePath(model, info, file) },
+	}
+}
+
+// longest is the longest order in which operations are possible, as far as was found.
+func longest(info porcupine.LinearizationInfo) []porcupine.Operation {
+	var best []porcupine.Operation
+	for _, partition := range info.PartialLinearizationsOperations() {
+		for _, order := range partition {
+			if len(order) > len(best) {
+				best = order
+			}
+		}
+	}
+	return best
+}
+
+// replay takes the steps in this order. All orders that are complete end in the
+// same state: nothing is going on any more.
+func replay(s state, order []porcupine.Operation) (state, map[Op]bool) {
+	done := make(map[Op]bool, len(order))
+	for _, operation := range order {
+		op := operation.Input.(Op)
+		_, s = step(s, op)
+		done[op] = true
+	}
+	return s, done
+}
+
+// Violation is a piece of a history that no lock can have.
+type Violation struct {
+	result porcupine.CheckResult // Illegal, or Unknown: not decided in time
+	state  state                 // after the longest order of possible operations
+	done   map[Op]bool           // these operations
+	ops    []Op
+	draw   func(file string) error
+}
+
+// Draw writes the piece to a file, as porcupine's HTML page.
+func (v Violation) Draw(file string) error { return v.draw(file) }
+
+// String tells the first operations that are not possible, and what was before.
+func (v Violation) String() string {
+	const before, after = 12, 8
+	if len(v.ops) == 0 {
+		return string(v.result)
+	}
+	stuck := slices.IndexFunc(v.ops, func(op Op) bool { return !v.done[op] })
+	if stuck < 0 {
+		stuck = len(v.ops)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s, among %d operations: %d are possible, to the state %+v; then (x: not possible)",
+		v.ops[0].Name, v.result, len(v.ops), len(v.done), v.state)
+	shown := v.ops[max(0, stuck-before):min(len(v.ops), stuck+after)]
+	for _, op := range slices.SortedStableFunc(slices.Values(shown), func(a, b Op) int { return cmp.Compare(a.Call, b.Call) }) {
+		mark := "x"
+		if v.done[op] {
+			mark = " "
+		}
+		fmt.Fprintf(&b, "\n  %s %s", mark, op)
+	}
+	return b.String()
+}

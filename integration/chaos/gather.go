@@ -1,0 +1,123 @@
+package chaos
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
+
+// forever is the Return of what may happen at any later time.
+const forever = time.Duration(math.MaxInt64)
+
+// History is what all clients did during a run.
+type History struct {
+	Locks map[string][]Op // for each lock, what the model knows, by the time of the call
+	Count map[Kind]int    // of all that is in the logs
+	Why   map[string]int  // how often which reason was given for a refusal
+}
+
+// Gather reads the logs in dir.
+func Gather(dir string) (*History, error) {
+	logs, err := readLogs(dir)
+	if err != nil {
+		return nil, err
+	}
+	h := &History{Locks: map[string][]Op{}, Count: map[Kind]int{}, Why: map[string]int{}}
+	for _, ops := range logs {
+		h.add(ops)
+	}
+	for name, ops := range h.Locks {
+		h.Locks[name] = order(ops)
+	}
+	return h, nil
+}
+
+// Add puts in what is known from elsewhere.
+func (h *History) Add(op Op) {
+	h.Locks[op.Name] = order(append(h.Locks[op.Name], op))
+}
+
+// add takes one client's log. A client has one lease at a time.
+func (h *History) add(ops []Op) {
+	var lease life
+	for _, op := range ops {
+		h.Count[op.Kind]++
+		switch op.Kind {
+		case Refused:
+			h.Why[op.Note]++
+			continue
+		case Acquire:
+			h.bury(lease)
+			lease = life{known: op}
+		case Held:
+			lease.known = op
+		case Unlocking:
+			lease.unlocking = op.Call
+			continue
+		case Release:
+			lease = life{}
+		case Lost:
+			op = lease.loss(op)
+			lease = life{}
+		}
+		h.Locks[op.Name] = append(h.Locks[op.Name], op)
+	}
+	h.bury(lease)
+}
+
+// life is a lease whose end is not known yet.
+type life struct {
+	known     Op            // when it was last known to be valid
+	unlocking time.Duration // when its release was begun; 0: it was not
+}
+
+// loss is the end of a lease that ended by itself: when its validity did, as it
+// had said, and never before. (It may say later that it was taken away, where a
+// majority lost their memory. Then it may have been over at once.)
+func (l life) loss(found Op) Op {
+	found.Kind = Expire
+	if found.Call < l.known.Until {
+		found.Call = l.known.Call
+	} else {
+		found.Call = l.known.Until
+	}
+	return found
+}
+
+// bury ends the lease of a process that was killed: nothing tells how it ended.
+func (h *History) bury(l life) {
+	op := l.known
+	if op.Kind == "" {
+		return
+	}
+	op.Kind, op.Call, op.Return = Expire, op.Until, forever
+	if l.unlocking > 0 {
+		op.Call = l.unlocking
+	}
+	h.Locks[op.Name] = append(h.Locks[op.Name], op)
+}
+
+// order sorts the operations by their call. A lease that ended by itself ended
+// before the next one was granted, if all is well: to say so here alters no
+// verdict, and lets the history be checked in pieces.
+func order(ops []Op) []Op {
+	var grants []Op
+	for _, op := range ops {
+		if op.Kind == Acquire {
+			grants = append(grants, op)
+		}
+	}
+	slices.SortFunc(grants, func(a, b Op) int { return cmp.Compare(a.Token, b.Token) })
+	for i, op := range ops {
+		if op.Kind != Expire {
+			continue
+		}
+		next, _ := slices.BinarySearchFunc(grants, op.Token+1, func(g Op, token int64) int { return cmp.Compare(g.Token, token) })
+		if next < len(grants) {
+			ops[i].Return = max(op.Call, min(op.Return, grants[next].Return))
+		}
+	}
+	slices.SortStableFunc(ops, func(a, b Op) int { return cmp.Compare(a.Call, b.Call) })
+	return ops
+}

@@ -1,0 +1,126 @@
+// Package chaos makes random plans of faults, and judges what clients saw
+// meanwhile: whether it can be the history of a lock with leases and tokens.
+//
+// A Plan says which faults are to befall whom; the same seed gives the same plan.
+// Clients write what they do to a Log, as Ops. Gather reads the logs of all of
+// them, and a Checker asks porcupine whether these operations can have happened in
+// some order, each within its time, as the model in model.go has it.
+package chaos
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Kind is what an Op is about.
+type Kind string
+
+// What clients do, and what follows from it.
+const (
+	Acquire Kind = "acquire" // the lock was granted, with Token
+	Refused Kind = "refused" // it was not, for the reason in Note
+	Held    Kind = "held"    // the lease was asked, and said that it is valid, up to Until
+
+	Read  Kind = "read"  // Value was read, and the lease was valid after it
+	Write Kind = "write" // Value was written, and the lease was valid after it
+	Late  Kind = "late"  // Value was written, but the lease had ended when that was done
+
+	FencedRead  Kind = "fenced read"  // a read that takes Token past the fence
+	FencedWrite Kind = "fenced write" // a write that does
+	StaleRead   Kind = "stale read"   // the fence refused the read
+	StaleWrite  Kind = "stale write"  // the fence refused the write
+
+	Unlocking Kind = "unlocking" // Unlock is about to be called
+	Release   Kind = "release"   // Unlock was called while the lease was held
+	Lost      Kind = "lost"      // the lease had ended by itself, or was taken away
+
+	Expire Kind = "expire" // the lease ends by itself; made by Gather
+	Audit  Kind = "audit"  // in the end, Value was there
+)
+
+// Op is one line of a history. Call and Return enclose the instant at which it
+// happened.
+type Op struct {
+	Kind   Kind          `json:"op"`
+	Name   string        `json:"lock"`
+	Owner  string        `json:"owner,omitempty"`
+	Token  int64         `json:"token,omitempty"`
+	Value  int64         `json:"value,omitempty"`
+	Call   time.Duration `json:"call"`
+	Return time.Duration `json:"return"`
+	Until  time.Duration `json:"until,omitempty"` // the end of validity, as the lease has it
+	Note   string        `json:"note,omitempty"`
+}
+
+func (o Op) String() string {
+	s := fmt.Sprintf("%v … %v  %s %s", o.Call, o.Return, o.Name, o.Kind)
+	if o.Token != 0 {
+		s += fmt.Sprintf("  token %d", o.Token)
+	}
+	switch o.Kind {
+	case Read, Write, Late, FencedRead, FencedWrite, Audit:
+		s += fmt.Sprintf("  value %d", o.Value)
+	case Acquire, Held:
+		s += fmt.Sprintf("  valid until %v", o.Until)
+	}
+	return s + "  " + o.Note
+}
+
+// logs is the ending of a Log's file name.
+const logs = ".jsonl"
+
+// Log is the history of one client, as a file of JSON lines. Each line is written
+// at once, in one piece: the process may be killed at any time.
+type Log struct{ file *os.File }
+
+// OpenLog makes the log of a client; no two may have the same name.
+func OpenLog(dir, client string) (*Log, error) {
+	file, err := os.OpenFile(filepath.Join(dir, client+logs), os.O_CREATE|os.O_EXCL|os.O_APPEND|os.O_WRONLY, 0o600)
+	return &Log{file}, err
+}
+
+// Add appends an operation.
+func (l *Log) Add(op Op) error {
+	line, err := json.Marshal(op)
+	if err != nil {
+		return err
+	}
+	_, err = l.file.Write(append(line, '\n'))
+	return err
+}
+
+// Close ends the log.
+func (l *Log) Close() error { return l.file.Close() }
+
+// readLogs returns the operations of each client whose log is in dir.
+func readLogs(dir string) (map[string][]Op, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*"+logs))
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string][]Op, len(files))
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		var ops []Op
+		for line := range bytes.Lines(text) {
+			var op Op
+			if !bytes.HasSuffix(line, []byte("\n")) {
+				break // the process was killed within the line
+			}
+			if err := json.Unmarshal(line, &op); err != nil {
+				return nil, fmt.Errorf("%s: %w: %s", file, err, line)
+			}
+			ops = append(ops, op)
+		}
+		all[strings.TrimSuffix(filepath.Base(file), logs)] = ops
+	}
+	return all, nil
+}

@@ -1,0 +1,111 @@
+package chaos
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Summary is what there is to tell after a run.
+type Summary struct {
+	Count  map[Kind]int
+	Why    map[string]int // refusals by reason
+	Faults map[Fault]int
+	Phases int
+
+	Ops        int // that were checked
+	Violations int
+	Gap        Gap
+	Took       time.Duration
+}
+
+// Gap is a time in which nobody got a lock, although a majority of the nodes were
+// well.
+type Gap struct {
+	Name     string
+	From, To time.Duration
+}
+
+// Length is how long it lasted.
+func (g Gap) Length() time.Duration { return g.To - g.From }
+
+// NewSummary is empty.
+func NewSummary() *Summary {
+	return &Summary{Count: map[Kind]int{}, Why: map[string]int{}, Faults: map[Fault]int{}}
+}
+
+// Tell counts a phase.
+func (s *Summary) Tell(p Phase) {
+	s.Phases++
+	for _, b := range slices.Concat(p.Nodes, p.Clients) {
+		s.Faults[b.Fault]++
+	}
+}
+
+// Add counts what clients did. In each of the spans a majority of the nodes were
+// well.
+func (s *Summary) Add(h *History, well []Span) {
+	for kind, n := range h.Count {
+		s.Count[kind] += n
+	}
+	for why, n := range h.Why {
+		s.Why[why] += n
+	}
+	for name, ops := range h.Locks {
+		if gap := longestGap(name, ops, well); gap.Length() > s.Gap.Length() {
+			s.Gap = gap
+		}
+	}
+}
+
+// Span is from one instant to another.
+type Span struct{ From, To time.Duration }
+
+func longestGap(name string, ops []Op, well []Span) Gap {
+	var grants []time.Duration
+	for _, op := range ops {
+		if op.Kind == Acquire {
+			grants = append(grants, op.Return)
+		}
+	}
+	slices.Sort(grants)
+	longest := Gap{Name: name}
+	for _, span := range well {
+		last := span.From
+		for _, at := range append(grants[:len(grants):len(grants)], span.To) {
+			if at <= span.From || at > span.To {
+				continue
+			}
+			if at-last > longest.Length() {
+				longest = Gap{Name: name, From: last, To: at}
+			}
+			last = at
+		}
+	}
+	return longest
+}
+
+func (s *Summary) String() string {
+	var b strings.Builder
+	row := func(what string, n any) { fmt.Fprintf(&b, "\n  %-34s %8v", what, n) }
+	fmt.Fprintf(&b, "summary of %v", s.Took.Round(time.Second))
+	row("acquisitions", s.Count[Acquire])
+	row("refusals", s.Count[Refused])
+	for _, why := range slices.Sorted(maps.Keys(s.Why)) {
+		row("  "+why, s.Why[why])
+	}
+	row("leases that ended before Unlock", s.Count[Lost])
+	row("stale reads and writes refused", s.Count[StaleRead]+s.Count[StaleWrite])
+	row("writes done too late, unfenced", s.Count[Late])
+	row("phases", s.Phases)
+	for _, fault := range slices.Sorted(maps.Keys(s.Faults)) {
+		row("  "+string(fault), s.Faults[fault])
+	}
+	row("operations checked", s.Ops)
+	row("violations", s.Violations)
+	row("longest unavailability", s.Gap.Length().Round(time.Millisecond))
+	fmt.Fprintf(&b, "  of %s", s.Gap.Name)
+	return b.String()
+}

@@ -1,0 +1,213 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/integration/chaos"
+)
+
+// chaosTTL is short: so is the time for which a node that forgot does not vote,
+// and the time that a client must be paused to lose its lease.
+const (
+	chaosTTL         = 1500 * time.Millisecond
+	chaosNodeTimeout = 100 * time.Millisecond
+	chaosClients     = 2 // in each process
+	chaosLocks       = 2 // for each kind of place
+)
+
+// place is what a lock protects: a number.
+type place interface {
+	// read and write report, with the operation that they fill in, whether the
+	// visitor may go on. Errors are the test's fault.
+	read(lease *redlock.Lease, op *chaos.Op) (goOn bool, err error)
+	write(lease *redlock.Lease, op *chaos.Op) (goOn bool, err error)
+	close() error
+}
+
+// chaosJob is the job of a process with several clients. Its args: a directory
+// for the histories, one for the places, the nodes' URLs, the process's name and
+// what its locks are called.
+func chaosJob(open func(dir string) (place, error)) func([]string, <-chan string, func(string, ...any)) error {
+	return func(args []string, lines <-chan string, _ func(string, ...any)) error {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		ended := make(chan error, chaosClients)
+		for i := range chaosClients {
+			go func() {
+				ended <- runVisitor(ctx, args[0], args[1], strings.Split(args[2], ","), fmt.Sprint(args[3], ".", i), args[4], open)
+			}()
+		}
+		go func() {
+			for range lines {
+			}
+			cancel()
+		}()
+		var err error
+		for range chaosClients {
+			err = errors.Join(err, <-ended)
+		}
+		return err
+	}
+}
+
+func runVisitor(ctx context.Context, histories, places string, urls []string, name, locks string, open func(string) (place, error)) (err error) {
+	log, err := chaos.OpenLog(histories, name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	at, err := open(places)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, at.close()) }()
+	client, err := redlock.Open(urls, redlock.WithTTL(chaosTTL), redlock.WithNodeTimeout(chaosNodeTimeout),
+		redlock.WithLogger(nil), redlock.WithOwnerLabel(name))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, client.Close()) }()
+	v := &visitor{log: log, at: at, client: client}
+	for ctx.Err() == nil {
+		if err := v.visit(ctx, locks+"-"+strconv.Itoa(rand.N(chaosLocks))); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		time.Sleep(rand.N(4 * time.Millisecond))
+	}
+	return nil
+}
+
+// visitor is a client that locks, adds one to the number in its place, and writes
+// down all that it sees.
+type visitor struct {
+	log    *chaos.Log
+	at     place
+	client *redlock.Client
+}
+
+func (v *visitor) visit(ctx context.Context, name string) error {
+	lease, err := v.lock(ctx, name)
+	if lease == nil {
+		return err
+	}
+	value, err := v.step(lease, chaos.Op{}, v.at.read)
+	if err == nil {
+		err = v.hold(lease, holdFor())
+	}
+	if err == nil && value != nil {
+		_, err = v.step(lease, chaos.Op{Value: value.Value + 1}, v.at.write)
+	}
+	return errors.Join(err, v.observe(lease), v.unlock(lease))
+}
+
+// holdFor is mostly no time, sometimes a few milliseconds, and now and then so long
+// that the lease must be renewed.
+func holdFor() time.Duration {
+	switch n := rand.N(100); {
+	case n == 0:
+		return chaosTTL + rand.N(chaosTTL)
+	case n < 20:
+		return rand.N(20 * time.Millisecond)
+	default:
+		return 0
+	}
+}
+
+// lock asks for the lock, with or without waiting. No lease and no error: it was
+// refused.
+func (v *visitor) lock(ctx context.Context, name string) (*redlock.Lease, error) {
+	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond+rand.N(3*time.Second))
+	defer cancel()
+	acquire := v.client.Mutex(name).Lock
+	if rand.N(4) == 0 {
+		acquire = v.client.Mutex(name).TryLock
+	}
+	op := chaos.Op{Kind: chaos.Acquire, Name: name, Call: chaos.Now()}
+	lease, err := acquire(ctx)
+	op.Return = chaos.Now()
+	switch {
+	case err == nil:
+	case errors.Is(err, redlock.ErrNoQuorum):
+		op.Kind, op.Note = chaos.Refused, "no quorum"
+		return nil, v.log.Add(op)
+	case errors.Is(err, redlock.ErrHeld):
+		op.Kind, op.Note = chaos.Refused, "held"
+		return nil, v.log.Add(op)
+	default:
+		return nil, err
+	}
+	op.Owner, op.Token = lease.Owner(), lease.Token()
+	op.Until = op.Call
+	if left := lease.Remaining(); left > 0 {
+		// The ballot that granted it began when the validity did: after the call,
+		// if it had to wait.
+		op.Until = op.Return + left
+		op.Call = min(op.Return, max(op.Call, op.Until-chaosValidity))
+	}
+	return lease, v.log.Add(op)
+}
+
+// chaosValidity is the ttl less the library's default allowance for drift.
+const chaosValidity = chaosTTL - chaosTTL/100 - 2*time.Millisecond
+
+// step reads or writes. It returns nil if there is no going on.
+func (v *visitor) step(lease *redlock.Lease, op chaos.Op, do func(*redlock.Lease, *chaos.Op) (bool, error)) (*chaos.Op, error) {
+	op.Name, op.Token, op.Call = lease.Name(), lease.Token(), chaos.Now()
+	goOn, err := do(lease, &op)
+	if err == nil && op.Kind != "" {
+		op.Return = chaos.Now()
+		err = v.log.Add(op)
+	}
+	if !goOn {
+		return nil, err
+	}
+	return &op, err
+}
+
+// hold keeps the lease for a while, and asks it again and again.
+func (v *visitor) hold(lease *redlock.Lease, d time.Duration) error {
+	for end := time.Now().Add(d); time.Now().Before(end) && lease.Valid(); time.Sleep(min(d, 20*time.Millisecond)) {
+		if err := v.observe(lease); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// observe asks the lease how long it is valid.
+func (v *visitor) observe(lease *redlock.Lease) error {
+	op := chaos.Op{Kind: chaos.Held, Name: lease.Name(), Token: lease.Token(), Call: chaos.Now()}
+	left := lease.Remaining()
+	if left == 0 {
+		return nil
+	}
+	op.Until, op.Return = op.Call+left, chaos.Now()
+	return v.log.Add(op)
+}
+
+func (v *visitor) unlock(lease *redlock.Lease) error {
+	op := chaos.Op{Kind: chaos.Unlocking, Name: lease.Name(), Token: lease.Token(), Call: chaos.Now()}
+	op.Return = op.Call
+	if err := v.log.Add(op); err != nil {
+		return err
+	}
+	op.Call = chaos.Now()
+	err := lease.Unlock(context.Background())
+	op.Kind, op.Return = chaos.Release, chaos.Now()
+	switch {
+	case errors.Is(err, redlock.ErrLost):
+		op.Kind = chaos.Lost
+	case errors.Is(err, redlock.ErrNoQuorum): // the rest stays owed
+		op.Note = "no quorum"
+	case err != nil:
+		return err
+	}
+	return v.log.Add(op)
+}

@@ -1,0 +1,134 @@
+package integration
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/integration/chaos"
+	"github.com/redlock-go/redlock/integration/cluster"
+)
+
+// play lets the faults of a phase happen, and returns when everybody is well.
+func (r *chaosRun) play(t *testing.T, phase chaos.Phase) {
+	t.Helper()
+	var blows sync.WaitGroup
+	for _, blow := range phase.Nodes {
+		blows.Go(func() {
+			time.Sleep(blow.After)
+			r.strikeNode(t, blow)
+		})
+	}
+	for _, blow := range phase.Clients {
+		blows.Go(func() {
+			time.Sleep(blow.After)
+			r.strikeClient(t, blow)
+		})
+	}
+	blows.Wait()
+	for _, blow := range phase.Nodes {
+		if blow.Fault.Forgets() {
+			awaitAdmission(t, r.nodes[blow.Target])
+		}
+	}
+	time.Sleep(chaosSettling)
+}
+
+// chaosSettling is how soon all clients have a node again: a handshake that began
+// with the sick server lasts four node timeouts, and dials are half a second apart.
+const chaosSettling = 4*chaosNodeTimeout + 600*time.Millisecond
+
+// strikeNode does something to a node, and undoes it in time.
+func (r *chaosRun) strikeNode(t *testing.T, blow chaos.Blow) {
+	n := r.nodes[blow.Target]
+	wait := func(share time.Duration) { time.Sleep(blow.For / share) }
+	switch blow.Fault {
+	case chaos.Kill:
+		n.Kill(t)
+		wait(1)
+		n.Start(t)
+	case chaos.Restart:
+		n.Save(t)
+		n.Kill(t)
+		wait(1)
+		n.Start(t)
+	case chaos.Rewind:
+		n.Save(t)
+		wait(2)
+		n.Kill(t)
+		wait(2)
+		n.Start(t)
+	case chaos.Wipe:
+		n.Do(t, "FLUSHALL")
+	case chaos.Replica:
+		n.FollowOther(t, r.nodes[blow.Other])
+		wait(1)
+		n.Lead(t)
+	case chaos.Freeze:
+		n.Freeze(t)
+		wait(1)
+		n.Thaw(t)
+	case chaos.Reset:
+		n.Reset()
+	default:
+		disturbLink(n, blow)
+		wait(1)
+		n.Heal()
+	}
+}
+
+// disturbLink is a fault of the network.
+func disturbLink(n *cluster.Node, blow chaos.Blow) {
+	switch blow.Fault {
+	case chaos.Cut:
+		n.Cut()
+	case chaos.HoldReplies:
+		n.HoldReplies()
+	case chaos.Strand:
+		n.Strand()
+	case chaos.Latency:
+		n.Delay(time.Duration(blow.Amount) * time.Millisecond)
+	case chaos.LoseReplies:
+		for range blow.Amount {
+			n.LoseReply()
+		}
+	}
+}
+
+// strikeClient does something to a process whose place has a fence.
+func (r *chaosRun) strikeClient(t *testing.T, blow chaos.Blow) {
+	w := r.fenced[blow.Target]
+	if blow.Fault == chaos.Pause {
+		require.NoError(t, cluster.FreezeProcess(w.cmd.Process))
+		time.Sleep(blow.For)
+		require.NoError(t, cluster.ThawProcess(w.cmd.Process))
+		return
+	}
+	require.NoError(t, w.cmd.Process.Kill())
+	for line := range w.lines {
+		require.False(t, strings.HasPrefix(line, "failed"), line)
+	}
+	r.deaths = append(r.deaths, chaos.Now())
+	r.fenced[blow.Target] = r.startClients(t, "register")
+}
+
+// awaitAdmission waits until the node has a record of the present run of its
+// server: it votes again.
+func awaitAdmission(t *testing.T, n *cluster.Node) {
+	t.Helper()
+	const patience = 40 * time.Second // a majority that forgot waits for twenty
+	admitted := func() bool {
+		run := n.RunID(t)
+		for _, key := range n.Keys(t) {
+			if strings.HasPrefix(key, "redlock::record:"+run+":") {
+				return true
+			}
+		}
+		return false
+	}
+	assert.True(t, eventually(patience, admitted), "a node that forgot was not admitted again within %v", patience)
+}

@@ -1,0 +1,215 @@
+package integration
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/integration/chaos"
+	"github.com/redlock-go/redlock/integration/cluster"
+)
+
+var (
+	chaosDuration = flag.Duration("chaos.duration", time.Minute, "how long faults go on in the chaos test")
+	chaosSeed     = flag.Uint64("chaos.seed", 0, "the seed of its plan, to see the same faults again; 0: a new one")
+)
+
+const (
+	chaosProcesses = 3               // with either kind of place
+	chaosRound     = 5 * time.Minute // after which histories are checked, and begin anew
+
+	// chaosPatience bounds the time without a lock while a majority is well. The
+	// holder may have been killed, and those in line before the others, too.
+	chaosPatience = 10 * time.Second
+)
+
+// Several processes add to numbers under locks, while nodes and processes fail by
+// a random plan. What they saw must be what a lock with leases and tokens can do:
+// never two valid leases, each token greater than all before, no lost update.
+//
+// Mostly, a minority of the nodes fails, and locks go on; every fifth time a
+// majority does, and then they need only be safe.
+func TestHistoriesAreThoseOfALeaseLockWhateverFails(t *testing.T) {
+	nodes := cluster.Use(t, 5)
+	assertLeakFree(t)
+	duration, seed := *chaosDuration, *chaosSeed
+	if testing.Short() {
+		duration = min(duration, 15*time.Second)
+	}
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("the plan is that of -chaos.seed=%d -chaos.duration=%v", seed, duration)
+	r := newChaosRun(t, nodes, chaos.NewPlan(seed, len(nodes), chaosProcesses, chaosTTL, duration > chaosRound))
+	start := time.Now()
+	for left := duration; left > 0 && !t.Failed(); left = duration - time.Since(start) {
+		r.round(t, min(left, chaosRound))
+	}
+	r.summary.Took = time.Since(start)
+	t.Log(r.summary)
+	assert.Positive(t, r.summary.Count[chaos.Acquire])
+	assert.Less(t, r.summary.Gap.Length(), chaosPatience, "nobody got the lock %q from %v to %v",
+		r.summary.Gap.Name, r.summary.Gap.From, r.summary.Gap.To)
+}
+
+// chaosRun is what lasts over the rounds.
+type chaosRun struct {
+	nodes    cluster.Nodes
+	plan     *chaos.Plan
+	places   string // the directory of the numbers
+	counter  counter
+	register register
+	checker  chaos.Checker
+	summary  *chaos.Summary
+	rounds   int
+
+	// Of the round:
+	histories string
+	started   int // processes
+	fenced    []*worker
+	deaths    []time.Duration // when processes were dead that had been killed
+}
+
+func newChaosRun(t *testing.T, nodes cluster.Nodes, plan *chaos.Plan) *chaosRun {
+	t.Helper()
+	dir := t.TempDir()
+	register, err := connectRegister(dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, register.close()) })
+	_, err = register.db.Exec(registerSchema)
+	require.NoError(t, err)
+	r := &chaosRun{nodes: nodes, plan: plan, places: dir, counter: counter{dir}, register: register,
+		checker: chaos.Checker{Patience: time.Minute}, summary: chaos.NewSummary()}
+	for i := range chaosLocks {
+		require.NoError(t, r.counter.create(lockOf("counter", i)))
+		require.NoError(t, r.register.create(lockOf("register", i)))
+	}
+	return r
+}
+
+func lockOf(kind string, i int) string { return fmt.Sprint(kind, "-", i) }
+
+// round plays phases for so long, then checks what the clients saw.
+func (r *chaosRun) round(t *testing.T, d time.Duration) {
+	t.Helper()
+	deadline := time.Now().Add(d)
+	r.rounds++
+	r.histories = filepath.Join(t.TempDir(), fmt.Sprint("round-", r.rounds))
+	require.NoError(t, os.Mkdir(r.histories, 0o700))
+	var all []*worker
+	r.fenced, r.deaths = nil, nil
+	for range chaosProcesses {
+		all = append(all, r.startClients(t, "counter"))
+		r.fenced = append(r.fenced, r.startClients(t, "register"))
+	}
+	for _, n := range r.nodes {
+		awaitAdmission(t, n)
+	}
+	time.Sleep(chaosSettling)
+	var well []chaos.Span
+	span := chaos.Span{From: chaos.Now()}
+	for time.Now().Before(deadline) && !t.Failed() {
+		phase := r.plan.Next()
+		t.Logf("%v: %v", chaos.Now(), phase)
+		if phase.Majority {
+			span.To = chaos.Now()
+			well = append(well, span)
+		}
+		r.play(t, phase)
+		if phase.Majority {
+			span.From = chaos.Now()
+		}
+		r.summary.Tell(phase)
+		time.Sleep(phase.Rest)
+	}
+	span.To = chaos.Now()
+	for _, w := range append(all, r.fenced...) {
+		w.finish(t)
+	}
+	r.judge(t, append(well, span))
+}
+
+// startClients starts a process. Its histories have names of their own.
+func (r *chaosRun) startClients(t *testing.T, kind string) *worker {
+	r.started++
+	name := fmt.Sprintf("%s-%d", kind, r.started)
+	return startWorker(t, kind, r.histories, r.places, strings.Join(r.nodes.ProxyURLs(), ","), name, kind)
+}
+
+// judge checks the histories of the round.
+func (r *chaosRun) judge(t *testing.T, well []chaos.Span) {
+	t.Helper()
+	h, err := chaos.Gather(r.histories)
+	require.NoError(t, err)
+	r.reconcile(t, h)
+	for i := range chaosLocks {
+		audit := func(name string, value int64, err error) {
+			require.NoError(t, err)
+			now := chaos.Now()
+			h.Add(chaos.Op{Kind: chaos.Audit, Name: name, Value: value, Call: now, Return: now})
+		}
+		name := lockOf("counter", i)
+		value, err := r.counter.value(name)
+		audit(name, value, err)
+		name = lockOf("register", i)
+		value, err = r.register.value(name)
+		audit(name, value, err)
+	}
+	violations := r.checker.Check(h)
+	r.summary.Add(h, well)
+	r.summary.Ops = r.checker.Ops
+	r.summary.Violations += len(violations)
+	if len(violations) == 0 {
+		return
+	}
+	kept, err := os.MkdirTemp("", "redlock-chaos-")
+	require.NoError(t, err)
+	assert.NoError(t, os.CopyFS(kept, os.DirFS(r.histories)))
+	for i, v := range violations {
+		assert.NoError(t, v.Draw(filepath.Join(kept, fmt.Sprint("violation-", i, ".html"))))
+		assert.Fail(t, "no lock can have this history", "%v\nall of it: %s", v, kept)
+	}
+}
+
+// reconcile compares what clients say that the database did with its journal, and
+// adds what killed clients could not tell.
+func (r *chaosRun) reconcile(t *testing.T, h *chaos.History) {
+	t.Helper()
+	type key struct {
+		kind  chaos.Kind
+		name  string
+		token int64
+	}
+	told := map[key]chaos.Op{}
+	for _, ops := range h.Locks {
+		for _, op := range ops {
+			if op.Kind == chaos.FencedRead || op.Kind == chaos.FencedWrite {
+				told[key{op.Kind, op.Name, op.Token}] = op
+			}
+		}
+	}
+	journal, err := r.register.takeJournal()
+	require.NoError(t, err)
+	for _, op := range journal {
+		k := key{op.Kind, op.Name, op.Token}
+		if known, found := told[k]; found {
+			assert.Equal(t, known.Value, op.Value, "%v", op)
+			delete(told, k)
+			continue
+		}
+		death, _ := slices.BinarySearch(r.deaths, op.Call)
+		if assert.Less(t, death, len(r.deaths), "a client that lives did not tell of %v", op) {
+			op.Return = r.deaths[death]
+			h.Add(op)
+		}
+	}
+	assert.Empty(t, told, "the database does not know of these")
+}
