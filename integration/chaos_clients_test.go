@@ -28,6 +28,7 @@ type place interface {
 	// visitor may go on. Errors are the test's fault.
 	read(lease *redlock.Lease, op *chaos.Op) (goOn bool, err error)
 	write(lease *redlock.Lease, op *chaos.Op) (goOn bool, err error)
+	works() int // of 200 visits, how many take some time
 	close() error
 }
 
@@ -99,7 +100,7 @@ func (v *visitor) visit(ctx context.Context, name string) error {
 	}
 	value, err := v.step(lease, chaos.Op{}, v.at.read)
 	if err == nil {
-		err = v.hold(lease, holdFor())
+		err = v.hold(lease, v.holdFor())
 	}
 	if err == nil && value != nil {
 		_, err = v.step(lease, chaos.Op{Value: value.Value + 1}, v.at.write)
@@ -107,14 +108,16 @@ func (v *visitor) visit(ctx context.Context, name string) error {
 	return errors.Join(err, v.observe(lease), v.unlock(lease))
 }
 
-// holdFor is mostly no time, sometimes a few milliseconds, and now and then so long
-// that the lease must be renewed.
-func holdFor() time.Duration {
-	switch n := rand.N(100); {
-	case n == 0:
+// holdFor is mostly short, where there is work at all, sometimes a good part of the
+// ttl, and now and then so long that the lease must be renewed.
+func (v *visitor) holdFor() time.Duration {
+	switch n := rand.N(200); {
+	case n < 2:
 		return chaosTTL + rand.N(chaosTTL)
-	case n < 20:
-		return rand.N(20 * time.Millisecond)
+	case n < 12:
+		return chaosTTL/16 + rand.N(chaosTTL*2/3)
+	case n < v.at.works():
+		return rand.N(30 * time.Millisecond)
 	default:
 		return 0
 	}
@@ -125,9 +128,13 @@ func holdFor() time.Duration {
 func (v *visitor) lock(ctx context.Context, name string) (*redlock.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond+rand.N(3*time.Second))
 	defer cancel()
-	acquire := v.client.Mutex(name).Lock
+	var opts []redlock.Option
+	if rand.N(3) == 0 { // what is not renewed is not healed
+		opts = append(opts, redlock.WithoutRenewal())
+	}
+	acquire := v.client.Mutex(name, opts...).Lock
 	if rand.N(4) == 0 {
-		acquire = v.client.Mutex(name).TryLock
+		acquire = v.client.Mutex(name, opts...).TryLock
 	}
 	op := chaos.Op{Kind: chaos.Acquire, Name: name, Call: chaos.Now()}
 	lease, err := acquire(ctx)
@@ -159,7 +166,7 @@ const chaosValidity = chaosTTL - chaosTTL/100 - 2*time.Millisecond
 
 // step reads or writes. It returns nil if there is no going on.
 func (v *visitor) step(lease *redlock.Lease, op chaos.Op, do func(*redlock.Lease, *chaos.Op) (bool, error)) (*chaos.Op, error) {
-	op.Name, op.Token, op.Call = lease.Name(), lease.Token(), chaos.Now()
+	op.Name, op.Owner, op.Token, op.Call = lease.Name(), lease.Owner(), lease.Token(), chaos.Now()
 	goOn, err := do(lease, &op)
 	if err == nil && op.Kind != "" {
 		op.Return = chaos.Now()

@@ -109,11 +109,18 @@ func (r *chaosRun) strikeClient(t *testing.T, blow chaos.Blow) {
 		return
 	}
 	require.NoError(t, w.cmd.Process.Kill())
-	for line := range w.lines {
-		require.False(t, strings.HasPrefix(line, "failed"), line)
-	}
+	w.hear(t)
 	r.deaths = append(r.deaths, chaos.Now())
 	r.fenced[blow.Target] = r.startClients(t, "register")
+}
+
+// hear waits for the end of a process. One that fails does not keep the histories
+// of all from being judged.
+func (w *worker) hear(t *testing.T) {
+	t.Helper()
+	for line := range w.lines {
+		assert.False(t, strings.HasPrefix(line, "failed"), line)
+	}
 }
 
 // awaitAdmission waits until the node has a record of the present run of its

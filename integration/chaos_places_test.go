@@ -26,6 +26,8 @@ func openCounter(dir string) (place, error) { return counter{dir}, nil }
 
 func (c counter) close() error { return nil }
 
+func (c counter) works() int { return 40 }
+
 func (c counter) file(lock string) string { return filepath.Join(c.dir, lock) }
 
 func (c counter) read(lease *redlock.Lease, op *chaos.Op) (bool, error) {
@@ -85,7 +87,7 @@ type register struct{ db *sql.DB }
 const (
 	registerSchema = `
 		CREATE TABLE registers (lock TEXT PRIMARY KEY, value INTEGER NOT NULL DEFAULT 0, fence INTEGER NOT NULL DEFAULT 0);
-		CREATE TABLE journal (kind TEXT, lock TEXT, token INTEGER, value INTEGER, call INTEGER, UNIQUE (kind, lock, token));`
+		CREATE TABLE journal (kind TEXT, lock TEXT, owner TEXT, token INTEGER, value INTEGER, call INTEGER);`
 	passFence = "UPDATE registers SET fence = @token WHERE lock = @lock AND fence <= @token"
 	setValue  = "UPDATE registers SET value = @value, fence = @token WHERE lock = @lock AND fence <= @token"
 )
@@ -103,6 +105,9 @@ func connectRegister(dir string) (register, error) {
 }
 
 func (r register) close() error { return r.db.Close() }
+
+// works: a client that is paused should be a holder, mostly.
+func (r register) works() int { return 160 }
 
 func (r register) read(lease *redlock.Lease, op *chaos.Op) (bool, error) {
 	return r.pass(lease, op, chaos.FencedRead, chaos.StaleRead, passFence)
@@ -133,8 +138,8 @@ func (r register) pass(lease *redlock.Lease, op *chaos.Op, passed, stale chaos.K
 	if err := tx.QueryRow("SELECT value FROM registers WHERE lock = ?", op.Name).Scan(&op.Value); err != nil {
 		return false, err
 	}
-	if _, err := tx.Exec("INSERT INTO journal (kind, lock, token, value, call) VALUES (?, ?, ?, ?, ?)",
-		op.Kind, op.Name, op.Token, op.Value, int64(op.Call)); err != nil {
+	if _, err := tx.Exec("INSERT INTO journal (kind, lock, owner, token, value, call) VALUES (?, ?, ?, ?, ?, ?)",
+		op.Kind, op.Name, op.Owner, op.Token, op.Value, int64(op.Call)); err != nil {
 		return false, err
 	}
 	return true, tx.Commit()
@@ -152,14 +157,14 @@ func (r register) value(lock string) (value int64, err error) {
 
 // takeJournal empties the journal and returns what was in it.
 func (r register) takeJournal() (ops []chaos.Op, err error) {
-	rows, err := r.db.Query("DELETE FROM journal RETURNING kind, lock, token, value, call")
+	rows, err := r.db.Query("DELETE FROM journal RETURNING kind, lock, owner, token, value, call")
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var op chaos.Op
-		if err := rows.Scan(&op.Kind, &op.Name, &op.Token, &op.Value, (*int64)(&op.Call)); err != nil {
+		if err := rows.Scan(&op.Kind, &op.Name, &op.Owner, &op.Token, &op.Value, (*int64)(&op.Call)); err != nil {
 			return nil, err
 		}
 		ops = append(ops, op)

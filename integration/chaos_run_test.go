@@ -119,20 +119,24 @@ func (r *chaosRun) round(t *testing.T, d time.Duration) {
 	for time.Now().Before(deadline) && !t.Failed() {
 		phase := r.plan.Next()
 		t.Logf("%v: %v", chaos.Now(), phase)
-		if phase.Majority {
+		if phase.Kind == chaos.Majority {
 			span.To = chaos.Now()
 			well = append(well, span)
 		}
 		r.play(t, phase)
-		if phase.Majority {
+		if phase.Kind == chaos.Majority {
 			span.From = chaos.Now()
 		}
 		r.summary.Tell(phase)
 		time.Sleep(phase.Rest)
 	}
 	span.To = chaos.Now()
-	for _, w := range append(all, r.fenced...) {
-		w.finish(t)
+	all = append(all, r.fenced...)
+	for _, w := range all {
+		require.NoError(t, w.input.Close())
+	}
+	for _, w := range all {
+		w.hear(t)
 	}
 	r.judge(t, append(well, span))
 }
@@ -185,21 +189,20 @@ func (r *chaosRun) reconcile(t *testing.T, h *chaos.History) {
 	t.Helper()
 	type key struct {
 		kind  chaos.Kind
-		name  string
-		token int64
+		owner string
 	}
 	told := map[key]chaos.Op{}
 	for _, ops := range h.Locks {
 		for _, op := range ops {
 			if op.Kind == chaos.FencedRead || op.Kind == chaos.FencedWrite {
-				told[key{op.Kind, op.Name, op.Token}] = op
+				told[key{op.Kind, op.Owner}] = op
 			}
 		}
 	}
 	journal, err := r.register.takeJournal()
 	require.NoError(t, err)
 	for _, op := range journal {
-		k := key{op.Kind, op.Name, op.Token}
+		k := key{op.Kind, op.Owner}
 		if known, found := told[k]; found {
 			assert.Equal(t, known.Value, op.Value, "%v", op)
 			delete(told, k)

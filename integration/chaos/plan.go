@@ -38,6 +38,8 @@ const (
 var (
 	forgetting = []Fault{Kill, Rewind, Restart, Wipe, Replica}
 	passing    = []Fault{Freeze, Cut, HoldReplies, LoseReplies, Strand, Reset, Latency}
+	silent     = []Fault{Freeze, Cut, HoldReplies}
+	sudden     = []Fault{Wipe, Wipe, Wipe, Kill, Rewind, Restart}
 	clients    = []Fault{Pause, Pause, Crash}
 )
 
@@ -67,33 +69,39 @@ func (b Blow) String() string {
 	return s
 }
 
+// PhaseKind is how many nodes fail.
+type PhaseKind string
+
+// The kinds of phases.
+const (
+	Minority PhaseKind = "minority" // locks go on
+	Relay    PhaseKind = "relay"    // a minority at any time, but not always the same
+	Majority PhaseKind = "majority" // more than locks can bear: nobody need get one
+)
+
 // Phase is a set of faults that are there at about the same time. All nodes are
 // well before it.
 type Phase struct {
-	Number   int
-	Majority bool // more nodes fail than the locks can bear: nobody need get one
-	Nodes    []Blow
-	Clients  []Blow
-	Rest     time.Duration // after everybody is well again
+	Number  int
+	Kind    PhaseKind
+	Nodes   []Blow
+	Clients []Blow
+	Rest    time.Duration // after everybody is well again
 }
 
 func (p Phase) String() string {
-	kind := "minority"
-	if p.Majority {
-		kind = "majority"
-	}
 	blows := make([]string, 0, len(p.Nodes)+len(p.Clients))
 	for _, b := range slices.Concat(p.Nodes, p.Clients) {
 		blows = append(blows, b.String())
 	}
-	return fmt.Sprintf("phase %d (%s): %s; rest %v", p.Number, kind, strings.Join(blows, "; "), p.Rest)
+	return fmt.Sprintf("phase %d (%s): %s; rest %v", p.Number, p.Kind, strings.Join(blows, "; "), p.Rest)
 }
 
 // Plan deals phases. They depend on its settings alone.
 type Plan struct {
 	nodes, processes int
-	long             time.Duration // how long a fault lasts at most
-	amnesia          bool          // now and then, a majority forgets
+	ttl              time.Duration
+	amnesia          bool // now and then, a majority forgets
 	rng              *rand.Rand
 	number           int
 	decks            map[string][]Fault
@@ -104,54 +112,95 @@ type Plan struct {
 // nobody gets a lock for twenty seconds, are for long runs.
 func NewPlan(seed uint64, nodes, processes int, ttl time.Duration, amnesia bool) *Plan {
 	return &Plan{
-		nodes: nodes, processes: processes, long: ttl * 5 / 4, amnesia: amnesia,
+		nodes: nodes, processes: processes, ttl: ttl, amnesia: amnesia,
 		rng: rand.New(rand.NewPCG(seed, 0)), decks: map[string][]Fault{},
 	}
 }
 
+// Of each five phases, two are relays and one is of a majority; of each 25, one of
+// a majority that forgets.
 const (
-	everyMajority = 5  // each so many phases one of a majority
-	everyAmnesia  = 25 // and so many one of a majority that forgets
+	everyMajority = 5
+	everyAmnesia  = 25
 )
 
 // Next returns the next phase.
 func (p *Plan) Next() Phase {
 	p.number++
-	phase := Phase{Number: p.number, Majority: p.number%everyMajority == 0}
-	most := (p.nodes - 1) / 2 // as many as may fail
-	victims := p.rng.Perm(p.nodes)
-	other := victims[p.nodes-1]
-	if phase.Majority {
-		victims = victims[:most+1+p.rng.IntN(p.nodes-most)]
-	} else if p.rng.IntN(4) > 0 {
-		victims = victims[:most]
-	} else {
-		victims = victims[:1]
-	}
-	for _, victim := range victims {
-		deck, faults := "all", slices.Concat(forgetting, passing)
-		switch {
-		case phase.Majority && p.amnesia && p.number%everyAmnesia == 0:
-			deck, faults = "forgetting", []Fault{Kill, Rewind, Restart, Wipe}
-		case phase.Majority:
-			deck, faults = "passing", passing
-		}
-		blow := Blow{Fault: p.deal(deck, faults), Target: victim, Other: other,
-			After: p.upTo(500 * time.Millisecond), For: 100*time.Millisecond + p.upTo(p.long)}
-		switch blow.Fault {
-		case Latency:
-			blow.Amount = 1 + p.rng.IntN(60)
-		case LoseReplies:
-			blow.Amount = 1 + p.rng.IntN(5)
-		}
-		phase.Nodes = append(phase.Nodes, blow)
+	phase := Phase{Number: p.number, Kind: Minority}
+	order := p.rng.Perm(p.nodes)
+	switch p.number % everyMajority {
+	case 0:
+		phase.Kind, phase.Nodes = Majority, p.majority(order)
+	case 2, 4:
+		phase.Kind, phase.Nodes = Relay, p.relay(order)
+	default:
+		phase.Nodes = p.minority(order)
 	}
 	if p.processes > 0 {
 		phase.Clients = append(phase.Clients, Blow{Fault: p.deal("clients", clients), Target: p.rng.IntN(p.processes),
-			After: p.upTo(time.Second), For: 100*time.Millisecond + p.upTo(p.long*3/2)})
+			After: p.upTo(time.Second), For: p.ttl/2 + p.upTo(p.ttl*3/2)})
 	}
 	phase.Rest = p.upTo(500 * time.Millisecond)
 	return phase
+}
+
+// most is how many nodes may fail.
+func (p *Plan) most() int { return (p.nodes - 1) / 2 }
+
+func (p *Plan) minority(order []int) []Blow {
+	victims := p.most()
+	if p.rng.IntN(4) == 0 {
+		victims = 1
+	}
+	var blows []Blow
+	for _, victim := range order[:victims] {
+		blows = append(blows, p.blow(p.deal("all", slices.Concat(forgetting, passing)), victim, order))
+	}
+	return blows
+}
+
+// relay is the minority that changes: some nodes are silent for so short a time
+// that no connection breaks, and as soon as they are back another one forgets. Who
+// locked meanwhile may have the votes of a bare majority, the one that forgot among
+// them: nodes whose answers are overdue are not asked.
+func (p *Plan) relay(order []int) []Blow {
+	after, lasts := p.upTo(300*time.Millisecond), p.ttl/8+p.upTo(p.ttl/10)
+	var blows []Blow
+	for _, victim := range order[:p.most()] {
+		blow := p.blow(p.deal("silent", silent), victim, order)
+		blow.After, blow.For = after, lasts
+		blows = append(blows, blow)
+	}
+	next := p.blow(p.deal("sudden", sudden), order[p.most()], order)
+	next.After = after + lasts + p.upTo(20*time.Millisecond)
+	return append(blows, next)
+}
+
+func (p *Plan) majority(order []int) []Blow {
+	deck, faults := "passing", passing
+	if p.amnesia && p.number%everyAmnesia == 0 {
+		deck, faults = "amnesia", []Fault{Kill, Rewind, Restart, Wipe}
+	}
+	least := p.most() + 1
+	var blows []Blow
+	for _, victim := range order[:least+p.rng.IntN(p.nodes-least+1)] {
+		blows = append(blows, p.blow(p.deal(deck, faults), victim, order))
+	}
+	return blows
+}
+
+// blow makes up how a fault befalls its target. The last in the order is well.
+func (p *Plan) blow(fault Fault, target int, order []int) Blow {
+	b := Blow{Fault: fault, Target: target, Other: order[p.nodes-1],
+		After: p.upTo(500 * time.Millisecond), For: 100*time.Millisecond + p.upTo(p.ttl*5/4)}
+	switch fault {
+	case Latency:
+		b.Amount = 1 + p.rng.IntN(60)
+	case LoseReplies:
+		b.Amount = 1 + p.rng.IntN(5)
+	}
+	return b
 }
 
 // deal takes a fault from a shuffled deck: in a short run too, each has its turn.
