@@ -3,17 +3,20 @@
 # make lint   formatting, vet, staticcheck
 # make bench  side by side with the peers, on local redis-server processes
 # make fuzz   every fuzz target for FUZZTIME
+# make chaos  random faults on real servers for DURATION, or those of a SEED again
 #
 # Four modules: the library (.), and integration/, benchmarks/ and examples/fencing/,
 # which need more than the library may depend on. Written for GNU make 3.81, which macOS has.
 
 .NOTPARALLEL:
-.PHONY: demo test unit servers integration bench-test lint format vet cross staticcheck bench fuzz
+.PHONY: demo test unit servers integration chaos bench-test lint format vet cross staticcheck bench fuzz
 
 MODULES     = . integration benchmarks examples/fencing
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 TEST        = go test -race -shuffle=on
 FUZZTIME   ?= 20s
+DURATION   ?= 10m
+SEED       ?= 0
 
 # Inside a container, sibling containers are reached through this machine's own
 # network, and testcontainers' reaper container cannot be: the tests remove what
@@ -41,6 +44,11 @@ unit:
 # part of the result.
 integration: servers
 	cd integration && $(TEST) -count=1 -timeout=12m -v ./...
+
+# One minute of it is part of make test. A test's output ends with the summary.
+chaos: servers
+	cd integration && go test -race -count=1 -timeout=0 -v -run '^TestHistories' . \
+		-chaos.duration=$(DURATION) -chaos.seed=$(SEED)
 
 servers:
 	@docker version >/dev/null 2>&1 || test -n "$$DOCKER_HOST" || command -v redis-server >/dev/null || { \

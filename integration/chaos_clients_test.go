@@ -19,7 +19,7 @@ const (
 	chaosTTL         = 1500 * time.Millisecond
 	chaosNodeTimeout = 100 * time.Millisecond
 	chaosClients     = 2 // in each process
-	chaosLocks       = 2 // for each kind of place
+	chaosLocks       = 3 // for each kind of place
 )
 
 // place is what a lock protects: a number.
@@ -114,7 +114,7 @@ func (v *visitor) holdFor() time.Duration {
 	switch n := rand.N(200); {
 	case n < 2:
 		return chaosTTL + rand.N(chaosTTL)
-	case n < 12:
+	case n < 24:
 		return chaosTTL/16 + rand.N(chaosTTL*2/3)
 	case n < v.at.works():
 		return rand.N(30 * time.Millisecond)
@@ -126,14 +126,18 @@ func (v *visitor) holdFor() time.Duration {
 // lock asks for the lock, with or without waiting. No lease and no error: it was
 // refused.
 func (v *visitor) lock(ctx context.Context, name string) (*redlock.Lease, error) {
-	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond+rand.N(3*time.Second))
+	patience := rand.N(3 * time.Second)
+	if rand.N(2) == 0 {
+		patience = rand.N(200 * time.Millisecond)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Millisecond+patience)
 	defer cancel()
 	var opts []redlock.Option
 	if rand.N(3) == 0 { // what is not renewed is not healed
 		opts = append(opts, redlock.WithoutRenewal())
 	}
 	acquire := v.client.Mutex(name, opts...).Lock
-	if rand.N(4) == 0 {
+	if rand.N(2) == 0 {
 		acquire = v.client.Mutex(name, opts...).TryLock
 	}
 	op := chaos.Op{Kind: chaos.Acquire, Name: name, Call: chaos.Now()}
@@ -146,6 +150,9 @@ func (v *visitor) lock(ctx context.Context, name string) (*redlock.Lease, error)
 		return nil, v.log.Add(op)
 	case errors.Is(err, redlock.ErrHeld):
 		op.Kind, op.Note = chaos.Refused, "held"
+		return nil, v.log.Add(op)
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		op.Kind, op.Note = chaos.Refused, "out of time before the first verdict"
 		return nil, v.log.Add(op)
 	default:
 		return nil, err

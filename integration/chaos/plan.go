@@ -160,12 +160,11 @@ func (p *Plan) minority(order []int) []Blow {
 	return blows
 }
 
-// relay is the minority that changes: some nodes are silent for so short a time
-// that no connection breaks, and as soon as they are back another one forgets. Who
-// locked meanwhile may have the votes of a bare majority, the one that forgot among
-// them: nodes whose answers are overdue are not asked.
+// relay is the minority that changes: some nodes are silent, and as soon as they
+// are back another one forgets. Who locked meanwhile has the votes of a bare
+// majority, the one that forgot among them, until the lease is renewed.
 func (p *Plan) relay(order []int) []Blow {
-	after, lasts := p.upTo(300*time.Millisecond), p.ttl/8+p.upTo(p.ttl/10)
+	after, lasts := p.upTo(300*time.Millisecond), p.ttl/6+p.upTo(p.ttl/2)
 	var blows []Blow
 	for _, victim := range order[:p.most()] {
 		blow := p.blow(p.deal("silent", silent), victim, order)
@@ -173,7 +172,7 @@ func (p *Plan) relay(order []int) []Blow {
 		blows = append(blows, blow)
 	}
 	next := p.blow(p.deal("sudden", sudden), order[p.most()], order)
-	next.After = after + lasts + p.upTo(20*time.Millisecond)
+	next.After = after + lasts + p.upTo(150*time.Millisecond)
 	return append(blows, next)
 }
 
