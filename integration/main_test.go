@@ -4,7 +4,9 @@
 // The servers are Docker containers where an engine answers, else redis-server
 // processes; REDLOCK_TEST_BACKEND=docker or process forces one of them, and
 // REDLOCK_TEST_IMAGE names the image. Tests share the servers and run one after
-// the other. Those that keep a load up for long are shorter with -short.
+// the other. Those that keep a load up for long are shorter with -short. The chaos
+// test (chaos_run_test.go) lasts as long as -chaos.duration says, and prints the
+// seed with which -chaos.seed plays the same faults again.
 package integration
 
 import (

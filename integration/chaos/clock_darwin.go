@@ -1,0 +1,5 @@
+package chaos
+
+import "golang.org/x/sys/unix"
+
+const sleepless = unix.CLOCK_MONOTONIC
