@@ -3,7 +3,6 @@ package redlock
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -132,13 +131,13 @@ func (a *admission) step(ctx context.Context) time.Duration {
 	n := a.node
 	guard := n.guard()
 	reply, err := redis.Values(a.run(probeScript, 3, a.key("bar"), a.key("quarantine"), formatKey,
-		recordsOf(a.runID), n.peers.nodes, n.wanted().Milliseconds(), guard.Milliseconds(), rand.Text()))
+		recordsOf(a.runID), n.peers.nodes, n.wanted().Milliseconds(), guard.Milliseconds(), n.opts.chance.name()))
 	if err == nil && len(reply) == 0 {
 		err = errors.New("unexpected reply to the probe: nothing")
 	}
 	if err != nil {
 		if st := n.standing.Load(); st != nil && st.votes && st.pipe == a.pipe {
-			return lookAgain // it votes by what was known before
+			return jitter(n.opts.chance, lookAgain) // it votes by what was known before
 		}
 		return a.fail(fmt.Errorf("admission: %w", err))
 	}
@@ -194,7 +193,7 @@ func (a *admission) wait(left time.Duration) time.Duration {
 // fail bars the node for the reason err, for the time being.
 func (a *admission) fail(err error) time.Duration {
 	a.stand(standing{why: err})
-	return lookAgain
+	return jitter(a.node.opts.chance, lookAgain)
 }
 
 // refill gathers what the other nodes have counted, and admits the node. Its

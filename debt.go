@@ -3,6 +3,8 @@ package redlock
 import (
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -54,10 +56,11 @@ func (n *node) owe(d *debt) (paying bool) {
 }
 
 // payAll queues the payment of all debts, first thing on a new connection.
-// Called under n.mu.
+// The order is always the same, as everywhere, so that a
+// simulation can be repeated. Called under n.mu.
 func (n *node) payAll(p *pipe.Pipe) error {
-	for _, d := range n.debts {
-		if err := n.pay(p, d); err != nil {
+	for _, owner := range slices.Sorted(maps.Keys(n.debts)) {
+		if err := n.pay(p, n.debts[owner]); err != nil {
 			return err
 		}
 	}
@@ -68,17 +71,19 @@ func (n *node) payAll(p *pipe.Pipe) error {
 func (n *node) payAgain(p *pipe.Pipe) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	now, tries := n.opts.clock(), 0
+	now := n.opts.clock()
+	var refused []string
 	for owner, d := range n.debts {
-		switch {
-		case !d.refused:
-		case now > d.until:
+		if d.refused && now > d.until {
 			delete(n.debts, owner)
-		case tries < mostTries:
-			tries++
-			if n.pay(p, d) != nil {
-				return // the next connection pays all
-			}
+		} else if d.refused {
+			refused = append(refused, owner)
+		}
+	}
+	slices.Sort(refused)
+	for _, owner := range refused[:min(len(refused), mostTries)] {
+		if n.pay(p, n.debts[owner]) != nil {
+			return // the next connection pays all
 		}
 	}
 }

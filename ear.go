@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -46,7 +45,7 @@ func (n *node) listen(ctx context.Context, l *line) {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(pause/2 + rand.N(pause/2)):
+		case <-time.After(pause/2 + n.opts.chance.below(pause/2, "listening")):
 		}
 		pause = min(2*pause, max(pause, maxPause))
 	}

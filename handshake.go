@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -214,7 +216,7 @@ func (n *node) endOfOld(now identity) []*pipe.Call {
 		n.zombies[n.last.client] = true
 	}
 	var kills []*pipe.Call
-	for id := range n.zombies {
+	for _, id := range slices.Sorted(maps.Keys(n.zombies)) {
 		kills = append(kills, &pipe.Call{Command: "CLIENT", Args: []any{"KILL", "ID", id}, To: &killed{n, id}})
 	}
 	return kills

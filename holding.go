@@ -3,7 +3,6 @@ package redlock
 import (
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"runtime"
 	"sync"
 	"time"
@@ -95,7 +94,7 @@ func (h *holding) planRenewal(start time.Duration) {
 	every := h.mutex.opts.renewal()
 	h.renewAt = forever
 	if every > 0 && h.until < h.limit {
-		at := start + every - rand.N(every/4+1)
+		at := start + every - h.mutex.opts.chance.below(every/4+1, "renewing")
 		h.renewAt = at - at%(every/64+1)
 	}
 }

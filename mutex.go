@@ -3,7 +3,6 @@ package redlock
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
@@ -95,7 +94,7 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 			return nil, r.err
 		}
 		last = r
-		if err := m.client.pause(ctx, r.patience(try)); err != nil {
+		if err := m.client.pause(ctx, r.patience(m.opts.chance, try)); err != nil {
 			return nil, m.ended(err, last)
 		}
 	}
@@ -117,7 +116,7 @@ func (m *Mutex) attempt(ctx context.Context, w *waiter) (*Lease, *refusal, error
 		return nil, nil, err
 	}
 
-	owner := newOwner(m.opts.label)
+	owner := m.opts.newOwner()
 	b := m.newAttempt(owner, w)
 	w.begins()
 	b.send(0, true)
@@ -239,9 +238,9 @@ func (m *Mutex) ended(cause error, last *refusal) error {
 // newOwner makes the value that marks one attempt at the nodes: random, then
 // readable. The random part comes first, so that owners that compete compare by
 // it.
-func newOwner(label string) string {
-	if label == "" {
-		return rand.Text()
+func (o *options) newOwner() string {
+	if o.label == "" {
+		return o.chance.name()
 	}
-	return rand.Text() + "@" + label
+	return o.chance.name() + "@" + o.label
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -209,7 +208,7 @@ func (n *node) run(ctx context.Context, first chan<- bool) {
 		n.setDown(err)
 		select {
 		case <-ctx.Done():
-		case <-time.After(pause/2 + rand.N(pause/2)):
+		case <-time.After(pause/2 + n.opts.chance.below(pause/2, "connecting")):
 		}
 		pause = min(2*pause, maxPause)
 	}
@@ -245,7 +244,7 @@ func (n *node) attend(ctx context.Context, p *pipe.Pipe, ready func()) error {
 // watch ends a connection when an answer is long overdue; it returns when the
 // connection has ended.
 func (n *node) watch(p *pipe.Pipe) {
-	ticker := time.NewTicker(n.patience / 4)
+	ticker := time.NewTicker(jitter(n.opts.chance, n.patience/4))
 	defer ticker.Stop()
 	looked := n.opts.clock()
 	for {

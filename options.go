@@ -43,6 +43,7 @@ type options struct {
 	logger      *slog.Logger
 	trace       *Trace
 	clock       clock
+	chance      chance
 	herald      *herald // calls logger and trace; made with the Client
 
 	ofMutex bool // the options are a Mutex's, not the Client's
@@ -222,6 +223,7 @@ func defaultOptions() options {
 		label:   fmt.Sprintf("%s:%d", host, os.Getpid()),
 		logger:  slog.Default(),
 		clock:   systemClock,
+		chance:  systemChance{},
 	}
 }
 

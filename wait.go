@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -153,15 +152,15 @@ func (b *ballot) rank() int {
 // one ahead to ask, and for the others to have given their nodes back. Where
 // the lock is held it is a random time, longer with each try, but not much
 // longer than the holder has left.
-func (r *refusal) patience(try int) time.Duration {
+func (r *refusal) patience(c chance, try int) time.Duration {
 	if r.again && !r.registering {
-		return time.Duration(r.rank)*2*r.trip + rand.N(max(r.trip, time.Microsecond))
+		return time.Duration(r.rank)*2*r.trip + c.below(max(r.trip, time.Microsecond), "splitting")
 	}
 	limit := min(firstWait<<min(try, 10), longestWait)
 	if r.remaining > 0 {
 		limit = min(limit, r.remaining+time.Millisecond)
 	}
-	return rand.N(limit) + 1
+	return c.below(limit, "trying again") + 1
 }
 
 // pause waits. It returns ctx's cause or ErrClosed if that ends it.

@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 	"time"
 )
@@ -207,7 +206,7 @@ func (w *waiter) wait(ctx context.Context, r *refusal, try int) error {
 		if w.queues() {
 			w.stepOut()
 		}
-		return c.pause(ctx, r.patience(try))
+		return c.pause(ctx, r.patience(c.opts.chance, try))
 	case !w.queues():
 		if err := c.line.turnOn(ctx); err != nil {
 			return err
@@ -235,7 +234,7 @@ func (w *waiter) awaitTurn(ctx context.Context, r *refusal) error {
 		}
 		if w.closer && !closer {
 			closer = true
-			due = min(due, now+jitter(nearLook))
+			due = min(due, now+jitter(w.mutex.opts.chance, nearLook))
 		}
 		if w.look {
 			due = now
@@ -276,9 +275,9 @@ func (w *waiter) hesitation() time.Duration {
 // thousand waiters cost a node a few commands a second. scripts/line.lua reckons
 // with it.
 func (w *waiter) patience(r *refusal) time.Duration {
-	d := jitter(nearLook)
+	d := jitter(w.mutex.opts.chance, nearLook)
 	if r.place > 2 {
-		d = jitter(time.Duration(min(r.place, 300)) * nearLook * 6 / 5)
+		d = jitter(w.mutex.opts.chance, time.Duration(min(r.place, 300))*nearLook*6/5)
 		if !w.looked {
 			d = d * 8 / 5 // where many come at once, those who asked earlier are yet to join
 		}
@@ -289,10 +288,7 @@ func (w *waiter) patience(r *refusal) time.Duration {
 	}
 	if r.place <= 1 || r.place == 2 && r.kept || r.some {
 		// Whoever holds it, or is called, may have died: then the keys end.
-		d = min(d, r.free+time.Millisecond+rand.N(2*time.Millisecond))
+		d = min(d, r.free+time.Millisecond+w.mutex.opts.chance.below(2*time.Millisecond, "looking"))
 	}
 	return d
 }
-
-// jitter is d, give or take a fifth.
-func jitter(d time.Duration) time.Duration { return d*4/5 + rand.N(d*2/5+1) }
