@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -62,8 +63,11 @@ func (a *admission) gather(ctx context.Context) (*gathered, error) {
 	}
 	for _, other := range n.peers.all {
 		p, st := other.pipe.Load(), other.standing.Load()
-		if other == n || p == nil || st == nil || ctx.Err() != nil {
+		if other == n || p == nil || st == nil {
 			continue
+		}
+		if err := cmp.Or(ctx.Err(), a.pipe.Err()); err != nil {
+			return nil, err // each answer may be awaited for long: not in vain
 		}
 		record, err := redis.StringMap(other.request(p, "EVAL", recordScript.text, 1, keyOf("bar", st.run), recordsOf(st.run)))
 		if err != nil {

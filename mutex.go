@@ -69,8 +69,9 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 const tryBallots = 3
 
 // TryLock acquires the lock without waiting for a holder. It takes at most one
-// node timeout, or three where the votes were split among callers that came at
-// the same instant.
+// node timeout, and another one where the nodes' counts differ; where the votes were
+// split among callers that came at the same instant, it asks up to three times, and
+// takes five node timeouts at most.
 //
 // Errors: ErrHeld where one owner may have a quorum (a *HeldError names it);
 // ErrNoQuorum (a *QuorumError has each node's vote); ctx's cause; ErrClosed;
@@ -94,7 +95,11 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 			return nil, r.err
 		}
 		last = r
-		if err := m.client.pause(ctx, r.patience(m.opts.chance, try)); err != nil {
+		pause := r.patience(m.opts.chance, try)
+		if m.opts.clock()-began+pause > tryBallots*m.opts.voteTimeout() {
+			return nil, r.err
+		}
+		if err := m.client.pause(ctx, pause); err != nil {
 			return nil, m.ended(err, last)
 		}
 	}

@@ -166,7 +166,7 @@ func (r *wireRun) lock(m *Mutex, patience time.Duration) (lease *Lease) {
 }
 
 func (r *wireRun) tryLock(m *Mutex) (lease *Lease) {
-	r.atMost(20*m.opts.voteTimeout(), "TryLock", func() {
+	r.atMost(6*m.opts.voteTimeout(), "TryLock", func() {
 		var err error
 		if lease, err = m.TryLock(r.t.Context()); err == nil {
 			r.granted(lease)
