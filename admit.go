@@ -78,7 +78,8 @@ type admission struct {
 	node  *node
 	pipe  *pipe.Pipe
 	runID string
-	said  bool // that it waits was logged
+	said  bool          // that it waits was logged
+	heed  time.Duration // the least guard for this loss of memory
 }
 
 // keyOf is the key of this kind for a run of a server.
@@ -129,7 +130,7 @@ func (n *node) forgot() {
 // step does what can be done now, and returns when to look again.
 func (a *admission) step(ctx context.Context) time.Duration {
 	n := a.node
-	guard := n.guard()
+	guard := max(n.guard(), a.heed)
 	reply, err := redis.Values(a.run(probeScript, 3, a.key("bar"), a.key("quarantine"), formatKey,
 		recordsOf(a.runID), n.peers.nodes, n.wanted().Milliseconds(), guard.Milliseconds(), n.opts.chance.name()))
 	if err == nil && len(reply) == 0 {
@@ -174,7 +175,7 @@ func (a *admission) whole(reply []any) time.Duration {
 	a.stand(standing{record: record, votes: true, longest: time.Duration(longest) * time.Millisecond})
 	n.peers.learn(time.Duration(longest) * time.Millisecond)
 	n.voted = true
-	a.said = false
+	a.said, a.heed = false, 0
 	return probeEvery
 }
 
@@ -214,7 +215,7 @@ func (a *admission) refill(ctx context.Context, name string, guard time.Duration
 		return time.Millisecond
 	case g.byClock && n.voted && guard < heedful:
 		// The record of the longest ttl may be lost; somebody may still know it.
-		n.peers.learn(heedful)
+		a.heed = heedful
 		return time.Millisecond
 	}
 	record := recordsOf(a.runID) + name

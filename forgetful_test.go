@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -197,5 +198,33 @@ func TestALongerTTLIsAwaited(t *testing.T) {
 		require.NoError(t, err)
 		require.Less(t, reads, 200)
 		require.NoError(t, lease.Unlock(t.Context()))
+	})
+}
+
+// Where a majority forgot, nodes vote again after twenty seconds at least. That is
+// for this loss alone: a node that forgets later, while the others remember, is barred
+// for one guard, as ever.
+func TestTheLongGuardIsForTheLossOfAMajorityOnly(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, net *testNet) {
+		c := net.guarded(WithTTL(time.Second))
+		m := c.Mutex("x")
+		locked := func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			lease, err := m.Lock(ctx)
+			require.NoError(t, err)
+			require.NoError(t, lease.Unlock(ctx))
+		}
+		net.nodes[0].redis.FlushAll()
+		net.nodes[1].redis.FlushAll()
+		require.Greater(t, elapsed(locked), heedful-2*time.Second)
+		time.Sleep(heedful + 5*time.Second) // all are back
+
+		net.nodes[0].redis.FlushAll()
+		require.Less(t, elapsed(locked), time.Second)
+		time.Sleep(2500 * ms)
+		require.NoError(t, c.Ping(t.Context()))
+		net.nodes[1].down()
+		require.Less(t, elapsed(locked), time.Second, "the node that forgot votes again")
 	})
 }
