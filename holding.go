@@ -24,6 +24,7 @@ type holding struct {
 	renewal  *ballot       // the renewal under way, if it is the keeper's
 	failing  bool          // the last renewal was inconclusive
 	mayHold  nodeSet       // nodes where its key may stand, now or later
+	restored nodeSet       // nodes where it was missing, since the last renewal that succeeded
 	err      error         // why it ended; nil while held
 	working  bool          // a Do is running: Close leaves the release to it
 	done     chan struct{} // made by the first Done
@@ -123,10 +124,26 @@ func (h *holding) queueRenewal(heir *holding) (b *ballot, crowded bool) {
 		}
 		v.call.Args = append(v.args[:0], renewScript.sha, "2", m.keyArg, v.standing.record, owner, m.ttlArg, m.least)
 	}
-	b.heir = heir
+	b.heir, b.lease = heir, h
 	crowded = b.queue(0, true)
 	h.mayHold |= b.sent()
 	return b, crowded
+}
+
+// recall is what a node's vote in a renewal means: that the key is the lease's proves
+// nothing where an earlier renewal, which did not succeed, found it missing and put it
+// back. That counts also where its answer came too late. (The answer to the earlier
+// one is ahead on the same connection; it is unknown only where that broke.)
+func (h *holding) recall(node int, v voice) voice {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case v == restored:
+		h.restored.add(node)
+	case v == mine && h.restored.has(node):
+		return restored
+	}
+	return v
 }
 
 // tick does what is due: ends the lease, begins a renewal, or gives one up that
@@ -191,7 +208,7 @@ func (h *holding) conclude(b *ballot, v verdict) (ended error) {
 	if v == granted {
 		// Of two renewals the one that began later counts.
 		h.until = max(h.until, min(h.mutex.opts.validUntil(b.start), h.limit))
-		h.failing = false
+		h.failing, h.restored = false, 0
 		h.planRenewal(b.start)
 	} else if !concluded {
 		h.renewAt = h.now() + h.mutex.opts.voteTimeout()

@@ -44,6 +44,7 @@ type ballot struct {
 	told    chan struct{} // told of every change of the verdict
 	undoing *ballot       // the attempt's rollback; its maker's own
 	heir    *holding      // is told the final verdict, where nobody awaits it
+	lease   *holding      // that a renewal is for
 	ticket  string        // of a release: of who waits, or waited
 	waiter  *waiter       // whose attempt it is, or its rollback; nil for who does not queue
 
@@ -173,6 +174,9 @@ func (v *vote) Receive(reply any, err error) {
 		v.ballot.waiter.ready(v.node.index, false)
 	}
 	a := understand(v.kind, reply, err)
+	if v.kind == renewing {
+		a.voice = v.ballot.lease.recall(v.node.index, a.voice)
+	}
 	if err == nil && a.outcome == Unknown {
 		v.node.reconnect(a.cause) // replies may be out of step with the calls
 	}
