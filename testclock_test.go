@@ -23,3 +23,10 @@ func (c *testClock) sleep(d time.Duration) {
 	defer c.mu.Unlock()
 	c.slept += d
 }
+
+// elapsed measures virtual time.
+func elapsed(f func()) time.Duration {
+	start := time.Now()
+	f()
+	return time.Since(start)
+}

@@ -317,13 +317,6 @@ func (n *node) owed() int {
 
 var errRefused = errors.New("connection refused")
 
-// elapsed measures virtual time.
-func elapsed(f func()) time.Duration {
-	start := time.Now()
-	f()
-	return time.Since(start)
-}
-
 // dialTest is a connection of the test's own.
 func dialTest(t *testing.T, n *testNode) redis.Conn {
 	t.Helper()

@@ -1,0 +1,194 @@
+package simredis
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// status is a simple string reply, such as OK.
+type status string
+
+// Replies are int64, []byte, status, []any, nil, or redis.Error.
+
+var errWrongType = redis.Error("WRONGTYPE Operation against a key holding the wrong kind of value")
+
+// data executes the commands that read and change the memory: those that the
+// scripts and the client use. ok is false for any other.
+func (s *Server) data(args []string) (reply any, ok bool) {
+	now := s.now()
+	if len(args) < 2 {
+		return nil, false
+	}
+	key, rest := args[1], args[2:]
+	switch command := strings.ToUpper(args[0]); command {
+	case "SET":
+		return s.set(key, rest, now), true
+	case "GET":
+		e := s.store.get(key, now)
+		switch {
+		case e == nil:
+			return nil, true
+		case e.hash != nil || e.members != nil:
+			return errWrongType, true
+		}
+		return e.text, true
+	case "EXISTS":
+		return count(s.store.get(key, now) != nil), true
+	case "DEL":
+		var n int64
+		for _, k := range args[1:] {
+			n += count(s.store.get(k, now) != nil)
+			delete(s.store, k)
+		}
+		return n, true
+	case "PTTL":
+		return s.store.pttl(key, now), true
+	case "PEXPIRE":
+		ms, err := strconv.ParseInt(rest[0], 10, 64)
+		if err != nil {
+			return redis.Error("ERR value is not an integer or out of range"), true
+		}
+		return s.store.expire(key, now, ms), true
+	case "PERSIST":
+		e := s.store.get(key, now)
+		if e == nil || e.expires == 0 {
+			return int64(0), true
+		}
+		e.expires = 0
+		return int64(1), true
+	case "HSET", "HGET", "HEXISTS", "HGETALL", "HINCRBY":
+		return s.ofHash(command, key, rest, now), true
+	case "ZADD", "ZREM", "ZRANK", "ZRANGE":
+		return s.ofLine(command, key, rest, now), true
+	case "PUBLISH":
+		return s.publish(key, rest[0]), true
+	}
+	return nil, false
+}
+
+func count(yes bool) int64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// set is SET key value [NX] [PX ms] [GET].
+func (s *Server) set(key string, rest []string, now int64) any {
+	var onlyNew, get bool
+	var expires int64
+	for i := 1; i < len(rest); i++ {
+		switch strings.ToUpper(rest[i]) {
+		case "NX":
+			onlyNew = true
+		case "GET":
+			get = true
+		case "PX":
+			i++
+			ms, err := strconv.ParseInt(rest[i], 10, 64)
+			if err != nil || ms <= 0 {
+				return redis.Error("ERR invalid expire time in 'set' command")
+			}
+			expires = now + ms
+		default:
+			return redis.Error("ERR syntax error")
+		}
+	}
+	old := s.store.get(key, now)
+	if old == nil || !onlyNew {
+		s.store[key] = &entry{text: []byte(rest[0]), expires: expires}
+	}
+	switch {
+	case get && old == nil, !get && onlyNew && old != nil:
+		return nil
+	case get:
+		return old.text
+	}
+	return status("OK")
+}
+
+func (s *Server) ofHash(command, key string, rest []string, now int64) any {
+	e := s.store.get(key, now)
+	if e != nil && e.hash == nil {
+		return errWrongType
+	}
+	switch {
+	case command == "HSET" || command == "HINCRBY":
+		e = s.store.obtain(key, now)
+		if e.hash == nil {
+			e.hash = make(map[string]string)
+		}
+	case e == nil:
+		e = &entry{}
+	}
+	switch command {
+	case "HGET":
+		if v, found := e.hash[rest[0]]; found {
+			return []byte(v)
+		}
+		return nil
+	case "HEXISTS":
+		_, found := e.hash[rest[0]]
+		return count(found)
+	case "HGETALL":
+		all := []any{}
+		for field, v := range e.hash {
+			all = append(all, []byte(field), []byte(v))
+		}
+		return all
+	case "HINCRBY":
+		old, _ := strconv.ParseInt(e.hash[rest[0]], 10, 64)
+		by, _ := strconv.ParseInt(rest[1], 10, 64)
+		e.hash[rest[0]] = strconv.FormatInt(old+by, 10)
+		return old + by
+	}
+	var added int64
+	for i := 0; i+1 < len(rest); i += 2 {
+		_, found := e.hash[rest[i]]
+		added += count(!found)
+		e.hash[rest[i]] = rest[i+1]
+	}
+	return added
+}
+
+// ofLine serves sorted sets whose scores are all 0.
+func (s *Server) ofLine(command, key string, rest []string, now int64) any {
+	e := s.store.get(key, now)
+	if e != nil && e.members == nil {
+		return errWrongType
+	}
+	if command == "ZADD" {
+		if rest[0] != "0" {
+			return redis.Error(fmt.Sprintf("ERR the simulation knows the score 0 only, not %s", rest[0]))
+		}
+		return s.store.obtain(key, now).add(rest[1])
+	}
+	if e == nil {
+		e = &entry{}
+	}
+	switch command {
+	case "ZREM":
+		n := e.remove(rest[0])
+		if len(e.members) == 0 {
+			delete(s.store, key)
+		}
+		return n
+	case "ZRANK":
+		for i, m := range e.members {
+			if m == rest[0] {
+				return int64(i)
+			}
+		}
+		return nil
+	}
+	from, _ := strconv.Atoi(rest[0])
+	to, _ := strconv.Atoi(rest[1])
+	all := []any{}
+	for _, m := range e.span(from, to) {
+		all = append(all, []byte(m))
+	}
+	return all
+}

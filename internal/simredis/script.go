@@ -1,0 +1,163 @@
+package simredis
+
+import (
+	"crypto/sha1" //nolint:gosec // the name by which Redis knows a script
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/gomodule/redigo/redis"
+	lua "github.com/yuin/gopher-lua"
+	"github.com/yuin/gopher-lua/parse"
+)
+
+// compiled are the scripts that were ever loaded, by their texts: they are the
+// same in every simulation.
+var compiled sync.Map // of *lua.FunctionProto
+
+func compile(text string) (*lua.FunctionProto, error) {
+	if known, ok := compiled.Load(text); ok {
+		return known.(*lua.FunctionProto), nil
+	}
+	chunk, err := parse.Parse(strings.NewReader(text), "script")
+	if err != nil {
+		return nil, err
+	}
+	proto, err := lua.Compile(chunk, "script")
+	if err != nil {
+		return nil, err
+	}
+	compiled.Store(text, proto)
+	return proto, nil
+}
+
+// scripts runs the servers' Lua. All servers of a world share one interpreter:
+// scripts keep nothing in it.
+type scripts struct {
+	lua    *lua.LState
+	server *Server // whose script is running
+	known  map[*lua.FunctionProto]*lua.LFunction
+}
+
+func newScripts() *scripts {
+	s := &scripts{lua: lua.NewState(lua.Options{SkipOpenLibs: true}), known: make(map[*lua.FunctionProto]*lua.LFunction)}
+	for _, open := range []lua.LGFunction{lua.OpenBase, lua.OpenTable, lua.OpenString, lua.OpenMath} {
+		s.lua.Push(s.lua.NewFunction(open))
+		s.lua.Call(0, 0)
+	}
+	module := s.lua.NewTable()
+	module.RawSetString("call", s.lua.NewFunction(func(l *lua.LState) int { return s.call(l, true) }))
+	module.RawSetString("pcall", s.lua.NewFunction(func(l *lua.LState) int { return s.call(l, false) }))
+	s.lua.SetGlobal("redis", module)
+	return s
+}
+
+// call is redis.call, or redis.pcall.
+func (s *scripts) call(l *lua.LState, raise bool) int {
+	args := make([]string, l.GetTop())
+	for i := range args {
+		args[i] = l.Get(i + 1).String()
+	}
+	reply, ok := s.server.data(args)
+	if !ok {
+		reply = redis.Error(fmt.Sprintf("ERR the simulation does not know %q", args))
+	}
+	if err, bad := reply.(redis.Error); bad && raise {
+		l.RaiseError("%s", string(err))
+	}
+	l.Push(s.toLua(reply))
+	return 1
+}
+
+// run executes a script at a server.
+func (s *scripts) run(server *Server, text string, keys, argv []string) any {
+	proto, err := compile(text)
+	if err != nil {
+		return redis.Error("ERR Error compiling script: " + err.Error())
+	}
+	f := s.known[proto]
+	if f == nil {
+		f = s.lua.NewFunctionFromProto(proto)
+		s.known[proto] = f
+	}
+	s.server = server
+	s.lua.SetGlobal("KEYS", s.list(keys))
+	s.lua.SetGlobal("ARGV", s.list(argv))
+	if err := s.lua.CallByParam(lua.P{Fn: f, NRet: 1, Protect: true}); err != nil {
+		return redis.Error("ERR " + err.Error())
+	}
+	reply := fromLua(s.lua.Get(-1))
+	s.lua.Pop(1)
+	return reply
+}
+
+func (s *scripts) list(values []string) *lua.LTable {
+	t := s.lua.CreateTable(len(values), 0)
+	for _, v := range values {
+		t.Append(lua.LString(v))
+	}
+	return t
+}
+
+// toLua turns a reply into what scripts see.
+func (s *scripts) toLua(reply any) lua.LValue {
+	switch reply := reply.(type) {
+	case int64:
+		return lua.LNumber(reply)
+	case []byte:
+		return lua.LString(reply)
+	case []any:
+		t := s.lua.CreateTable(len(reply), 0)
+		for _, r := range reply {
+			t.Append(s.toLua(r))
+		}
+		return t
+	case status:
+		t := s.lua.NewTable()
+		t.RawSetString("ok", lua.LString(reply))
+		return t
+	case redis.Error:
+		t := s.lua.NewTable()
+		t.RawSetString("err", lua.LString(reply))
+		return t
+	}
+	return lua.LFalse // a nil reply
+}
+
+// fromLua turns what a script returns into a reply.
+func fromLua(v lua.LValue) any {
+	switch v := v.(type) {
+	case lua.LNumber:
+		return int64(v)
+	case lua.LString:
+		return []byte(v)
+	case lua.LBool:
+		if v {
+			return int64(1)
+		}
+		return nil
+	case *lua.LTable:
+		if ok, is := v.RawGetString("ok").(lua.LString); is {
+			return status(ok)
+		}
+		if err, is := v.RawGetString("err").(lua.LString); is {
+			return redis.Error(err)
+		}
+		all := []any{}
+		for i := 1; ; i++ {
+			item := v.RawGetInt(i)
+			if item == lua.LNil {
+				return all
+			}
+			all = append(all, fromLua(item))
+		}
+	}
+	return nil
+}
+
+// nameOf is the name by which SCRIPT LOAD answers.
+func nameOf(text string) string {
+	sum := sha1.Sum([]byte(text)) //nolint:gosec
+	return hex.EncodeToString(sum[:])
+}

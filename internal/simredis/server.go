@@ -1,0 +1,204 @@
+package simredis
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// Server is one Redis master.
+type Server struct {
+	world *World
+	index int
+	clock func(trueTime time.Duration) time.Duration // since 1970
+
+	store   store
+	runs    int
+	loaded  map[string]string // scripts' texts, by name
+	conns   []*Conn
+	clients int64
+
+	frozen bool // it executes nothing
+	down   bool // nobody listens
+	silent bool // and nobody says so
+}
+
+// Server adds a server whose clock shows what clock makes of the true time. It may
+// depend on the true time alone.
+func (w *World) Server(index int, clock func(trueTime time.Duration) time.Duration) *Server {
+	return &Server{world: w, index: index, clock: clock, store: make(store), loaded: make(map[string]string)}
+}
+
+func (s *Server) String() string { return fmt.Sprintf("sim-%d", s.index) }
+
+// now is the server's clock, in milliseconds.
+func (s *Server) now() int64 { return s.clock(s.world.now()).Milliseconds() }
+
+// Keys lists what has not expired.
+func (s *Server) Keys() []Key {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	return s.store.keys(s.now())
+}
+
+// Snapshot is what the server has on disk now.
+func (s *Server) Snapshot() any {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	return s.store.copy()
+}
+
+// Freeze stops the server from executing, or lets it go on.
+func (s *Server) Freeze(frozen bool) {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	s.frozen = frozen
+	s.pump()
+}
+
+// Crash ends the server's run. What was on its way there is lost. silent: nobody is
+// told, as when the machine loses its power; else connections end.
+func (s *Server) Crash(silent bool) {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	s.down, s.silent, s.frozen = true, silent, false
+	for _, c := range s.conns {
+		c.leaveServer(silent)
+	}
+	s.conns = nil
+}
+
+// Start begins another run after a crash, with what a snapshot has; nil: without anything.
+func (s *Server) Start(disk any) {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	if !s.down {
+		return
+	}
+	s.down, s.silent = false, false
+	s.runs++
+	s.clients = 0
+	clear(s.loaded)
+	s.store = make(store)
+	if saved, ok := disk.(store); ok {
+		s.store = saved.copy()
+	}
+}
+
+// Wipe is FLUSHALL.
+func (s *Server) Wipe() {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	clear(s.store)
+}
+
+// FlushScripts is SCRIPT FLUSH.
+func (s *Server) FlushScripts() {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	clear(s.loaded)
+}
+
+// Drop deletes one key, as a person might.
+func (s *Server) Drop(key string) {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	delete(s.store, key)
+}
+
+// execute does what a command asks for.
+func (s *Server) execute(c *Conn, args []string) any {
+	if len(args) == 0 {
+		return redis.Error("ERR empty command")
+	}
+	switch command := strings.ToUpper(args[0]); command {
+	case "PING":
+		if c.channel != "" {
+			return []any{[]byte("pong"), []byte("")}
+		}
+		return status("PONG")
+	case "INFO":
+		return []byte(fmt.Sprintf("# Server\r\nredis_version:7.2.0\r\nrun_id:run-%d-%d\r\nrole:master\r\n", s.index, s.runs))
+	case "TIME":
+		micros := s.clock(s.world.now()).Microseconds()
+		return []any{[]byte(strconv.FormatInt(micros/1e6, 10)), []byte(strconv.FormatInt(micros%1e6, 10))}
+	case "CLIENT":
+		return s.aboutClients(c, args[1:])
+	case "SCRIPT":
+		s.loaded[nameOf(args[2])] = args[2]
+		return []byte(nameOf(args[2]))
+	case "EVAL", "EVALSHA":
+		return s.script(command, args[1:])
+	case "SUBSCRIBE":
+		c.channel = args[1]
+		return []any{[]byte("subscribe"), []byte(args[1]), int64(1)}
+	}
+	if reply, ok := s.data(args); ok {
+		return reply
+	}
+	return redis.Error(fmt.Sprintf("ERR the simulation does not know %q", args))
+}
+
+func (s *Server) script(command string, args []string) any {
+	text := args[0]
+	if command == "EVALSHA" {
+		known, ok := s.loaded[text]
+		if !ok {
+			return redis.Error("NOSCRIPT No matching script. Please use EVAL.")
+		}
+		text = known
+	}
+	n, err := strconv.Atoi(args[1])
+	if err != nil || n < 0 || n > len(args)-2 {
+		return redis.Error("ERR Number of keys can't be greater than number of args")
+	}
+	return s.world.scripts.run(s, text, args[2:2+n], args[2+n:])
+}
+
+// aboutClients is CLIENT ID, and CLIENT KILL ID.
+func (s *Server) aboutClients(c *Conn, args []string) any {
+	if strings.EqualFold(args[0], "ID") {
+		return c.id
+	}
+	for _, other := range s.conns {
+		if len(args) == 3 && strconv.FormatInt(other.id, 10) == args[2] {
+			other.leaveServer(false)
+			s.forget(other)
+			return int64(1)
+		}
+	}
+	return int64(0)
+}
+
+// forget takes a connection off the server's list.
+func (s *Server) forget(c *Conn) {
+	for i, other := range s.conns {
+		if other == c {
+			s.conns = append(append([]*Conn(nil), s.conns[:i]...), s.conns[i+1:]...)
+			return
+		}
+	}
+}
+
+// publish calls those who listen.
+func (s *Server) publish(channel, message string) any {
+	var n int64
+	for _, c := range s.conns {
+		if c.channel == channel {
+			n++
+			c.reply([]any{[]byte("message"), []byte(channel), []byte(message)}, true)
+		}
+	}
+	return n
+}
+
+// pump moves on what is due on all connections, in the order in which they were
+// made.
+func (s *Server) pump() {
+	for _, c := range s.conns {
+		c.pump()
+	}
+}

@@ -1,0 +1,157 @@
+package simredis
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+	lua "github.com/yuin/gopher-lua"
+)
+
+// simulation is one server, and a connection to it.
+func simulation(t *testing.T) (*Server, *Conn) {
+	world := NewWorld(nil)
+	server := world.Server(0, func(now time.Duration) time.Duration { return time.Duration(time.Now().UnixNano()) })
+	link := server.Link("test", func(time.Duration, bool, int) Fate { return Fate{} })
+	conn, err := link.GetContext(context.Background())
+	require.NoError(t, err)
+	return server, conn.(*Conn)
+}
+
+func ask(t *testing.T, c redis.Conn, command string, args ...any) any {
+	require.NoError(t, c.Send(command, args...))
+	require.NoError(t, c.Flush())
+	reply, err := c.Receive()
+	if err != nil {
+		return fmt.Sprintf("error %.9s", err)
+	}
+	return reply
+}
+
+// The commands beneath the scripts answer as another implementation's do, whatever
+// came before.
+func TestCommandsAnswerAsMiniredisDoes(t *testing.T) {
+	for seed := range uint64(30) {
+		synctest.Test(t, func(t *testing.T) { compare(t, rand.New(rand.NewPCG(seed, 0))) })
+	}
+}
+
+func compare(t *testing.T, draw *rand.Rand) {
+	_, ours := simulation(t)
+	other := miniredis.NewMiniRedis()
+	other.ClockTTL(true)
+	defer other.Close()
+	socket, err := other.Dial()
+	require.NoError(t, err)
+	theirs := redis.NewConn(socket, 0, 0)
+	defer func() { _ = theirs.Close() }()
+	pick := func(words ...string) string { return words[draw.IntN(len(words))] }
+	for range 400 {
+		key, member := pick("a", "b", "c"), pick("x", "y", "z", "1")
+		var c []any
+		switch draw.IntN(18) {
+		case 0:
+			c = []any{"SET", key, member}
+		case 1:
+			c = []any{"SET", key, member, "NX", "PX", "100"}
+		case 2:
+			c = []any{"SET", key, member, "PX", "250"}
+		case 3:
+			c = []any{"GET", key}
+		case 4:
+			c = []any{"EXISTS", key}
+		case 5:
+			c = []any{"DEL", key, pick("a", "b", "c")}
+		case 6:
+			c = []any{"PTTL", key}
+		case 7:
+			c = []any{"PEXPIRE", key, "150"}
+		case 8:
+			c = []any{"PERSIST", key}
+		case 9:
+			c = []any{"HSET", key, member, "7", pick("x", "q"), "1"}
+		case 10:
+			c = []any{"HGET", key, member}
+		case 11:
+			c = []any{"HEXISTS", key, member}
+		case 12:
+			c = []any{"HINCRBY", key, "n", "3"}
+		case 13, 14:
+			c = []any{"ZADD", key, "0", member}
+		case 15:
+			c = []any{"ZREM", key, member}
+		case 16:
+			c = []any{"ZRANK", key, member}
+		case 17:
+			c = []any{"ZRANGE", key, pick("0", "1", "-1"), pick("0", "1", "99", "-1")}
+		}
+		mine, its := ask(t, ours, c[0].(string), c[1:]...), ask(t, theirs, c[0].(string), c[1:]...)
+		require.Equal(t, its, mine, "%v", c)
+		time.Sleep(time.Duration(draw.IntN(20)) * time.Millisecond)
+	}
+	require.NoError(t, ours.Close())
+}
+
+func TestScriptsAreLuaAsInRedis(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, c := simulation(t)
+		for script, want := range map[string]any{
+			`return 1.9`:                                   int64(1),
+			`return {1, 'a', false, 2}`:                    []any{int64(1), []byte("a"), nil, int64(2)},
+			`return {1, nil, 2}`:                           []any{int64(1)},
+			`return redis.call('SET', KEYS[1], ARGV[1])`:   "OK",
+			`return redis.call('GET', 'missing')`:          nil,
+			`return redis.call('GET', 'missing') == false`: int64(1),
+			`return redis.pcall('NOSUCH').err ~= nil`:      int64(1),
+			`return redis.call('NOSUCH')`:                  "error ERR scrip",
+			`return string.match('a-b', '^%w')`:            []byte("a"),
+			`syntax error`:                                 "error ERR Error",
+		} {
+			require.Equal(t, want, ask(t, c, "EVAL", script, "1", "key", "value"), script)
+		}
+		require.Equal(t, "error NOSCRIPT ", ask(t, c, "EVALSHA", "00", "0"))
+		require.NoError(t, c.Close())
+	})
+	require.Equal(t, lua.LuaVersion, "Lua 5.1", "Redis has this one")
+}
+
+func TestAMessageMeetsItsFate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		world := NewWorld(nil)
+		server := world.Server(0, func(now time.Duration) time.Duration { return now })
+		fates := map[int]Fate{2: {Twice: true}, 3: {Lost: true}}
+		link := server.Link("test", func(_ time.Duration, toServer bool, n int) Fate {
+			if toServer {
+				return fates[n]
+			}
+			return Fate{Delay: time.Millisecond}
+		})
+		conn, err := link.GetContext(context.Background())
+		require.NoError(t, err)
+		began := time.Now()
+		require.Equal(t, int64(1), ask(t, conn, "HINCRBY", "h", "f", "1"))
+		require.Equal(t, time.Millisecond, time.Since(began))
+		require.Equal(t, int64(2), ask(t, conn, "EVAL", "return redis.call('HINCRBY', 'h', 'f', 1)", "0"))
+		require.Contains(t, ask(t, conn, "PING"), "error", "the request is lost, and the connection with it")
+		require.NoError(t, conn.Close())
+
+		conn, err = link.GetContext(context.Background())
+		require.NoError(t, err)
+		require.Equal(t, int64(4), ask(t, conn, "HINCRBY", "h", "f", "1"), "one was executed twice")
+		server.Crash(false)
+		require.Contains(t, ask(t, conn, "PING"), "error")
+		_, err = link.GetContext(context.Background())
+		require.ErrorIs(t, err, errRefused)
+		server.Start(nil)
+		conn, err = link.GetContext(context.Background())
+		require.NoError(t, err)
+		require.Equal(t, int64(1), ask(t, conn, "HINCRBY", "h", "f", "1"), "it forgot")
+		require.NoError(t, conn.Close())
+	})
+}
