@@ -3,18 +3,20 @@
 # make lint   formatting, vet, staticcheck
 # make bench  side by side with the peers, on local redis-server processes
 # make fuzz   every fuzz target for FUZZTIME
+# make sim    the whole library in a simulation, for 100000 seeds; SEEDS and SEED are yours
 # make chaos  random faults on real servers for DURATION, or those of a SEED again
 #
 # Four modules: the library (.), and integration/, benchmarks/ and examples/fencing/,
 # which need more than the library may depend on. Written for GNU make 3.81, which macOS has.
 
 .NOTPARALLEL:
-.PHONY: demo test unit servers integration chaos bench-test lint format vet cross staticcheck bench fuzz
+.PHONY: demo test unit simulated sim servers integration chaos bench-test lint format vet cross staticcheck bench fuzz
 
 MODULES     = . integration benchmarks examples/fencing
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 TEST        = go test -race -shuffle=on
 FUZZTIME   ?= 20s
+SEEDS      ?= 100000
 DURATION   ?= 10m
 SEED       ?= 0
 
@@ -35,9 +37,18 @@ demo:
 test: servers vet unit integration bench-test
 
 # What needs no Redis server.
-unit:
+unit: simulated
 	$(TEST) ./...
 	cd examples/fencing && $(TEST) ./...
+
+# The simulation without the race detector, which slows it down tenfold; and that
+# it finds the bugs that are planted.
+simulated:
+	go test -count=1 -v -run '^(TestSimulation|TestTheSimulationFinds.*)$$' . -sim.runs=2000
+
+# The simulation for as many seeds as wanted: make sim SEEDS=100000, from SEED on.
+sim:
+	go test -count=1 -v -timeout=0 -run '^TestSimulation$$' . -sim.runs=$(SEEDS) -sim.seed=$(if $(filter 0,$(SEED)),1,$(SEED))
 
 # Its tests say which servers they run on: Docker containers where an engine
 # answers, else redis-server processes. Never from the cache: the servers are
