@@ -44,7 +44,7 @@ unit: simulated
 # The simulation without the race detector, which slows it down tenfold; and that
 # it finds the bugs that are planted.
 simulated:
-	go test -count=1 -v -run '^(TestSimulation|TestTheSimulationFinds.*)$$' . -sim.runs=2000
+	go test -count=1 -v -run '^(TestSimulation|TestTheSimulationFinds.*|TestTheSameSeed.*)$$' . -sim.runs=2000
 
 # The simulation for as many seeds as wanted: make sim SEEDS=100000, from SEED on.
 sim:

@@ -72,46 +72,6 @@ func TestOnlyAMajorityOfPermanentErrorsIsHopeless(t *testing.T) {
 	}
 }
 
-func FuzzReplies(f *testing.F) {
-	f.Add(int64(1), []byte("holder"), int64(5), "OK", uint8(0))
-	f.Add(int64(-2), []byte(nil), int64(-1), "", uint8(3))
-	kinds := []*ballotKind{acquiring, claiming, renewing, releasing, pinging}
-	f.Fuzz(func(t *testing.T, n int64, holder []byte, ttl int64, word string, shape uint8) {
-		replies := []any{n, holder, word, nil, redis.Error(word),
-			[]any{holder, ttl}, []any{holder, word}, []any{n, ttl}, []any{holder, ttl, n}, []any{}, []any{[]any{holder}, ttl}}
-		reply := replies[int(shape)%len(replies)]
-		kind := kinds[int(shape>>4)%len(kinds)]
-		a := understand(kind, reply, nil)
-		switch {
-		case a.voice <= pending || a.voice >= voices:
-			t.Fatalf("%v for %v", a, reply)
-		case a.voice == others && a.remaining < -1:
-			t.Fatalf("%v for %v", a, reply)
-		case (a.voice == silent) != (a.cause != nil):
-			t.Fatalf("%v for %v: silence has a cause, and nothing else has", a, reply)
-		case a.outcome == Granted && (a.voice == silent || a.voice == others):
-			t.Fatalf("%v for %v", a, reply)
-		}
-	})
-}
-
-func FuzzOptions(f *testing.F) {
-	f.Add(int64(10*time.Second), int64(500*time.Millisecond), 0.01, int64(2*time.Millisecond))
-	f.Add(int64(-1), int64(0), -1.0, int64(-1))
-	f.Fuzz(func(t *testing.T, ttl, timeout int64, factor float64, base int64) {
-		o, err := defaultOptions().with([]Option{
-			WithTTL(time.Duration(ttl)), WithNodeTimeout(time.Duration(timeout)), WithDrift(factor, time.Duration(base)),
-		})
-		if err != nil {
-			require.ErrorIs(t, err, ErrConfig)
-			return
-		}
-		// A ballot that takes the whole node timeout still leaves some validity.
-		require.Positive(t, o.validUntil(0)-o.voteTimeout())
-		require.Less(t, o.validUntil(0), o.ttl+1)
-	})
-}
-
 func TestTheCodeOfAnErrorThatAScriptMetIsTheCommands(t *testing.T) {
 	for text, want := range map[string]string{
 		"OOM command not allowed": "OOM",

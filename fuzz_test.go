@@ -47,7 +47,7 @@ type refusingPool struct{}
 func (refusingPool) GetContext(context.Context) (redis.Conn, error) { return nil, errRefused }
 
 // Whatever the settings are: they are refused as ErrConfig, or fit together.
-func FuzzSettings(f *testing.F) {
+func FuzzOptions(f *testing.F) {
 	f.Add(uint16(0), int64(0), int64(0), 0.0, int64(0), int64(0), int64(0), int64(0), "", "")
 	f.Add(uint16(0b1_1111_1111), int64(10*time.Second), int64(time.Second), 0.01, int64(2*ms), int64(time.Second), int64(time.Minute), int64(time.Hour), "me", ":record")
 	f.Add(uint16(0b1111), int64(minTTL), int64(5*ms), math.Nextafter(1, 0), int64(0), int64(ms), int64(minTTL), int64(1), "", "redlock:")

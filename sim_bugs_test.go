@@ -23,7 +23,7 @@ var plantedBug = regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\| .* \\| (\\d+) \\| 
 // the source as it is.
 func TestTheSimulationFindsEveryPlantedBug(t *testing.T) {
 	if raceDetector {
-		t.Skip("it runs once, without the race detector: make unit")
+		t.Skip("it runs once, without the race detector: make simulated")
 	}
 	text, err := os.ReadFile("docs/testing.md")
 	require.NoError(t, err)

@@ -85,6 +85,9 @@ func TestSimulation(t *testing.T) {
 // A failure that was seen once can be seen again: the same seed gives the same
 // history, byte for byte, with everything that the servers execute.
 func TestTheSameSeedGivesTheSameHistory(t *testing.T) {
+	if raceDetector {
+		t.Skip("it runs once, without the race detector: make simulated")
+	}
 	const seeds, times = 10, 10
 	for seed := uint64(1); seed <= seeds; seed++ {
 		first := runSeed(t, seed, true).text()
