@@ -207,6 +207,7 @@ func TestAStalledNodeGetsNoAttemptsUntilItAnswers(t *testing.T) {
 		frozen.thaw()
 		synctest.Wait()
 		require.Equal(t, 1, frozen.executed("acquire"), "only the one before it was known to be stalled")
+		require.Equal(t, 1, frozen.executed("release"), "who was not asked is owed nothing")
 		lock()
 		synctest.Wait()
 		require.Equal(t, 2, frozen.executed("acquire"))

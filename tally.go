@@ -215,7 +215,7 @@ func understandHolder(reply []any) (answer, bool) {
 		ok = ok && is
 	}
 	ms := numbers[0]
-	if !ok || ms > maxTTL.Milliseconds()*1000 {
+	if !ok || ms > int64(forever/time.Millisecond) {
 		return answer{}, false
 	}
 	left := time.Duration(ms) * time.Millisecond

@@ -34,7 +34,8 @@ func TestAnAcquireIsDecidedAsSoonAsItIsCertain(t *testing.T) {
 		"one holder at a quorum ends it":           {map[voice]int{others: 3, pending: 2}, 3, failed},
 		"three holders, one may yet have a quorum": {map[voice]int{others: 3, pending: 2}, 1, failing},
 		"three holders and no room for a quorum":   {map[voice]int{mine: 1, others: 3, pending: 1}, 1, failed},
-		"all voted":                                {map[voice]int{mine: 2, others: 2, silent: 1}, 2, failed},
+		"one holder, the silent may be its quorum": {map[voice]int{others: 1, silent: 2, pending: 2}, 1, failing},
+		"all voted": {map[voice]int{mine: 2, others: 2, silent: 1}, 2, failed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.want, decideAcquire(voicesOf(c.counts), 3, c.strongest, false))
@@ -75,6 +76,7 @@ func TestARenewalIsDecidedByMineRestoredAndGone(t *testing.T) {
 		"a quorum had lost it, some to others":             {map[voice]int{restored: 2, others: 1, pending: 2}, taken},
 		"too few answers":                                  {map[voice]int{mine: 2, silent: 3}, failed},
 		"restored alone, short of a quorum":                {map[voice]int{restored: 2, silent: 3}, failed},
+		"the last vote may yet renew it":                   {map[voice]int{mine: 1, restored: 1, silent: 2, pending: 1}, open},
 		"no quorum possible, but a loss may yet be shown":  {map[voice]int{others: 2, silent: 1, mine: 1, pending: 1}, open},
 		"no quorum possible, a loss can't be shown either": {map[voice]int{mine: 1, silent: 3, pending: 1}, failed},
 	} {
@@ -92,11 +94,16 @@ func TestARepliesMeaningDependsOnWhatWasAsked(t *testing.T) {
 		err   error
 		want  answer
 	}{
-		"granted":         {acquiring, int64(7), nil, answer{voice: mine, outcome: Granted, token: 7}},
-		"held":            {acquiring, held, nil, answer{voice: others, outcome: Refused, holder: "them", remaining: 1500 * time.Millisecond}},
-		"held for good":   {acquiring, []any{[]byte("them"), int64(-1)}, nil, answer{voice: others, outcome: Refused, holder: "them", remaining: -1}},
-		"restored":        {renewing, int64(2), nil, answer{voice: restored, outcome: Granted}},
-		"released":        {releasing, int64(1), nil, answer{voice: mine, outcome: Granted}},
+		"granted":                   {acquiring, int64(7), nil, answer{voice: mine, outcome: Granted, token: 7}},
+		"held":                      {acquiring, held, nil, answer{voice: others, outcome: Refused, holder: "them", remaining: 1500 * time.Millisecond}},
+		"held for good":             {acquiring, []any{[]byte("them"), int64(-1)}, nil, answer{voice: others, outcome: Refused, holder: "them", remaining: -1}},
+		"restored":                  {renewing, int64(2), nil, answer{voice: restored, outcome: Granted}},
+		"released":                  {releasing, int64(1), nil, answer{voice: mine, outcome: Granted}},
+		"kept for who yields":       {releasing, int64(2), nil, answer{voice: mine, outcome: Granted}},
+		"handed over to another":    {releasing, int64(3), nil, answer{voice: mine, outcome: Granted, handed: true}},
+		"held for less than a tick": {acquiring, []any{[]byte("them"), int64(0)}, nil, answer{voice: others, outcome: Refused, holder: "them"}},
+		"held for as long as a Duration tells": {acquiring, []any{[]byte("them"), int64(forever / ms)}, nil,
+			answer{voice: others, outcome: Refused, holder: "them", remaining: forever / ms * ms}},
 		"nothing to free": {releasing, int64(0), nil, answer{voice: absent, outcome: Granted}},
 		"claimed":         {setting, nil, nil, answer{voice: mine, outcome: Granted}},
 		"claimed before":  {setting, []byte("them"), nil, answer{voice: others, outcome: Refused, holder: "them"}},
@@ -120,6 +127,7 @@ func TestARepliesMeaningDependsOnWhatWasAsked(t *testing.T) {
 		"a word":                        {acquiring, "OK", nil, Unknown},
 		"a holder without a ttl":        {acquiring, []any{[]byte("them")}, nil, Unknown},
 		"no holder":                     {acquiring, []any{nil, int64(-2)}, nil, Unknown},
+		"a ttl beyond a Duration":       {acquiring, []any{[]byte("them"), int64(forever/ms) + 1}, nil, Unknown},
 		"a ttl beyond reason":           {acquiring, []any{[]byte("them"), int64(1 << 62)}, nil, Unknown},
 		"an error in a script, 6.2":     {acquiring, nil, redis.Error("ERR Error running script (call to f_ab): @user_script:1: @user_script: 1: -OOM command not allowed"), Refused},
 		"missing scripts":               {acquiring, nil, redis.Error("NOSCRIPT No matching script."), NotSent},
