@@ -132,13 +132,13 @@ func (a *admission) step(ctx context.Context) time.Duration {
 	n := a.node
 	guard := max(n.guard(), a.heed)
 	reply, err := redis.Values(a.run(probeScript, 3, a.key("bar"), a.key("quarantine"), formatKey,
-		recordsOf(a.runID), n.peers.nodes, n.wanted().Milliseconds(), guard.Milliseconds(), n.opts.chance.name()))
+		recordsOf(a.runID), n.peers.nodes, n.wanted().Milliseconds(), guard.Milliseconds(), n.opts.chance.name(n.name)))
 	if err == nil && len(reply) == 0 {
 		err = errors.New("unexpected reply to the probe: nothing")
 	}
 	if err != nil {
 		if st := n.standing.Load(); st != nil && st.votes && st.pipe == a.pipe {
-			return jitter(n.opts.chance, lookAgain) // it votes by what was known before
+			return jitter(n.opts.chance, lookAgain, n.name) // it votes by what was known before
 		}
 		return a.fail(fmt.Errorf("admission: %w", err))
 	}
@@ -194,7 +194,7 @@ func (a *admission) wait(left time.Duration) time.Duration {
 // fail bars the node for the reason err, for the time being.
 func (a *admission) fail(err error) time.Duration {
 	a.stand(standing{why: err})
-	return jitter(a.node.opts.chance, lookAgain)
+	return jitter(a.node.opts.chance, lookAgain, a.node.name)
 }
 
 // refill gathers what the other nodes have counted, and admits the node. Its
@@ -245,20 +245,36 @@ func (a *admission) ask(command string, args ...any) (any, error) {
 
 // request asks the node something and waits for the answer.
 func (n *node) request(p *pipe.Pipe, command string, args ...any) (any, error) {
+	over, stop := context.WithTimeout(context.Background(), n.patience)
+	defer stop()
+	return n.answer(over, n.pose(p, command, args...))
+}
+
+// pose asks the node something.
+func (n *node) pose(p *pipe.Pipe, command string, args ...any) mailbox {
 	answer := make(mailbox, 1)
 	flush, _, err := p.Queue(&pipe.Call{Command: command, Args: args, To: answer}, n.opts.clock(), nil)
 	if flush {
 		p.Flush()
 	}
 	if err != nil {
-		return nil, err
+		answer <- reply{nil, err}
 	}
-	timer := time.NewTimer(n.patience)
-	defer timer.Stop()
+	return answer
+}
+
+// answer waits for what the node was asked. What has come counts, also when time is
+// over.
+func (n *node) answer(over context.Context, m mailbox) (any, error) {
 	select {
-	case got := <-answer:
+	case <-over.Done():
+	case got := <-m:
 		return got.value, got.err
-	case <-timer.C:
+	}
+	select {
+	case got := <-m:
+		return got.value, got.err
+	default:
 		return nil, fmt.Errorf("%s: no answer within %v", n.name, n.patience)
 	}
 }

@@ -45,7 +45,7 @@ func (n *node) listen(ctx context.Context, l *line) {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(pause/2 + n.opts.chance.below(pause/2, "listening")):
+		case <-time.After(pause/2 + n.opts.chance.below(pause/2, "to hear "+n.name)):
 		}
 		pause = min(2*pause, max(pause, maxPause))
 	}

@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -43,47 +42,68 @@ func (g *gathered) enough(p *peers) bool {
 
 // gather asks all other nodes for their records, and this one for an older one.
 func (a *admission) gather(ctx context.Context) (*gathered, error) {
-	n := a.node
 	g := &gathered{barred: 1}
-	older, err := redis.String(a.ask("GET", reserved+"newest"))
-	if err != nil && !errors.Is(err, redis.ErrNil) {
+	others := a.inquire() // all at once: the slowest of them counts, not their number
+	if err := g.recall(a); err != nil {
 		return nil, err
 	}
-	if older != "" {
-		record, err := redis.StringMap(a.ask("HGETALL", older))
-		if err != nil {
-			return nil, err
-		}
-		g.merge(record)
-		g.older = older
-		g.olderRun, _, _ = strings.Cut(strings.TrimPrefix(older, keyOf("record", "")), ":")
-	}
-	if err := g.time(a.ask("TIME")); err != nil {
-		return nil, err
-	}
-	for _, other := range n.peers.all {
-		p, st := other.pipe.Load(), other.standing.Load()
-		if other == n || p == nil || st == nil {
-			continue
-		}
-		if err := cmp.Or(ctx.Err(), a.pipe.Err()); err != nil {
-			return nil, err // each answer may be awaited for long: not in vain
-		}
-		record, err := redis.StringMap(other.request(p, "EVAL", recordScript.text, 1, keyOf("bar", st.run), recordsOf(st.run)))
+	over, stop := context.WithTimeout(ctx, a.node.patience)
+	defer stop()
+	for _, o := range others {
+		record, err := redis.StringMap(o.node.answer(over, o.record))
 		if err != nil {
 			continue // no answer is no answer: neither admitted nor barred
 		}
 		if record["nodes"] == "" {
 			g.barred++
-		} else if record["nodes"] == strconv.Itoa(n.peers.nodes) {
+		} else if record["nodes"] == strconv.Itoa(a.node.peers.nodes) {
 			g.admitted++
 			g.merge(record)
 		}
-		if err := g.time(other.request(p, "TIME")); err != nil {
+		_ = g.time(o.node.answer(over, o.time)) // what cannot be read does not count
+	}
+	return g, ctx.Err()
+}
+
+// inquiry is what another node was asked.
+type inquiry struct {
+	node         *node
+	record, time mailbox
+}
+
+// inquire asks all others that are connected for their records and their times.
+func (a *admission) inquire() (all []inquiry) {
+	for _, other := range a.node.peers.all {
+		p, st := other.pipe.Load(), other.standing.Load()
+		if other == a.node || p == nil || st == nil {
 			continue
 		}
+		all = append(all, inquiry{
+			node:   other,
+			record: other.pose(p, "EVAL", recordScript.text, 1, keyOf("bar", st.run), recordsOf(st.run)),
+			time:   other.pose(p, "TIME"),
+		})
 	}
-	return g, nil
+	return all
+}
+
+// recall takes what this node says of itself: the record before this one, if there is
+// one, and its time.
+func (g *gathered) recall(a *admission) error {
+	older, err := redis.String(a.ask("GET", reserved+"newest"))
+	if err != nil && !errors.Is(err, redis.ErrNil) {
+		return err
+	}
+	if older != "" {
+		record, err := redis.StringMap(a.ask("HGETALL", older))
+		if err != nil {
+			return err
+		}
+		g.merge(record)
+		g.older = older
+		g.olderRun, _, _ = strings.Cut(strings.TrimPrefix(older, keyOf("record", "")), ":")
+	}
+	return g.time(a.ask("TIME"))
 }
 
 // merge takes the counters of a record, where they are higher.

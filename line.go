@@ -34,7 +34,7 @@ type line struct {
 }
 
 func newLine(c *Client) *line {
-	return &line{client: c, id: c.opts.chance.name()[:16], open: make(chan struct{}), waiters: make(map[string]*waiter)}
+	return &line{client: c, id: c.opts.chance.name("client")[:16], open: make(chan struct{}), waiters: make(map[string]*waiter)}
 }
 
 // channel is the one on which the nodes call this client.

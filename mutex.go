@@ -245,7 +245,7 @@ func (m *Mutex) ended(cause error, last *refusal) error {
 // it.
 func (o *options) newOwner() string {
 	if o.label == "" {
-		return o.chance.name()
+		return o.chance.name("attempt")
 	}
-	return o.chance.name() + "@" + o.label
+	return o.chance.name("attempt") + "@" + o.label
 }

@@ -208,7 +208,7 @@ func (n *node) run(ctx context.Context, first chan<- bool) {
 		n.setDown(err)
 		select {
 		case <-ctx.Done():
-		case <-time.After(pause/2 + n.opts.chance.below(pause/2, "connecting")):
+		case <-time.After(pause/2 + n.opts.chance.below(pause/2, n.name)):
 		}
 		pause = min(2*pause, maxPause)
 	}
@@ -231,20 +231,23 @@ func (n *node) attend(ctx context.Context, p *pipe.Pipe, ready func()) error {
 	for {
 		select {
 		case <-look.C:
-			look.Reset(joining.look(ctx))
 		case <-n.doubt:
-			look.Reset(joining.look(ctx))
 		case <-p.Done():
 			<-watching
 			return fmt.Errorf("disconnected: %w", p.Err())
 		}
+		select {
+		case <-n.doubt: // one look is enough, if it was due as well
+		default:
+		}
+		look.Reset(joining.look(ctx))
 	}
 }
 
 // watch ends a connection when an answer is long overdue; it returns when the
 // connection has ended.
 func (n *node) watch(p *pipe.Pipe) {
-	ticker := time.NewTicker(jitter(n.opts.chance, n.patience/4))
+	ticker := time.NewTicker(jitter(n.opts.chance, n.patience/4, n.name))
 	defer ticker.Stop()
 	looked := n.opts.clock()
 	for {

@@ -234,7 +234,7 @@ func (w *waiter) awaitTurn(ctx context.Context, r *refusal) error {
 		}
 		if w.closer && !closer {
 			closer = true
-			due = min(due, now+jitter(w.mutex.opts.chance, nearLook))
+			due = min(due, now+jitter(w.mutex.opts.chance, nearLook, "looking"))
 		}
 		if w.look {
 			due = now
@@ -275,9 +275,9 @@ func (w *waiter) hesitation() time.Duration {
 // thousand waiters cost a node a few commands a second. scripts/line.lua reckons
 // with it.
 func (w *waiter) patience(r *refusal) time.Duration {
-	d := jitter(w.mutex.opts.chance, nearLook)
+	d := jitter(w.mutex.opts.chance, nearLook, "looking")
 	if r.place > 2 {
-		d = jitter(w.mutex.opts.chance, time.Duration(min(r.place, 300))*nearLook*6/5)
+		d = jitter(w.mutex.opts.chance, time.Duration(min(r.place, 300))*nearLook*6/5, "looking")
 		if !w.looked {
 			d = d * 8 / 5 // where many come at once, those who asked earlier are yet to join
 		}
