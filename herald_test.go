@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,4 +75,22 @@ func TestALostLeaseIsLoggedOnce(t *testing.T) {
 			require.Equal(t, 1, strings.Count(told.String(), "a lease is lost"), name)
 		})
 	}
+}
+
+// journal is a log that may be read while it is written.
+type journal struct {
+	mu   sync.Mutex // protects text
+	text strings.Builder
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
 }
