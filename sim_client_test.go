@@ -10,6 +10,7 @@ import (
 
 // simClient is one process: a client, and one caller of it.
 type simClient struct {
+	simClock
 	run    *simRun
 	index  int
 	client *Client
@@ -24,15 +25,16 @@ type simClient struct {
 // newClient makes a client over links of its own.
 func (r *simRun) newClient(i int) *simClient {
 	p := r.plan
-	c := &simClient{run: r, index: i, chance: &simChance{seed: p.seed, who: uint64(i), now: r.world.Now}}
+	clock := simClock{now: r.world.Now, from: p.clientFrom[i], rate: p.clientRate[i]}
+	c := &simClient{run: r, index: i, simClock: clock, chance: &simChance{seed: p.seed, who: uint64(i), now: r.world.Now}}
 	c.life, c.end = context.WithCancel(context.Background())
 	pools := make([]Pool, p.nodes)
 	for n, s := range r.servers {
-		link := s.Link(fmt.Sprintf("client %d", i), r.fate(i, n))
+		link := s.Link(fmt.Sprintf("client %d", i), p.fate(r.began, i, n))
 		c.links = append(c.links, link)
 		pools[n] = link
 	}
-	opts := []Option{WithTTL(p.ttls[i]), WithLogger(nil), WithOwnerLabel(""), withClock(c.clock), withChance(c.chance)}
+	opts := []Option{WithTTL(p.ttls[i]), WithLogger(nil), WithOwnerLabel(""), withClock(clock.clock), withChance(c.chance)}
 	if !p.renewal {
 		opts = append(opts, WithoutRenewal())
 	}
@@ -52,13 +54,21 @@ func withChance(c chance) Option {
 	}
 }
 
-// clock is the client's; trueTime is when it shows t.
-func (c *simClient) clock() time.Duration {
-	return c.run.plan.clientFrom[c.index] + time.Duration(float64(c.run.world.Now())*c.run.plan.clientRate[c.index])
+// simClock is a client's clock. It knows nothing of the run, like all that the client
+// is given: what a lease's cleanup can reach must not lead to the lease.
+type simClock struct {
+	now  func() time.Duration // the true time
+	from time.Duration        // what it shows in the beginning
+	rate float64
 }
 
-func (c *simClient) trueTime(t time.Duration) time.Duration {
-	return time.Duration(float64(t-c.run.plan.clientFrom[c.index]) / c.run.plan.clientRate[c.index])
+func (c simClock) clock() time.Duration {
+	return c.from + time.Duration(float64(c.now())*c.rate)
+}
+
+// trueTime is when it shows t.
+func (c simClock) trueTime(t time.Duration) time.Duration {
+	return time.Duration(float64(t-c.from) / c.rate)
 }
 
 // block cuts the client off from nodes, or no more: the first bit of ways is the one
@@ -161,10 +171,11 @@ func (c *simClient) turn(turn uint64) {
 	var lease *Lease
 	var err error
 	if waits {
-		ctx, cancel := context.WithTimeout(c.life, p.busy+simPatience-c.run.awake())
+		patience := p.busy + simPatience - c.run.awake()
 		if c.roll(turn, 3, 4) == 0 {
-			ctx, cancel = context.WithTimeout(c.life, c.span(turn, 4, 2*p.ttl))
+			patience = c.span(turn, 4, 2*p.ttl)
 		}
+		ctx, cancel := context.WithTimeout(c.life, patience)
 		lease, err = m.Lock(ctx)
 		cancel()
 	} else {
@@ -263,8 +274,8 @@ func (c *simClient) edge(v *simVisit, turn uint64) {
 	ways := 1 + int(c.roll(turn, 11, 3))
 	c.run.history.note("client %d is cut off until %v from its validity's end, ways %d", c.index, off, ways)
 	c.block(c.run.all(), ways, true)
-	time.AfterFunc(min(end-c.run.world.Now(), c.run.plan.busy-c.run.awake()), func() {
-		if !c.isDead() {
+	time.AfterFunc(end-c.run.world.Now(), func() {
+		if !c.isDead() && c.run.awake() < c.run.plan.busy {
 			c.block(c.run.all(), ways, false)
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/simredis"
@@ -18,10 +19,9 @@ type simRun struct {
 	world   *simredis.World
 	servers []*simredis.Server
 	clients []*simClient
-	disks   []any           // what servers come back with
-	dated   nodeSet         // those that came back with old data, and so with what was released since
-	stepped []time.Duration // how far their clocks were stepped; before the servers run into it
-	steps   sync.Mutex      // protects stepped
+	disks   []any   // what servers come back with
+	dated   nodeSet // those that came back with old data, and so with what was released since
+	clocks  []*simServerClock
 
 	history simHistory
 }
@@ -34,7 +34,7 @@ type simChance struct {
 
 	mu   sync.Mutex // protects what follows
 	last time.Duration
-	nth  uint64 // names at that instant
+	nth  map[string]uint64 // names for a purpose at that instant
 }
 
 // mix is a random number for a place: which seed, where, and the how-manieth.
@@ -51,33 +51,39 @@ func mix(numbers ...uint64) uint64 {
 	return h
 }
 
-func (c *simChance) name() string {
+func (c *simChance) name(purpose string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now := c.now(); now != c.last {
-		c.last, c.nth = now, 0
+	if now := c.now(); now != c.last || c.nth == nil {
+		c.last, c.nth = now, make(map[string]uint64)
 	}
-	c.nth++
-	return fmt.Sprintf("%016X%s", mix(c.seed, c.who, uint64(c.last), c.nth), c.mark())
+	c.nth[purpose]++
+	return fmt.Sprintf("%016X%s", mix(c.seed, c.who, uint64(c.last), c.nth[purpose], textHash(purpose)), c.mark())
 }
 
 // mark ends the names of this client.
 func (c *simChance) mark() string { return fmt.Sprintf("%010d", c.who) }
 
 func (c *simChance) below(d time.Duration, purpose string) time.Duration {
+	return time.Duration(mix(c.seed, c.who, uint64(c.now()), textHash(purpose)) % uint64(d))
+}
+
+func textHash(s string) uint64 {
 	h := fnv.New64a()
-	h.Write([]byte(purpose))
-	return time.Duration(mix(c.seed, c.who, uint64(c.now()), h.Sum64()) % uint64(d))
+	h.Write([]byte(s))
+	return h.Sum64()
 }
 
 // simulate runs a plan in the bubble of the caller, and returns its history.
 func simulate(p *simPlan, verbose bool) *simHistory {
-	r := &simRun{plan: p, began: time.Now(), disks: make([]any, p.nodes), stepped: make([]time.Duration, p.nodes)}
+	r := &simRun{plan: p, began: time.Now(), disks: make([]any, p.nodes)}
 	r.history.plan = p
 	r.world = simredis.NewWorld(r.logger(verbose))
 	r.history.now = r.world.Now
 	for i := range p.nodes {
-		r.servers = append(r.servers, r.world.Server(i, r.serverClock(i)))
+		c := &simServerClock{ahead: p.nodeAhead[i], rate: p.nodeRate[i]}
+		r.clocks = append(r.clocks, c)
+		r.servers = append(r.servers, r.world.Server(i, c.show))
 	}
 	for i := range p.clients {
 		r.clients = append(r.clients, r.newClient(i))
@@ -94,20 +100,16 @@ func simulate(p *simPlan, verbose bool) *simHistory {
 	return &r.history
 }
 
-// serverClock is the clock of a server, in an odd phase to the true time.
-func (r *simRun) serverClock(i int) func(time.Duration) time.Duration {
-	const epoch = 1_800_000_000 * time.Second
-	return func(now time.Duration) time.Duration {
-		r.steps.Lock()
-		defer r.steps.Unlock()
-		return epoch + r.plan.nodeAhead[i] + r.stepped[i] + time.Duration(float64(now)*r.plan.nodeRate[i])
-	}
+// simServerClock is a server's, in an odd phase to the true time.
+type simServerClock struct {
+	ahead   time.Duration
+	rate    float64
+	stepped atomic.Int64 // nanoseconds
 }
 
-func (r *simRun) stepClock(node int, by time.Duration) {
-	r.steps.Lock()
-	defer r.steps.Unlock()
-	r.stepped[node] += by
+func (c *simServerClock) show(now time.Duration) time.Duration {
+	const epoch = 1_800_000_000 * time.Second
+	return epoch + c.ahead + time.Duration(c.stepped.Load()) + time.Duration(float64(now)*c.rate)
 }
 
 // happen lets the planned events happen, and undoes in the end what lasts.
@@ -169,8 +171,7 @@ const (
 )
 
 // fate is what becomes of a message between a client and a node.
-func (r *simRun) fate(client, node int) simredis.Fates {
-	p := r.plan
+func (p *simPlan) fate(began time.Time, client, node int) simredis.Fates {
 	return func(dialled time.Duration, toServer bool, n int) simredis.Fate {
 		where := mix(p.seed, uint64(client), uint64(node), uint64(dialled), uint64(n))
 		if toServer {
@@ -179,7 +180,8 @@ func (r *simRun) fate(client, node int) simredis.Fates {
 		dice := func(k uint64) uint64 { return mix(where, k) }
 		trip := p.trip[node]
 		f := simredis.Fate{Delay: trip/2 + time.Duration(dice(0)%uint64(trip))}
-		if r.awake() < p.calm || r.awake() >= p.busy || !p.victims.has(node) {
+		awake := time.Since(began)
+		if awake < p.calm || awake >= p.busy || !p.victims.has(node) {
 			return f
 		}
 		f.Delay += p.slow[client]

@@ -30,8 +30,8 @@ func (c *simClient) newTailLoss(turn uint64) *simTailLoss {
 // strike lets it happen, once the lease is granted.
 func (t *simTailLoss) strike() {
 	c, r := t.client, t.client.run
-	left := r.plan.busy - r.awake()
-	if left <= 0 {
+	inTime := func() bool { return r.awake() < r.plan.busy } // else all is well again
+	if !inTime() {
 		return
 	}
 	crashed := false
@@ -51,13 +51,22 @@ func (t *simTailLoss) strike() {
 			if c.roll(t.turn, 13, 2) == 0 {
 				disk = nil
 			}
-			time.AfterFunc(min(left, c.span(t.turn, 14, 3*time.Millisecond)), func() { r.servers[i].Start(disk) })
+			r.disks[i] = disk
+			time.AfterFunc(c.span(t.turn, 14, 3*time.Millisecond), func() {
+				if inTime() {
+					r.servers[i].Start(disk)
+				}
+			})
 		case c.roll(t.turn, 16+uint64(i), 3) == 0:
 			// It remembers, and tells.
 		default:
 			r.history.note("node %d freezes", i)
 			r.servers[i].Freeze(true)
-			time.AfterFunc(min(left, c.span(t.turn, 15, 2*r.plan.ttls[c.index])), func() { r.servers[i].Freeze(false) })
+			time.AfterFunc(c.span(t.turn, 15, 2*r.plan.ttls[c.index]), func() {
+				if inTime() {
+					r.servers[i].Freeze(false)
+				}
+			})
 		}
 	}
 }

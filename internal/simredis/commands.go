@@ -2,6 +2,8 @@ package simredis
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -135,8 +137,8 @@ func (s *Server) ofHash(command, key string, rest []string, now int64) any {
 		return count(found)
 	case "HGETALL":
 		all := []any{}
-		for field, v := range e.hash {
-			all = append(all, []byte(field), []byte(v))
+		for _, field := range slices.Sorted(maps.Keys(e.hash)) {
+			all = append(all, []byte(field), []byte(e.hash[field]))
 		}
 		return all
 	case "HINCRBY":
