@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/simredis"
@@ -16,7 +17,7 @@ type simClient struct {
 	client *Client
 	links  []*simredis.Link // to each node
 	chance *simChance
-	holds  *simVisit // the present one
+	holds  atomic.Pointer[simVisit] // the present one
 
 	life context.Context // ends with its death
 	end  context.CancelFunc
@@ -91,7 +92,7 @@ func (c *simClient) block(nodes nodeSet, ways int, held bool) {
 // under way, if it has one, else at once.
 func (c *simClient) resetInRenewal(arrive int) {
 	var in time.Duration
-	if v := c.holds; v != nil {
+	if v := c.holds.Load(); v != nil {
 		h := v.lease.h
 		h.mu.Lock()
 		if h.renewAt < h.until {
@@ -209,8 +210,8 @@ func (c *simClient) turn(turn uint64) {
 // visit is what a holder does: now and then it looks whether it still is one, and
 // writes to what the lock protects.
 func (c *simClient) visit(v *simVisit, hold time.Duration) {
-	c.holds = v
-	defer func() { c.holds = nil }()
+	c.holds.Store(v)
+	defer c.holds.Store(nil)
 	until := c.run.awake() + hold
 	for k := uint64(1); ; k++ {
 		if c.isDead() {
@@ -270,7 +271,7 @@ func (c *simClient) edge(v *simVisit, turn uint64) {
 		c.run.plan.ttl / 30, c.run.plan.ttl / 8}[c.roll(turn, 10, 10)]
 	v.tried = true
 	end := c.trueTime(v.lease.h.validity()) + off
-	time.AfterFunc(end-off-c.run.world.Now()+time.Microsecond, func() { v.dead = !v.lease.Valid() })
+	time.AfterFunc(end-off-c.run.world.Now()+time.Microsecond, func() { v.dead.Store(!v.lease.Valid()) })
 	ways := 1 + int(c.roll(turn, 11, 3))
 	c.run.history.note("client %d is cut off until %v from its validity's end, ways %d", c.index, off, ways)
 	c.block(c.run.all(), ways, true)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/simredis"
@@ -43,10 +44,9 @@ type simVisit struct {
 	began    time.Duration // the ballot that was granted
 	ended    time.Duration // the lease was released, or its validity ended
 	lost     bool          // it ended by itself
-	over     bool          // ended is known
 	tried    bool          // its end is being tried
-	dead     bool          // it was seen not to be valid
-	robbed   time.Duration // its keys were deleted; 0: they were not
+	dead     atomic.Bool   // it was seen not to be valid
+	robbed   time.Duration // its keys were deleted; 0: they were not; protected by history.mu
 	doneAt   chan time.Duration
 }
 
@@ -106,7 +106,7 @@ func (v *simVisit) returned(l *Lease, err error) {
 // look tells whether the lease is valid.
 func (v *simVisit) look() bool {
 	valid := v.lease.Valid()
-	if valid && v.dead {
+	if valid && v.dead.Load() {
 		v.history.fail("client %d's lease, token %d, had ended and is valid again", v.client.index, v.lease.Token())
 	}
 	return valid
@@ -119,15 +119,13 @@ func (v *simVisit) lookAgain() {
 	}
 }
 
-// robbed notes that the keys of lock-0 are deleted.
-func (h *simHistory) robbed() {
-	now := h.now()
+// isRobbed notes that its keys are deleted.
+func (v *simVisit) isRobbed() {
+	h, now := v.history, v.history.now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, v := range h.visits {
-		if v.mutex.name == "lock-0" && v.lease != nil && !v.over && v.robbed == 0 {
-			v.robbed = now
-		}
+	if v.robbed == 0 {
+		v.robbed = now
 	}
 }
 
@@ -135,7 +133,7 @@ func (h *simHistory) robbed() {
 // which the lease had ended by itself.
 func (v *simVisit) leaves() {
 	h := v.history
-	v.ended, v.over = h.now(), true
+	v.ended = h.now()
 	if end := v.client.trueTime(v.lease.h.validity()); end < v.ended {
 		v.ended, v.lost = end, true
 	}

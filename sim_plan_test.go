@@ -232,21 +232,21 @@ func (p *simPlan) crashWith(node int, at, last time.Duration, disk int, tail tim
 	if disk == simTail {
 		saved = max(at-tail, 0)
 	}
-	p.add(saved, func(r *simRun) { r.disks[node] = r.servers[node].Snapshot() }, "node %d writes its disk", node)
+	p.add(saved, func(r *simRun) { r.write(node, r.servers[node].Snapshot()) }, "node %d writes its disk", node)
 	p.add(at, func(r *simRun) {
 		if disk == simWhole {
-			r.disks[node] = r.servers[node].Snapshot()
+			r.write(node, r.servers[node].Snapshot())
 		}
 		r.servers[node].Crash(silent)
 	}, "node %d crashes (silently: %t)", node, silent)
 	p.add(at+last, func(r *simRun) {
 		switch disk {
 		case simEmpty:
-			r.disks[node] = nil
+			r.write(node, nil)
 		case simTail:
-			r.dated.add(node)
+			r.outdate(node)
 		}
-		r.servers[node].Start(r.disks[node])
+		r.servers[node].Start(r.disk(node))
 	}, "node %d starts, with %s", node, []string{"all its data", "all but the last " + tail.String(), "nothing"}[disk])
 }
 
@@ -295,7 +295,11 @@ func (p *simPlan) deleted(draw *rand.Rand) {
 	for range 4 {
 		at := p.instant(draw)
 		p.add(at, func(r *simRun) {
-			r.history.robbed()
+			for _, c := range r.clients {
+				if v := c.holds.Load(); v != nil && v.mutex.name == "lock-0" {
+					v.isRobbed()
+				}
+			}
 			for _, s := range r.servers {
 				s.Drop("redlock:lock-0")
 			}

@@ -19,11 +19,13 @@ type simRun struct {
 	world   *simredis.World
 	servers []*simredis.Server
 	clients []*simClient
-	disks   []any   // what servers come back with
-	dated   nodeSet // those that came back with old data, and so with what was released since
 	clocks  []*simServerClock
 
 	history simHistory
+
+	mu    sync.Mutex // protects what follows
+	disks []any      // what servers come back with
+	dated nodeSet    // those that came back with old data, and so with what was released since
 }
 
 // simChance is a client's randomness, from the seed and the instant.
@@ -112,6 +114,26 @@ func (c *simServerClock) show(now time.Duration) time.Duration {
 	return epoch + c.ahead + time.Duration(c.stepped.Load()) + time.Duration(float64(now)*c.rate)
 }
 
+// write notes what a server would come back with.
+func (r *simRun) write(node int, disk any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.disks[node] = disk
+}
+
+func (r *simRun) disk(node int) any {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.disks[node]
+}
+
+// outdate notes that what a server comes back with is old.
+func (r *simRun) outdate(node int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.dated.add(node)
+}
+
 // happen lets the planned events happen, and undoes in the end what lasts.
 func (r *simRun) happen(events []simEvent) {
 	for _, e := range events {
@@ -123,7 +145,7 @@ func (r *simRun) happen(events []simEvent) {
 	r.history.note("the trouble is over")
 	for i, s := range r.servers {
 		s.Freeze(false)
-		s.Start(r.disks[i])
+		s.Start(r.disk(i))
 	}
 	for _, c := range r.clients {
 		if !c.isDead() {

@@ -47,11 +47,11 @@ func (t *simTailLoss) strike() {
 			r.history.note("node %d forgets the lease", i)
 			r.servers[i].Crash(false)
 			disk := t.disks[i]
-			r.dated.add(i)
+			r.outdate(i)
 			if c.roll(t.turn, 13, 2) == 0 {
 				disk = nil
 			}
-			r.disks[i] = disk
+			r.write(i, disk)
 			time.AfterFunc(c.span(t.turn, 14, 3*time.Millisecond), func() {
 				if inTime() {
 					r.servers[i].Start(disk)
