@@ -22,6 +22,8 @@ type simHistory struct {
 	lines    []simLine
 	visits   []*simVisit
 	orphans  []string
+	forgot   map[int]time.Duration // when a node last lost its memory
+	outside  string                // which assumption was broken; "" if none
 	failures []string
 }
 
@@ -72,6 +74,27 @@ func (h *simHistory) orphan(node int, k simredis.Key) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.orphans = append(h.orphans, fmt.Sprintf("node %d still has %s = %s, for %v", node, k.Name, k.Text, k.Left))
+}
+
+// forgets notes that a node loses its memory. Where a majority does, nobody may be left
+// to tell the others of a longer ttl: that is outside of A6.
+func (h *simHistory) forgets(node int) {
+	now := h.now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.forgot == nil {
+		h.forgot = make(map[int]time.Duration)
+	}
+	h.forgot[node] = now
+	longest, recent := slices.Max(h.plan.ttls), 0
+	for _, at := range h.forgot {
+		if now-at < 2*longest+heedful {
+			recent++
+		}
+	}
+	if recent > h.plan.nodes-h.plan.quorum() && slices.Min(h.plan.ttls) < longest {
+		h.outside = "A6: a majority forgets, and with it the longest ttl"
+	}
 }
 
 // call notes that a client asks for a lock.
@@ -188,7 +211,7 @@ func (h *simHistory) check() []string {
 	wrong := slices.Clone(h.failures)
 	for lock := range h.plan.locks {
 		leases := h.leases(fmt.Sprintf("lock-%d", lock))
-		if h.plan.outside == "" {
+		if h.outside == "" {
 			wrong = append(wrong, exclusion(leases)...)
 		}
 		wrong = append(wrong, tokens(leases)...)
@@ -281,7 +304,7 @@ func (h *simHistory) order(leases []*simVisit, lock string) (wrong []string) {
 
 const (
 	simHeadStart = 200 * time.Millisecond
-	simPasses    = 2
+	simPasses    = 3
 )
 
 // idleness is how long a lock may be free while somebody waits.

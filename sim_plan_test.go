@@ -206,7 +206,7 @@ func (p *simPlan) fault(draw *rand.Rand, node int) {
 		p.add(at, func(r *simRun) { r.servers[node].Freeze(true) }, "node %d freezes", node)
 		p.add(at+last, func(r *simRun) { r.servers[node].Freeze(false) }, "node %d goes on", node)
 	case 2:
-		p.add(at, func(r *simRun) { r.servers[node].Wipe() }, "node %d is wiped", node)
+		p.add(at, func(r *simRun) { r.wipe(node) }, "node %d is wiped", node)
 	default:
 		p.crash(draw, node, at, last)
 	}
@@ -238,6 +238,9 @@ func (p *simPlan) crashWith(node int, at, last time.Duration, disk int, tail tim
 			r.write(node, r.servers[node].Snapshot())
 		}
 		r.servers[node].Crash(silent)
+		if disk != simWhole {
+			r.history.forgets(node)
+		}
 	}, "node %d crashes (silently: %t)", node, silent)
 	p.add(at+last, func(r *simRun) {
 		switch disk {
@@ -257,7 +260,7 @@ func (p *simPlan) rolling(draw *rand.Rand) {
 		if draw.IntN(2) == 0 {
 			p.crashWith(node, at, below(draw, 2*time.Millisecond), 1+draw.IntN(2), below(draw, time.Second), false)
 		} else {
-			p.add(at, func(r *simRun) { r.servers[node].Wipe() }, "node %d is wiped", node)
+			p.add(at, func(r *simRun) { r.wipe(node) }, "node %d is wiped", node)
 		}
 		at += p.ttl + []time.Duration{-time.Millisecond, 0, time.Millisecond, p.ttl / 50, 500 * time.Millisecond}[draw.IntN(5)]
 	}

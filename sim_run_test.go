@@ -79,7 +79,7 @@ func textHash(s string) uint64 {
 // simulate runs a plan in the bubble of the caller, and returns its history.
 func simulate(p *simPlan, verbose bool) *simHistory {
 	r := &simRun{plan: p, began: time.Now(), disks: make([]any, p.nodes)}
-	r.history.plan = p
+	r.history.plan, r.history.outside = p, p.outside
 	r.world = simredis.NewWorld(r.logger(verbose))
 	r.history.now = r.world.Now
 	for i := range p.nodes {
@@ -112,6 +112,12 @@ type simServerClock struct {
 func (c *simServerClock) show(now time.Duration) time.Duration {
 	const epoch = 1_800_000_000 * time.Second
 	return epoch + c.ahead + time.Duration(c.stepped.Load()) + time.Duration(float64(now)*c.rate)
+}
+
+// wipe is FLUSHALL.
+func (r *simRun) wipe(node int) {
+	r.servers[node].Wipe()
+	r.history.forgets(node)
 }
 
 // write notes what a server would come back with.

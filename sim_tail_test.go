@@ -46,6 +46,7 @@ func (t *simTailLoss) strike() {
 			}
 			r.history.note("node %d forgets the lease", i)
 			r.servers[i].Crash(false)
+			r.history.forgets(i)
 			disk := t.disks[i]
 			r.outdate(i)
 			if c.roll(t.turn, 13, 2) == 0 {

@@ -39,7 +39,7 @@ func runPlan(t *testing.T, p *simPlan, verbose bool) *simHistory {
 func TestSimulation(t *testing.T) {
 	if *simShow {
 		h := runSeed(t, *simSeed, true)
-		fmt.Printf("seed %d: %s, outside: %q\n%s%v\n", *simSeed, h.plan.kind, h.plan.outside, h.text(), h.check())
+		fmt.Printf("seed %d: %s, outside: %q\n%s%v\n", *simSeed, h.plan.kind, h.outside, h.text(), h.check())
 		return
 	}
 	runs := uint64(*simRuns)
@@ -72,7 +72,7 @@ func TestSimulation(t *testing.T) {
 							leases.Add(1)
 						}
 					}
-					if h.plan.outside != "" {
+					if h.outside != "" {
 						outside.Add(1)
 					}
 				}
