@@ -10,7 +10,7 @@
 # which need more than the library may depend on. Written for GNU make 3.81, which macOS has.
 
 .NOTPARALLEL:
-.PHONY: demo test unit simulated sim servers integration chaos bench-test lint format vet cross staticcheck bench fuzz
+.PHONY: demo test unit simulated sim beside servers integration chaos bench-test lint format vet cross staticcheck bench fuzz
 
 MODULES     = . integration benchmarks examples/fencing
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -34,10 +34,10 @@ demo:
 	@echo
 	@go run ./examples/counter
 
-test: servers vet unit integration bench-test
+test: servers unit beside bench-test
 
 # What needs no Redis server.
-unit: simulated
+unit:
 	$(TEST) ./...
 	cd examples/fencing && $(TEST) ./...
 
@@ -49,6 +49,13 @@ simulated:
 # The simulation for as many seeds as wanted: make sim SEEDS=100000, from SEED on.
 sim:
 	go test -count=1 -v -timeout=0 -run '^TestSimulation$$' . -sim.runs=$(SEEDS) -sim.seed=$(if $(filter 0,$(SEED)),1,$(SEED))
+
+# The integration tests sleep for most of their time: the simulation takes that, and
+# gives way to them.
+beside:
+	@log=$$(mktemp) && { nice -n 19 $(MAKE) simulated >$$log 2>&1 & } && simulated=$$! && \
+	status=0; $(MAKE) integration || status=1; wait $$simulated || status=1; \
+	cat $$log; rm -f $$log; exit $$status
 
 # Its tests say which servers they run on: Docker containers where an engine
 # answers, else redis-server processes. Never from the cache: the servers are
