@@ -80,6 +80,7 @@ type admission struct {
 	runID string
 	said  bool          // that it waits was logged
 	heed  time.Duration // the least guard for this loss of memory
+	apart time.Duration // until when to look how far the others have counted meanwhile
 }
 
 // keyOf is the key of this kind for a run of a server.
@@ -99,6 +100,7 @@ func (a *admission) stand(st standing) {
 		st.record = a.key("record")
 	}
 	a.node.standing.Store(&st)
+	a.node.stands(&st)
 }
 
 // newAdmission begins the admission of the node over a new connection.
@@ -115,15 +117,16 @@ func (a *admission) look(ctx context.Context) time.Duration {
 	return a.step(ctx)
 }
 
-// forgot bars the node: a vote showed that its record is not there, or not whole.
+// forgot bars the node: a vote by this standing showed that its record is not there,
+// or not whole.
 // It may even be another server, behind a proxy: the next handshake tells.
-func (n *node) forgot() {
-	st := n.standing.Load()
-	if st == nil || !st.votes || n.opts.noGuard {
+func (n *node) forgot(by *standing) {
+	if by == nil || !by.votes || n.opts.noGuard {
 		return
 	}
-	if n.standing.CompareAndSwap(st, &standing{pipe: st.pipe, run: st.run, record: st.record, why: errForgot}) {
-		n.reconnect(errForgot)
+	n.stray.Store(&by.record)
+	if n.standing.CompareAndSwap(by, &standing{pipe: by.pipe, run: by.run, record: by.record, why: errForgot}) {
+		n.reconnect(errForgot) // else a look found it out before
 	}
 }
 
@@ -131,8 +134,16 @@ func (n *node) forgot() {
 func (a *admission) step(ctx context.Context) time.Duration {
 	n := a.node
 	guard := max(n.guard(), a.heed)
-	reply, err := redis.Values(a.run(probeScript, 3, a.key("bar"), a.key("quarantine"), formatKey,
-		recordsOf(a.runID), n.peers.nodes, n.wanted().Milliseconds(), guard.Milliseconds(), n.opts.chance.name(n.name)))
+	keys := []any{a.key("bar"), a.key("quarantine"), formatKey}
+	stray := n.stray.Load()
+	if stray != nil {
+		keys = append(keys, *stray)
+	}
+	reply, err := redis.Values(a.run(probeScript, len(keys), append(keys,
+		recordsOf(a.runID), n.peers.nodes, n.wanted().Milliseconds(), guard.Milliseconds(), n.opts.chance.name(n.name))...))
+	if err == nil {
+		n.stray.CompareAndSwap(stray, nil)
+	}
 	if err == nil && len(reply) == 0 {
 		err = errors.New("unexpected reply to the probe: nothing")
 	}
@@ -144,7 +155,9 @@ func (a *admission) step(ctx context.Context) time.Duration {
 	}
 	switch word, _ := redis.String(reply[0], nil); word {
 	case "whole":
-		return a.whole(reply)
+		next := a.whole(reply)
+		a.level(ctx)
+		return next
 	case "format":
 		return a.fail(n.misfit("another version of this library keeps its records there in another format: " +
 			"all clients must use versions that share one (docs/protocol.md)"))
@@ -176,6 +189,9 @@ func (a *admission) whole(reply []any) time.Duration {
 	n.peers.learn(time.Duration(longest) * time.Millisecond)
 	n.voted = true
 	a.said, a.heed = false, 0
+	if n.opts.clock() < a.apart {
+		return lookAgain
+	}
 	return probeEvery
 }
 
@@ -183,8 +199,8 @@ func (a *admission) whole(reply []any) time.Duration {
 func (a *admission) wait(left time.Duration) time.Duration {
 	n := a.node
 	if !a.said {
-		a.said = true
-		n.opts.herald.log(slog.LevelInfo, "a node has no record of this run of its server (it is new, or was restarted, or wiped); "+
+		a.said, n.worried = true, true
+		n.opts.herald.log(slog.LevelWarn, "a node has no record of this run of its server (it is new, or was restarted, or wiped); "+
 			"it votes when all leases must have ended that it may have forgotten", "node", n.name, "wait", left)
 	}
 	a.stand(standing{why: &barredError{left}, until: n.opts.clock() + left})
@@ -231,6 +247,7 @@ func (a *admission) refill(ctx context.Context, name string, guard time.Duration
 	case admitted == 0:
 		return time.Millisecond // it was wiped again meanwhile: from the beginning
 	}
+	a.apart = n.opts.clock() + 4*lookAgain
 	return a.step(ctx)
 }
 

@@ -132,7 +132,7 @@ func (e HeldError) As(target any) bool { return fill(target, e) }
 // finds ErrNoQuorum in it, and every node's cause; errors.As takes both
 // *QuorumError and QuorumError.
 type QuorumError struct {
-	Op      string        // "lock", "extend", "unlock" or "ping"
+	Op      string        // "lock", "extend", "unlock", "ping", "inspect" or "force unlock"
 	Name    string        // the lock's; empty for a ping
 	Need    int           // the quorum
 	Elapsed time.Duration // how long the ballot took

@@ -20,14 +20,27 @@ func stripeOf(key string) string {
 	return strconv.Itoa(int(h.Sum32() % stripes))
 }
 
-// leastCount is the least count by which a node shows that its record is whole:
-// counters never begin at 0, so a count of 1 is that of one that was missing.
-func (o *options) leastCount() any {
+// firstCount is the least that the counters of a record begin with: the clock of 1987,
+// in microseconds. What counts below it has begun at 0, in no record.
+const firstCount = 1 << 49
+
+// leastCount is the least count by which a node shows that its record is whole.
+func (o *options) leastCount() int64 {
+	if o.noGuard {
+		return 1
+	}
+	return firstCount
+}
+
+// leastArg is the same as the scripts take it.
+func (o *options) leastArg() any {
 	if o.noGuard {
 		return "1"
 	}
-	return "2"
+	return firstCountArg
 }
+
+var firstCountArg any = strconv.FormatInt(firstCount, 10)
 
 var errNotAsked = errors.New("it had no part in the grant")
 
@@ -50,9 +63,10 @@ func (m *Mutex) tokenOf(ctx context.Context, b *ballot) (token int64, failure *b
 		v.barred = errNotAsked
 		if st := grant.standing; st != nil {
 			v.barred, v.standing = nil, st
-			v.call.Args = []any{raiseScript.sha, "2", m.keyArg, st.record, b.owner, m.stripe, lifted}
+			v.call.Args = []any{raiseScript.sha, "2", m.keyArg, st.record, b.owner, m.stripe, lifted, m.least}
 		}
 	}
+	lift.within(ctx)
 	lift.send(0, true)
 	v, err := lift.await(ctx, m.opts.voteTimeout())
 	if v != granted {

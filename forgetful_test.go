@@ -136,7 +136,7 @@ func TestAStandingEndsWithTheRecordThatItCameFrom(t *testing.T) {
 			record := recordsOf(n.runID) + name
 			n.redis.HSet(record, "format", "1", "nodes", "3", "ttl", "2000")
 			for f := range stripes {
-				n.redis.HSet(record, fmt.Sprint(f), fmt.Sprint(1000+i))
+				n.redis.HSet(record, fmt.Sprint(f), fmt.Sprint(firstCount+i))
 			}
 			n.redis.HSet(keyOf("bar", n.runID), "name", name, "guard", "2000")
 			require.NoError(t, n.redis.Set("redlock::newest", record))

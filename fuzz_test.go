@@ -10,6 +10,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/endpoint"
 )
 
 // A person writes a user and a password into a URL, and forgets to escape some of
@@ -29,15 +31,15 @@ func FuzzParseURL(f *testing.F) {
 		}
 		password := before + secret + after
 		raw := scheme + "://" + user + ":" + password + "@" + host + rest
-		if _, err := parseURL(raw); err != nil {
+		if _, err := endpoint.Parse(raw); err != nil {
 			_, err = Open([]string{"redis://fine", raw})
 			require.ErrorIs(t, err, ErrConfig)
 			require.NotContains(t, err.Error(), secret, raw)
 		}
 		u := url.URL{Scheme: "rediss", User: url.UserPassword(user, password), Host: "host", Path: "/3"}
-		e, err := parseURL(u.String())
+		e, err := endpoint.Parse(u.String())
 		require.NoError(t, err, "escaped, it is read")
-		require.Equal(t, endpoint{network: "tcp", address: "host:6379", tls: true, username: user, password: password, db: 3}, e)
+		require.Equal(t, endpoint.Endpoint{Network: "tcp", Address: "host:6379", TLS: true, Username: user, Password: password, DB: 3}, e)
 	})
 }
 

@@ -45,7 +45,7 @@ func FuzzReply(f *testing.F) {
 		if len(replies) == 0 {
 			return
 		}
-		for _, kind := range []*ballotKind{acquiring, claiming, setting, raising, renewing, releasing, pinging} {
+		for _, kind := range []*ballotKind{acquiring, claiming, raising, renewing, releasing, pinging} {
 			requireUnderstood(t, kind, replies[0])
 		}
 		c := unconnected(t)
@@ -63,19 +63,12 @@ func sense(kind *ballotKind, reply any) Outcome {
 	n, number := reply.(int64)
 	held := isHolder(asValues(reply))
 	switch kind {
-	case setting:
-		if _, bytes := reply.([]byte); bytes {
-			return Refused
-		}
-		return map[bool]Outcome{true: Granted, false: Unknown}[reply == nil]
 	case pinging:
 		_, text := reply.(string)
 		return map[bool]Outcome{true: Granted, false: Unknown}[text]
 	}
 	switch {
-	case held && kind == releasing: // somebody else's: this attempt is not there
-		return Granted
-	case held && kind != raising:
+	case held && kind != raising && kind != releasing:
 		return Refused
 	case !number:
 		return Unknown
@@ -133,7 +126,7 @@ func unconnected(t *testing.T) *Client {
 	opts, err := defaultOptions().with([]Option{WithLogger(nil)})
 	require.NoError(t, err)
 	c := &Client{opts: opts, quorum: 1}
-	c.opts.herald = newHerald(opts.logger)
+	c.opts.herald = newHerald(opts.logger, false)
 	group := &peers{registry: registry{owner: make(map[string]int)}, nodes: 1, quorum: 1}
 	c.nodes = []*node{newNode(0, "node", refusingPool{}, &c.opts, group)}
 	group.all = c.nodes

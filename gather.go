@@ -35,7 +35,7 @@ func (g *gathered) enough(p *peers) bool {
 	}
 	g.byClock = true
 	for i := range g.counts {
-		g.counts[i] = max(g.counts[i], g.now)
+		g.counts[i] = max(g.counts[i], g.now, firstCount)
 	}
 	return true
 }
@@ -47,6 +47,12 @@ func (a *admission) gather(ctx context.Context) (*gathered, error) {
 	if err := g.recall(a); err != nil {
 		return nil, err
 	}
+	g.hear(ctx, a, others)
+	return g, ctx.Err()
+}
+
+// hear takes what others answer.
+func (g *gathered) hear(ctx context.Context, a *admission, others []inquiry) {
 	over, stop := context.WithTimeout(ctx, a.node.patience)
 	defer stop()
 	for _, o := range others {
@@ -62,7 +68,26 @@ func (a *admission) gather(ctx context.Context) (*gathered, error) {
 		}
 		_ = g.time(o.node.answer(over, o.time)) // what cannot be read does not count
 	}
-	return g, ctx.Err()
+}
+
+// level lifts the counters of a node that was admitted just now to the others'. Where
+// they began from the clock, each node's began at another instant; else leases were
+// granted meanwhile. The first lock of every stripe would have to level it, and take a
+// round trip more. A counter may be lifted at any time.
+func (a *admission) level(ctx context.Context) {
+	n := a.node
+	if st := n.standing.Load(); st == nil || !st.votes || n.opts.clock() >= a.apart {
+		return
+	}
+	g := &gathered{}
+	g.hear(ctx, a, a.inquire())
+	args := []any{n.standing.Load().record}
+	for _, count := range g.counts {
+		args = append(args, count)
+	}
+	if _, err := a.run(levelScript, 1, args...); err == nil && g.admitted == n.peers.nodes-1 {
+		a.apart = 0
+	}
 }
 
 // inquiry is what another node was asked.

@@ -31,7 +31,9 @@ type identity struct {
 // takes longer than it may, while it goes on.
 func (n *node) connect(ctx context.Context, late func()) (*pipe.Pipe, error) {
 	conn, err := n.dial(ctx, func() {
-		n.setDown(fmt.Errorf("cannot connect: no connection within %v", n.patience))
+		err := fmt.Errorf("cannot connect: no connection within %v", n.patience)
+		n.setDown(err)
+		n.isDown(err)
 		late()
 	})
 	if err != nil {
@@ -45,7 +47,7 @@ func (n *node) connect(ctx context.Context, late func()) (*pipe.Pipe, error) {
 	p := pipe.New(conn)
 	prelude := n.endOfOld(id)
 	n.last = id
-	n.plain.Store(id.major >= 7)
+	n.merges.Store(id.major >= 7)
 	if err := n.admit(p, prelude...); err != nil {
 		p.Kill(err)
 		<-p.Done()

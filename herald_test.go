@@ -3,8 +3,11 @@ package redlock
 import (
 	"context"
 	"log/slog"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,7 +38,7 @@ func TestASlowHookDelaysNoLease(t *testing.T) {
 func TestTheHeraldDropsNewsRatherThanWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told strings.Builder
-		h := newHerald(slog.New(slog.NewTextHandler(&told, nil)))
+		h := newHerald(slog.New(slog.NewTextHandler(&told, nil)), false)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
@@ -93,4 +96,63 @@ func (j *journal) String() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.text.String()
+}
+
+func TestManyBallotsDoNotCrowdOutWhatIsRare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHerald(slog.New(slog.DiscardHandler), true)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			h.run(ctx)
+		}()
+		ballots, losses := 0, 0
+		h.tell(func() { time.Sleep(time.Second) })
+		synctest.Wait()
+		for range 2 * tracedBacklog {
+			h.tellOften(func() { ballots++ })
+		}
+		for range newsBacklog {
+			h.tell(func() { losses++ })
+		}
+		cancel()
+		<-ended
+		require.Equal(t, tracedBacklog, ballots)
+		require.Equal(t, newsBacklog, losses)
+		require.Equal(t, uint64(tracedBacklog), h.dropped.Load())
+	})
+}
+
+// A hook that is always too slow does not fill the log as well.
+func TestDroppedNewsIsToldNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told journal
+		h := newHerald(slog.New(slog.NewTextHandler(&told, nil)), false)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			h.run(ctx)
+		}()
+		var pause atomic.Int64
+		pause.Store(int64(100 * ms))
+		for range 60 * newsBacklog {
+			h.tell(func() { time.Sleep(time.Duration(pause.Load())) })
+			time.Sleep(ms)
+		}
+		lines := strings.Count(told.String(), "news was dropped")
+		require.InDelta(t, 6, lines, 1, "in a minute")
+		synctest.Wait()
+		pause.Store(0) // what waits is told in no time, and so is the end
+		cancel()
+		<-ended
+		sum := uint64(0)
+		for _, n := range regexp.MustCompile(`dropped=(\d+)`).FindAllStringSubmatch(told.String(), -1) {
+			k, err := strconv.ParseUint(n[1], 10, 64)
+			require.NoError(t, err)
+			sum += k
+		}
+		require.Equal(t, h.dropped.Load(), sum, "the rest is told at the end")
+	})
 }

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -15,6 +16,7 @@ type holding struct {
 	mutex  *Mutex
 	owner  string
 	token  int64
+	since  time.Duration // when it was asked for
 	waiter *waiter       // by which it was waited for; nil if it did not queue
 	limit  time.Duration // the validity never goes beyond (WithMaxHold)
 
@@ -39,7 +41,7 @@ type holding struct {
 
 // newLease makes the lease that a ballot granted.
 func newLease(m *Mutex, owner string, b *ballot, token int64, w *waiter) *Lease {
-	h := &holding{mutex: m, owner: owner, token: token, limit: forever, mayHold: b.sent(), place: -1}
+	h := &holding{mutex: m, owner: owner, token: token, since: b.start, limit: forever, mayHold: b.sent(), place: -1}
 	if w.queues() {
 		h.waiter = w
 		h.mayHold |= w.seats
@@ -112,7 +114,7 @@ func (h *holding) next() time.Duration {
 // held is checked, and the renewal queued, under the lock under which its
 // release is queued. So on every connection a renewal is ahead of the release,
 // and none ever comes after it.
-func (h *holding) queueRenewal(heir *holding) (b *ballot, crowded bool) {
+func (h *holding) queueRenewal(ctx context.Context, heir *holding) (b *ballot, crowded bool) {
 	m := h.mutex
 	b = m.newBallot(renewing, h.owner, nil, h.now())
 	var owner any = h.owner
@@ -122,9 +124,10 @@ func (h *holding) queueRenewal(heir *holding) (b *ballot, crowded bool) {
 			v.barred = v.node.why()
 			continue
 		}
-		v.call.Args = append(v.args[:0], renewScript.sha, "2", m.keyArg, v.standing.record, owner, m.ttlArg, m.least)
+		v.call.Args = []any{renewScript.sha, "2", m.keyArg, v.standing.record, owner, m.ttlArg, m.least}
 	}
 	b.heir, b.lease = heir, h
+	b.within(ctx)
 	crowded = b.queue(0, true)
 	h.mayHold |= b.sent()
 	return b, crowded
@@ -184,7 +187,7 @@ func (h *holding) renew() *ballot {
 		runtime.AddCleanup(h.handle, (*holding).abandon, h)
 		h.handle = nil
 	}
-	b, _ := h.queueRenewal(h)
+	b, _ := h.queueRenewal(context.Background(), h)
 	h.renewal = b
 	h.mutex.client.keeper.move(h, h.next())
 	return b
@@ -214,6 +217,7 @@ func (h *holding) conclude(b *ballot, v verdict) (ended error) {
 		h.renewAt = h.now() + h.mutex.opts.voteTimeout()
 		danger = &LeaseDanger{Name: h.mutex.name, Owner: h.owner, Remaining: h.until - h.now()}
 	}
+	h.concluded(b, v)
 	h.mutex.client.keeper.move(h, h.next())
 	first := danger != nil && !h.failing
 	h.failing = h.failing || danger != nil
@@ -232,8 +236,9 @@ func (h *holding) warn(d LeaseDanger, first bool) {
 		opts.herald.log(slog.LevelWarn, "a lease could not be renewed and is lost unless a later renewal succeeds",
 			"name", d.Name, "owner", d.Owner, "remaining", d.Remaining, "error", d.Err)
 	}
-	if opts.trace != nil && opts.trace.LeaseDanger != nil {
-		opts.herald.tell(func() { opts.trace.LeaseDanger(d) })
+	if opts.tracer != nil {
+		d.Time, d.Token = time.Now(), h.token
+		report(opts.herald, opts.tracer.LeaseDanger, true, d)
 	}
 }
 
@@ -291,7 +296,10 @@ func (h *holding) awaitEnd() {
 // end ends the lease for the reason why, and sends the release. was is the
 // reason for which it had ended before; b is nil where nothing was sent because
 // that had been done before.
-func (h *holding) end(why error) (b *ballot, was error) {
+func (h *holding) end(why error) (b *ballot, was error) { return h.endBy(context.Background(), why) }
+
+// endBy is end for a call of the user's.
+func (h *holding) endBy(ctx context.Context, why error) (b *ballot, was error) {
 	m := h.mutex
 	h.mu.Lock()
 	left := h.err == ErrClosed && h.working && why == ErrReleased // Close left it to its Do
@@ -312,6 +320,9 @@ func (h *holding) end(why error) (b *ballot, was error) {
 	ticket := h.waiter.retires()
 	b = m.newBallot(releasing, h.owner, leaving(releaseScript.bySHA(m.keyArg, h.owner), ticket), now)
 	b.ticket = ticket
+	h.ends(ctx, why)
+	b.within(ctx)
+	b.isUnlock()
 	crowded := b.queue(h.mayHold, true)
 	if left {
 		close(h.gone) // Close may go on: it finds the release queued

@@ -101,7 +101,9 @@ func TestDangerIsToldAtOnceAndSaysWhy(t *testing.T) {
 				client := net.client(WithTrace(&Trace{LeaseDanger: func(d LeaseDanger) { told <- d }}))
 				lease, err := client.Mutex("x").Lock(t.Context())
 				require.NoError(t, err)
+				lease.h.mu.Lock()
 				begins := lease.h.renewAt
+				lease.h.mu.Unlock()
 				for _, n := range net.nodes {
 					c.trouble(n)
 				}

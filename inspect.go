@@ -125,14 +125,7 @@ func (s *NodeStatus) understand(reply any, err error) error {
 	if _, err := redis.Scan(parts, &value, &ms, &count, &line); err != nil {
 		return fmt.Errorf("unexpected reply to inspect: %w", err)
 	}
-	if ticket, kept := strings.CutPrefix(value, reservation); kept {
-		s.Reserved = ticket
-	} else {
-		s.Holder = value
-	}
-	if value != "" {
-		s.Remaining = time.Duration(ms) * time.Millisecond
-	}
+	s.has(value, time.Duration(ms)*time.Millisecond)
 	s.Count, _ = strconv.ParseInt(count, 10, 64)
 	s.labels = make(map[string]string)
 	for i := 0; i+1 < len(line); i += 2 {
@@ -142,8 +135,20 @@ func (s *NodeStatus) understand(reply any, err error) error {
 	return nil
 }
 
+// has notes the value of the lock's key, and its ttl.
+func (s *NodeStatus) has(value string, left time.Duration) {
+	s.Holder, s.Reserved, s.Remaining = value, "", left
+	if ticket, kept := strings.CutPrefix(value, reservation); kept {
+		s.Holder, s.Reserved = "", ticket
+	}
+	if value == "" {
+		s.Remaining = 0
+	}
+}
+
 // sum tells what the nodes say together.
 func (s *Status) sum(quorum int) {
+	s.Holder, s.Remaining, s.Line = "", 0, nil
 	have := make(map[string][]time.Duration)
 	waiting := make(map[string]*Waiter)
 	for i := range s.Nodes {

@@ -42,7 +42,7 @@ func TestInspectTellsHolderLineAndEachNodesView(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, lease.Owner(), s.Holder)
 		require.InDelta(t, 10*time.Second, s.Remaining, float64(time.Second))
-		require.Equal(t, lease.Token(), s.Token)
+		require.Equal(t, lease.Token()+1, s.Token, "who was refused is counted too")
 		require.Error(t, s.Nodes[0].Err)
 		require.Equal(t, lease.Owner(), s.Nodes[1].Holder)
 		require.Len(t, s.Line, 1)

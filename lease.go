@@ -100,10 +100,12 @@ type heldKey struct {
 // (a *QuorumError has each node's vote), joined with ctx's cause if that ended
 // the call. ErrReleased after Unlock, ErrClosed after Close.
 func (l *Lease) Extend(ctx context.Context) error {
+	ctx, call := l.h.mutex.begin(ctx, "extend")
 	again, err := l.extend(ctx)
 	if again { // the scripts were missing, and are loaded by now
 		_, err = l.extend(ctx)
 	}
+	call.end(l, err)
 	return err
 }
 
@@ -118,7 +120,7 @@ func (l *Lease) extend(ctx context.Context) (again bool, err error) {
 		h.lapse()
 		return false, h.refuse("extend", why)
 	}
-	b, crowded := h.queueRenewal(nil)
+	b, crowded := h.queueRenewal(ctx, nil)
 	h.mu.Unlock()
 	b.flush(crowded)
 
@@ -145,10 +147,18 @@ func (l *Lease) extend(ctx context.Context) (again bool, err error) {
 // lock meanwhile. ErrNoQuorum when too few nodes confirmed (a *QuorumError has
 // each node's vote); the lease has ended all the same. ErrClosed when Close
 // ended it.
-func (l *Lease) Unlock(_ context.Context) error {
+func (l *Lease) Unlock(ctx context.Context) error {
+	ctx, call := l.h.mutex.begin(ctx, "unlock")
+	err := l.unlock(ctx)
+	call.end(l, err)
+	return err
+}
+
+// unlock heeds of ctx only for which call it is.
+func (l *Lease) unlock(ctx context.Context) error {
 	defer runtime.KeepAlive(l)
 	h := l.h
-	b, was := h.end(ErrReleased)
+	b, was := h.endBy(ctx, ErrReleased)
 	switch {
 	case b == nil && was == ErrReleased:
 		return nil

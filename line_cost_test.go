@@ -86,7 +86,7 @@ func TestCommandsPerHandOverDoNotGrowWithTheWaiters(t *testing.T) {
 }
 
 func TestEqualClientsGetEqualShares(t *testing.T) {
-	t.Parallel()
+	slowWithRace(t)
 	inBubble(t, 5, func(t *testing.T, net *testNet) {
 		shares := make([]int, 16)
 		ctx, cancel := context.WithCancel(t.Context())

@@ -50,6 +50,7 @@ func (w *testNet) loseCalls(share float64) {
 }
 
 func TestLostCallsAndAMinorityDownLeaveHalfOfTheSpeed(t *testing.T) {
+	slowWithRace(t)
 	inBubble(t, 5, func(t *testing.T, net *testNet) {
 		for _, n := range net.nodes {
 			n.set(func(n *testNode) { n.delay = ms })
@@ -191,6 +192,7 @@ func (w *testNet) cuttableClient() (*Client, []*cuttable) {
 // nodes, a third being down: it leaves, and does not come back before it reaches
 // more.
 func TestAHalfCutWaiterHoldsNobodyUp(t *testing.T) {
+	slowWithRace(t)
 	inBubble(t, 5, func(t *testing.T, net *testNet) {
 		var clients []*Client
 		for range 4 {
@@ -229,6 +231,7 @@ func TestAHalfCutWaiterHoldsNobodyUp(t *testing.T) {
 // Entries of clients that died do not pile up behind a head that waits for long,
 // and a line that all have left by dying ends by itself.
 func TestClientsThatComeAndDieDoNotFillTheLine(t *testing.T) {
+	slowWithRace(t)
 	inBubble(t, 1, func(t *testing.T, net *testNet) {
 		c := net.client()
 		lease, err := c.Mutex("x").Lock(t.Context())

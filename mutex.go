@@ -22,6 +22,9 @@ type Mutex struct {
 	ttlArg any // in milliseconds
 	stripe any // the counter that its key is hashed to
 	least  any // what its count must be, at least
+
+	keyArgs  []any // of commands that take the key alone; only read
+	lineArgs []any // the same with the key of its line
 }
 
 // Lock acquires the lock. If somebody holds it, it waits in a line with all who
@@ -35,6 +38,13 @@ type Mutex struct {
 // there will be no quorum; ErrClosed; ErrConfig. After an error nothing of the
 // attempt stays at the nodes.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
+	ctx, call := m.begin(ctx, "lock")
+	lease, err := m.lock(ctx)
+	call.end(lease, err)
+	return lease, err
+}
+
+func (m *Mutex) lock(ctx context.Context) (_ *Lease, err error) {
 	if m.err != nil {
 		return nil, m.err
 	}
@@ -42,13 +52,14 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 	if err != nil {
 		return nil, m.ended(err, nil)
 	}
-	defer w.leave()
+	defer func() { w.leave(err) }()
 	last, err := w.letPass(ctx)
 	if err != nil {
 		return nil, m.ended(err, last)
 	}
 	for try := 0; ; try++ {
 		lease, r, err := m.attempt(ctx, w)
+		m.client.counts.attempt(lease, r, err)
 		switch {
 		case lease != nil:
 			return lease, nil
@@ -77,6 +88,13 @@ const tryBallots = 3
 // ErrNoQuorum (a *QuorumError has each node's vote); ctx's cause; ErrClosed;
 // ErrConfig. After an error nothing of the attempt stays at the nodes.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
+	ctx, call := m.begin(ctx, "trylock")
+	lease, err := m.tryLock(ctx)
+	call.end(lease, err)
+	return lease, err
+}
+
+func (m *Mutex) tryLock(ctx context.Context) (*Lease, error) {
 	if m.err != nil {
 		return nil, m.err
 	}
@@ -84,6 +102,7 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 	began := m.opts.clock()
 	for try := 1; ; try++ {
 		lease, r, err := m.attempt(ctx, nil)
+		m.client.counts.attempt(lease, r, err)
 		switch {
 		case lease != nil:
 			return lease, nil
@@ -124,6 +143,7 @@ func (m *Mutex) attempt(ctx context.Context, w *waiter) (*Lease, *refusal, error
 	owner := m.opts.newOwner()
 	b := m.newAttempt(owner, w)
 	w.begins()
+	b.within(ctx)
 	b.send(0, true)
 	w.sent(b)
 	v, err := b.await(ctx, m.opts.voteTimeout())
@@ -144,7 +164,7 @@ func (m *Mutex) attempt(ctx context.Context, w *waiter) (*Lease, *refusal, error
 			case !lease.Valid():
 				b.rollback()
 				return nil, b.late(), nil
-			case m.client.keeper.add(lease.h):
+			case m.client.adopt(ctx, lease.h):
 				w.got()
 				return lease, nil, nil
 			}
@@ -154,43 +174,35 @@ func (m *Mutex) attempt(ctx context.Context, w *waiter) (*Lease, *refusal, error
 	if err == nil || !w.queues() {
 		b.rollback()
 	}
-	if err == nil && b.vague() {
-		_, err = b.undoing.await(ctx, m.opts.voteTimeout()-(m.opts.clock()-b.start))
-	}
 	return nil, b.refusal(), err
 }
 
 // newAttempt makes the ballot that acquires, over the nodes that may vote. Those
-// that refuse a waiter who queues put it in their line. Without tokens, servers
-// that can tell the holder from a plain SET (since 7.0) get that from who does not
-// queue: it costs them half of what a script does. The holder's time left is then
-// known from the rollback only.
+// that refuse a waiter who queues put it in their line.
 func (m *Mutex) newAttempt(owner string, w *waiter) *ballot {
 	b := m.newBallot(acquiring, owner, nil, m.opts.clock())
 	var ownerArg any = owner
+	var plain []plainVote
+	var set []any
 	if w.queues() {
 		b.waiter = w
+	} else {
+		plain = make([]plainVote, len(b.votes))
+		set = []any{m.keyArg, ownerArg, "PX", m.ttlArg, "NX"}
 	}
 	for i := range b.votes {
 		v := &b.votes[i]
-		if v.standing, v.barred = v.node.mayVote(m.opts.ttl); v.barred != nil {
-			continue
-		}
-		args := v.args[:0]
+		v.standing, v.barred = v.node.mayVote(m.opts.ttl)
 		switch {
+		case v.barred != nil:
+		case plain != nil:
+			m.askPlainly(v, &plain[i], set, w != nil)
 		case m.opts.fencing:
-			args = append(args, acquireScript.sha, "2", m.keyArg, v.standing.record, ownerArg, m.ttlArg, m.stripe, m.least)
-		case v.node.plain.Load() && b.waiter == nil:
-			v.kind = setting
-			args = append(args, m.keyArg, ownerArg, "PX", m.ttlArg, "NX", "GET")
+			v.call.Args = []any{acquireScript.sha, "2", m.keyArg, v.standing.record, ownerArg, m.ttlArg, m.stripe, m.least, w.ticket, m.opts.label}
 		default:
 			v.kind = claiming
-			args = append(args, acquireScript.sha, oneKey, m.keyArg, ownerArg, m.ttlArg, "", m.least)
+			v.call.Args = []any{acquireScript.sha, oneKey, m.keyArg, ownerArg, m.ttlArg, "", m.least, w.ticket, m.opts.label}
 		}
-		if b.waiter != nil {
-			args = append(args, w.ticket, m.opts.label)
-		}
-		v.call.Command, v.call.Args = v.kind.command, args
 	}
 	if b.waiter != nil {
 		b.spareAMinority(m.opts.voteTimeout())
@@ -203,8 +215,12 @@ func (m *Mutex) newAttempt(owner string, w *waiter) *ballot {
 func (b *ballot) spareAMinority(timeout time.Duration) {
 	able := 0
 	for i := range b.votes {
-		if v := &b.votes[i]; v.barred == nil && v.standing.pipe.Silence(b.start) <= timeout {
+		if v := &b.votes[i]; v.barred != nil {
+			continue
+		} else if v.standing.pipe.Silence(b.start) <= timeout {
 			able++
+		} else {
+			v.node.passedBy()
 		}
 	}
 	if able >= b.quorum {

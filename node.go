@@ -52,17 +52,27 @@ type node struct {
 	zombies  map[int64]bool   // old connections' ids at this run of the server, not known to be dead
 
 	standing atomic.Pointer[standing] // nil while not connected
+	stray    atomic.Pointer[any]      // the key of a record that was missing, and what was counted there; nil: none
 	ttl      atomic.Int64             // the longest ttl that locks of this client want, in nanoseconds
 	doubt    chan struct{}            // admission must be looked at again
 
 	offset offset // of its clock
 
 	loading atomic.Bool // scripts are being loaded again
-	plain   atomic.Bool // the server understands SET with NX and GET together
+	merges  atomic.Bool // the server understands SET with NX and GET together
 
 	last  identity // who answered the last handshake; run's own
 	told  string   // the last problem that was logged; run's own
 	voted bool     // it was seen to vote: its memory is not new; run's own
+
+	counts  *nodeCounters
+	stalled atomic.Bool // told that ballots pass it by
+
+	// What was told of its state; run's own.
+	condition condition
+	failures  int           // in a row
+	worried   bool          // the log has it that it does not vote
+	warned    time.Duration // when the log was told last that it is down
 }
 
 func newNode(index int, name string, pool Pool, opts *options, group *peers) *node {
@@ -77,6 +87,7 @@ func newNode(index int, name string, pool Pool, opts *options, group *peers) *no
 		debts:    make(map[string]*debt),
 		doubt:    make(chan struct{}, 1),
 		zombies:  make(map[int64]bool),
+		counts:   &nodeCounters{},
 	}
 	n.ttl.Store(int64(opts.ttl))
 	return n
@@ -103,6 +114,9 @@ func (n *node) queue(c *pipe.Call, by *standing, now, timeout time.Duration, owe
 	}
 	flush, load, err := p.Queue(c, now, &limit)
 	if err != nil {
+		if errors.Is(err, pipe.ErrStalled) && !owed {
+			n.passedBy()
+		}
 		if owed {
 			// Not here: breaking a pipe tells other ballots, and the caller has its
 			// own ballot locked.
@@ -138,7 +152,7 @@ func (n *node) heed(err error) {
 		n.reload()
 	case "ERR":
 		if strings.Contains(string(reply), "syntax") {
-			n.plain.Store(false) // its version promised too much
+			n.merges.Store(false) // its version promised too much
 		}
 	case "READONLY", "LOADING", "MASTERDOWN", "NOAUTH":
 		// It is not the server that shook hands: ask it anew who it is. To others
@@ -199,6 +213,7 @@ func (n *node) run(ctx context.Context, first chan<- bool) {
 			tell()
 		}
 		if err == nil {
+			n.counts.connects.Add(1)
 			began := n.opts.clock()
 			err = n.attend(ctx, p, tell)
 			if n.opts.clock()-began > maxPause {
@@ -206,6 +221,9 @@ func (n *node) run(ctx context.Context, first chan<- bool) {
 			}
 		}
 		n.setDown(err)
+		if ctx.Err() == nil {
+			n.isDown(err)
+		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause/2 + n.opts.chance.below(pause/2, n.name)):

@@ -45,6 +45,7 @@ type options struct {
 	clock       clock
 	chance      chance
 	herald      *herald // calls logger and trace; made with the Client
+	tracer      *tracer // nil without hooks; made with the Client
 
 	ofMutex bool // the options are a Mutex's, not the Client's
 }
@@ -172,7 +173,7 @@ func WithRestartGuard(d time.Duration) Option {
 }
 
 // WithFencing turns fencing tokens on or off. Default: on. Without them
-// Lease.Token is 0, a vote costs a node one command less, and a node that is
+// Lease.Token is 0, a vote costs a node two commands less, and a node that is
 // wiped while the client is connected to it is noticed at its next connection
 // only.
 func WithFencing(on bool) Option {
@@ -182,8 +183,8 @@ func WithFencing(on bool) Option {
 	}
 }
 
-// WithTrace sets hooks that are called when something happens. Default: none. It
-// is a setting of the Client, not of a Mutex.
+// WithTrace sets hooks that are called when something happens. Default: none. t is
+// copied. It is a setting of the Client, not of a Mutex.
 func WithTrace(t *Trace) Option {
 	return func(o *options) error {
 		if o.ofMutex {
@@ -195,8 +196,9 @@ func WithTrace(t *Trace) Option {
 }
 
 // WithLogger sets where rare and important events are logged: a node that may
-// not vote, debts that were given up. Default slog.Default(); nil is silent. It
-// is a setting of the Client, not of a Mutex.
+// not vote or is down, and that it is back; a lease in danger, lost, or dropped.
+// Default slog.Default(); nil is silent. It is a setting of the Client, not of a
+// Mutex.
 func WithLogger(l *slog.Logger) Option {
 	return func(o *options) error {
 		if o.ofMutex {

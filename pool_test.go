@@ -8,19 +8,21 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/endpoint"
 )
 
 func TestURLsAreReadAsWritten(t *testing.T) {
-	for raw, want := range map[string]endpoint{
-		"redis://a":                      {network: "tcp", address: "a:6379"},
-		"redis://a:7000/3":               {network: "tcp", address: "a:7000", db: 3},
-		"redis://[::1]:7000":             {network: "tcp", address: "[::1]:7000"},
-		"rediss://:secret@a:1":           {network: "tcp", address: "a:1", tls: true, password: "secret"},
-		"redis://me:p%40ss@a":            {network: "tcp", address: "a:6379", username: "me", password: "p@ss"},
-		"unix:///run/redis.sock":         {network: "unix", address: "/run/redis.sock"},
-		"unix://me:pw@/run/r.sock?db=12": {network: "unix", address: "/run/r.sock", username: "me", password: "pw", db: 12},
+	for raw, want := range map[string]endpoint.Endpoint{
+		"redis://a":                      {Network: "tcp", Address: "a:6379"},
+		"redis://a:7000/3":               {Network: "tcp", Address: "a:7000", DB: 3},
+		"redis://[::1]:7000":             {Network: "tcp", Address: "[::1]:7000"},
+		"rediss://:secret@a:1":           {Network: "tcp", Address: "a:1", TLS: true, Password: "secret"},
+		"redis://me:p%40ss@a":            {Network: "tcp", Address: "a:6379", Username: "me", Password: "p@ss"},
+		"unix:///run/redis.sock":         {Network: "unix", Address: "/run/redis.sock"},
+		"unix://me:pw@/run/r.sock?db=12": {Network: "unix", Address: "/run/r.sock", Username: "me", Password: "pw", DB: 12},
 	} {
-		got, err := parseURL(raw)
+		got, err := endpoint.Parse(raw)
 		require.NoError(t, err, raw)
 		require.Equal(t, want, got, raw)
 	}
@@ -67,24 +69,24 @@ func FuzzURL(f *testing.F) {
 	f.Add("unix://me:pw@/run/redis.sock?db=1")
 	f.Add("rediss://[::1]:7000")
 	f.Fuzz(func(t *testing.T, raw string) {
-		e, err := parseURL(raw)
+		e, err := endpoint.Parse(raw)
 		if err != nil {
 			return
 		}
-		if e.db < 0 || e.address == "" {
+		if e.DB < 0 || e.Address == "" {
 			t.Fatalf("%q gave %+v", raw, e)
 		}
-		switch e.network {
+		switch e.Network {
 		case "tcp":
-			if _, _, err := net.SplitHostPort(e.address); err != nil {
-				t.Fatalf("%q gave the address %q: %v", raw, e.address, err)
+			if _, _, err := net.SplitHostPort(e.Address); err != nil {
+				t.Fatalf("%q gave the address %q: %v", raw, e.Address, err)
 			}
 		case "unix":
-			if !strings.HasPrefix(e.address, "/") {
-				t.Fatalf("%q gave the path %q", raw, e.address)
+			if !strings.HasPrefix(e.Address, "/") {
+				t.Fatalf("%q gave the path %q", raw, e.Address)
 			}
 		default:
-			t.Fatalf("%q gave the network %q", raw, e.network)
+			t.Fatalf("%q gave the network %q", raw, e.Network)
 		}
 	})
 }

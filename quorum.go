@@ -12,9 +12,10 @@ import (
 	"github.com/redlock-go/redlock/internal/pipe"
 )
 
-// crowd is how many unanswered calls on one connection make a caller yield to
-// the scheduler before it writes, so that more callers join its flush.
-const crowd = 3
+// crowd is how many unanswered calls of others on one connection make a caller
+// yield to the scheduler before it writes, so that more callers join its flush. One
+// attempt is up to five calls.
+const crowd = 6
 
 // ballotKind is what a ballot asks for.
 type ballotKind struct {
@@ -24,15 +25,15 @@ type ballotKind struct {
 
 var (
 	acquiring = &ballotKind{op: "lock", command: "EVALSHA"}
-	claiming  = &ballotKind{op: "lock", command: "EVALSHA"} // acquiring, without a token
-	setting   = &ballotKind{op: "lock", command: "SET"}     // claiming, where the server needs no script for it
+	claiming  = &ballotKind{op: "lock", command: "EVALSHA"} // acquiring of who queues, without a token
 	raising   = &ballotKind{op: "lock", command: "EVALSHA"}
+	seizing   = &ballotKind{op: "force unlock", command: "EVAL"}
 	renewing  = &ballotKind{op: "extend", command: "EVALSHA"}
 	releasing = &ballotKind{op: "unlock", command: "EVALSHA"}
 	pinging   = &ballotKind{op: "ping", command: "PING"}
 )
 
-// A ballot is one script sent to all nodes, and their votes. Its maker queues
+// A ballot is one question to all nodes, a script or a few commands, and their votes. Its maker queues
 // it, flushes it and awaits the verdict; the readers of the nodes' connections
 // count the votes as they come.
 type ballot struct {
@@ -47,6 +48,7 @@ type ballot struct {
 	lease   *holding      // that a renewal is for
 	ticket  string        // of a release: of who waits, or waited
 	waiter  *waiter       // whose attempt it is, or its rollback; nil for who does not queue
+	trace   *ballotTrace  // nil where no hook is to know
 
 	mu      sync.Mutex // protects what follows; node.mu and the pipes' may be taken under it
 	votes   []vote
@@ -66,7 +68,6 @@ type vote struct {
 	owed     bool       // a release: the node may hold the attempt
 	kind     *ballotKind
 	barred   error     // why the node is not asked
-	args     [10]any   // room for call.Args
 	standing *standing // by which the node votes, in an attempt
 	answer   answer    // protected by ballot.mu
 }
@@ -92,6 +93,7 @@ func (m *Mutex) newBallot(kind *ballotKind, owner string, args []any, start time
 		quorum: m.client.quorum,
 		start:  start,
 		told:   make(chan struct{}, 1),
+		trace:  m.traceBallot(kind, owner),
 	}
 	if len(nodes) <= len(b.few) {
 		b.votes = b.few[:len(nodes)]
@@ -116,6 +118,7 @@ func (m *Mutex) newBallot(kind *ballotKind, owner string, args []any, start time
 func (b *ballot) queue(must nodeSet, all bool) (crowded bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.begins()
 	timeout := b.mutex.opts.voteTimeout()
 	for i := range b.votes {
 		v := &b.votes[i]
@@ -159,11 +162,9 @@ func (b *ballot) flush(crowded bool) {
 // send queues and flushes.
 func (b *ballot) send(must nodeSet, all bool) { b.flush(b.queue(must, all)) }
 
-// Receive counts a node's answer, and repairs what it shows to be broken.
+// Receive takes a node's answer, and repairs what it shows to be broken.
 func (v *vote) Receive(reply any, err error) {
-	if v.kind == acquiring && reply == int64(forgotten) || v.kind == renewing && reply == int64(recordless) {
-		v.node.forgot()
-	}
+	v.node.answered(err)
 	if err != nil {
 		v.node.heed(err)
 		if v.owed && v.stillOwed(err) {
@@ -174,11 +175,19 @@ func (v *vote) Receive(reply any, err error) {
 		v.ballot.waiter.ready(v.node.index, false)
 	}
 	a := understand(v.kind, reply, err)
-	if v.kind == renewing {
-		a.voice = v.ballot.lease.recall(v.node.index, a.voice)
-	}
 	if err == nil && a.outcome == Unknown {
 		v.node.reconnect(a.cause) // replies may be out of step with the calls
+	}
+	v.hear(a)
+}
+
+// hear counts a node's answer.
+func (v *vote) hear(a answer) {
+	if a.cause == errForgot {
+		v.node.forgot(v.standing)
+	}
+	if v.kind == renewing {
+		a.voice = v.ballot.lease.recall(v.node.index, a.voice)
 	}
 	v.count(a)
 }
@@ -213,6 +222,7 @@ func (b *ballot) take(v *vote, a answer) (decided bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.over || v.answer.voice != pending {
+		b.heardLate(v, a)
 		return false
 	}
 	b.note(v, a)
@@ -225,6 +235,7 @@ func (b *ballot) note(v *vote, a answer) {
 	b.tally[pending]--
 	b.tally[a.voice]++
 	v.answer = a
+	b.heard(v, a)
 }
 
 // review decides anew. Called under b.mu.
@@ -234,7 +245,9 @@ func (b *ballot) review() {
 		return
 	}
 	b.verdict = verdict
-	b.over = verdict >= failed
+	if b.over = verdict >= failed; b.over {
+		b.ends()
+	}
 	select {
 	case b.told <- struct{}{}:
 	default: // the maker has not read the last message; it will read the newest verdict

@@ -180,7 +180,7 @@ func TestALateReleaseSparesANewerLease(t *testing.T) {
 		newer, err := b.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
 		require.ErrorIs(t, old.Unlock(t.Context()), ErrLost)
-		a.Mutex("x").undo(old.Owner(), 0b111)
+		a.Mutex("x").undo(old.Owner(), 0b111, nil, false)
 		time.Sleep(100 * time.Millisecond)
 		require.Equal(t, 3, net.holders(newer))
 		require.NoError(t, newer.Unlock(t.Context()))
@@ -234,7 +234,7 @@ func TestThePoolsOwnDialMayHang(t *testing.T) {
 	})
 }
 
-func TestNewerServersGrantByAPlainSet(t *testing.T) {
+func TestNewerServersTellTheHolderBySet(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, net *testNet) {
 		for _, n := range net.nodes[:4] {
 			n.version = "7.0.15"
@@ -247,14 +247,14 @@ func TestNewerServersGrantByAPlainSet(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 5, net.holders(lease))
 		for _, n := range net.nodes {
-			require.Equal(t, 1, n.executed("claim"))
+			require.Equal(t, 1, n.executed("claim")+n.executed("acquire"))
 		}
 
 		_, err = b.Mutex("x").TryLock(t.Context())
 		var held *HeldError
 		require.ErrorAs(t, err, &held)
 		require.Equal(t, lease.Owner(), held.Holder)
-		require.InDelta(t, 10*time.Second, held.Remaining, float64(100*time.Millisecond), "the rollback tells it")
+		require.InDelta(t, 10*time.Second, held.Remaining, float64(100*time.Millisecond))
 
 		net.nodes[0].redis.FlushAll()
 		net.nodes[1].redis.FlushAll()
@@ -268,7 +268,7 @@ func TestNewerServersGrantByAPlainSet(t *testing.T) {
 	})
 }
 
-func TestAServerThatKnowsNoPlainSetIsAskedByScript(t *testing.T) {
+func TestAServerWhoseSetDoesNotTellTheHolderIsAskedByGet(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, net *testNet) {
 		for _, n := range net.nodes {
 			n.version = "7.0.0-of-another-kind"

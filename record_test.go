@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -44,15 +45,15 @@ func TestCountersBeginFromTheClockOnlyWhereNoQuorumIsAdmitted(t *testing.T) {
 		p := &peers{nodes: n, quorum: n/2 + 1}
 		for admitted := range n {
 			for barred := 1; admitted+barred <= n; barred++ {
-				g := &gathered{admitted: admitted, barred: barred, now: 7}
-				g.counts[0], g.counts[1] = 5, 9
+				g := &gathered{admitted: admitted, barred: barred, now: firstCount + 7}
+				g.counts[0], g.counts[1] = firstCount+5, firstCount+9
 				others := n - barred // at most so many are admitted
 				require.Equal(t, admitted >= p.quorum || others < p.quorum, g.enough(p), "%d: %d admitted, %d barred", n, admitted, barred)
 				require.Equal(t, admitted < p.quorum && others < p.quorum, g.byClock)
 				if g.byClock {
-					require.Equal(t, []int64{7, 9, 7}, g.counts[:3])
+					require.Equal(t, []int64{firstCount + 7, firstCount + 9, firstCount + 7}, g.counts[:3])
 				} else {
-					require.Equal(t, []int64{5, 9, 0}, g.counts[:3])
+					require.Equal(t, []int64{firstCount + 5, firstCount + 9, 0}, g.counts[:3])
 				}
 			}
 		}
@@ -161,18 +162,19 @@ func TestAQuarantineTellsWhatIsLeftOfIt(t *testing.T) {
 func TestOnlyANodeThatVotesCanBeFoundForgetful(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, net *testNet) {
 		unguarded := net.client().nodes[0]
-		unguarded.forgot()
+		unguarded.forgot(unguarded.standing.Load())
 		require.True(t, unguarded.standing.Load().votes)
 
 		n := net.newClient(WithRestartGuard(time.Millisecond)).nodes[0]
 		time.Sleep(time.Second)
 		st := n.standing.Load()
 		require.Positive(t, st.until, "in quarantine")
-		n.forgot()
+		n.forgot(st)
 		require.Same(t, st, n.standing.Load())
 		net.nodes[0].down()
 		synctest.Wait()
-		n.forgot()
+		n.forgot(st)
+		n.forgot(nil)
 		require.Nil(t, n.standing.Load())
 	})
 }
@@ -254,5 +256,36 @@ func TestALongerTTLThatIsFoundAfterAQuarantineBeginsALongerOne(t *testing.T) {
 		require.Greater(t, st.until-c.opts.clock(), 50*time.Second)
 		time.Sleep(time.Minute)
 		require.True(t, c.nodes[0].standing.Load().votes)
+	})
+}
+
+// Counters that began from the clock, each node's at another instant, are levelled: else
+// the first lock of every stripe would have to.
+func TestTheCountersOfANewClusterAreLevelled(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, net *testNet) {
+		for i, n := range net.nodes {
+			n.delay = time.Duration(i) * 20 * ms
+		}
+		c := net.newClient(WithTTL(2*time.Second), WithNodeTimeout(400*ms), WithRestartGuard(time.Millisecond))
+		lease, err := c.Mutex("first").Lock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Unlock(t.Context()))
+		time.Sleep(3 * time.Second)
+		for i := range stripes {
+			want := net.nodes[0].redis.HGet(net.nodes[0].record(), strconv.Itoa(i))
+			for _, n := range net.nodes {
+				require.Equal(t, want, n.redis.HGet(n.record(), strconv.Itoa(i)), "node %d, stripe %d", n.index, i)
+			}
+		}
+		before := net.nodes[0].executed("raise")
+		for i := range 50 {
+			lease, err := c.Mutex(strconv.Itoa(i)).Lock(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, lease.Unlock(t.Context()))
+		}
+		require.Equal(t, before, net.nodes[0].executed("raise"), "no write-back")
+		looks := net.nodes[0].executed("probe")
+		time.Sleep(time.Minute)
+		require.LessOrEqual(t, net.nodes[0].executed("probe"), looks+7, "and no more looks than before")
 	})
 }

@@ -26,6 +26,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/endpoint"
 	"github.com/redlock-go/redlock/internal/pipe"
 )
 
@@ -43,6 +44,7 @@ type Client struct {
 	life    context.Context // ends with the client's goroutines
 	end     context.CancelFunc
 	line    *line
+	counts  counters
 	running sync.WaitGroup // the nodes' goroutines, the keeper's and the herald's
 
 	mu      sync.RWMutex   // held for reading by attempts under way, so that Close can await them
@@ -84,14 +86,14 @@ func Open(urls []string, opts ...Option) (*Client, error) {
 	owned := make([]io.Closer, len(urls))
 	known := make(map[string]int)
 	for i, raw := range urls {
-		e, err := parseURL(raw)
+		e, err := endpoint.Parse(raw)
 		if err != nil {
 			return nil, configError("URL %d of %d: %v", i+1, len(urls), err)
 		}
-		if other, twice := known[e.address]; twice {
-			return nil, configError("URL %d and URL %d both lead to %s: every node must be a server of its own", other+1, i+1, e.address)
+		if other, twice := known[e.Address]; twice {
+			return nil, configError("URL %d and URL %d both lead to %s: every node must be a server of its own", other+1, i+1, e.Address)
 		}
-		known[e.address] = i
+		known[e.Address] = i
 		p := newURLPool(e)
 		pools[i], owned[i] = p, p
 	}
@@ -129,7 +131,8 @@ func start(pools []Pool, settings options) *Client {
 		end:     end,
 	}
 	c.line = newLine(c)
-	c.opts.herald = newHerald(settings.logger)
+	c.opts.herald = newHerald(settings.logger, settings.trace != nil)
+	c.opts.tracer = newTracer(settings.trace, c.opts.herald)
 	c.keeper = newKeeper(settings.clock)
 	group := &peers{registry: registry{owner: make(map[string]int)}, nodes: len(pools), quorum: c.quorum}
 	first := make(chan bool, len(pools))
@@ -216,6 +219,7 @@ func (c *Client) Ping(ctx context.Context) error {
 		v := &b.votes[i]
 		v.standing, v.barred = v.node.mayVote(0)
 	}
+	b.within(ctx)
 	b.send(0, true)
 	v, err := b.await(ctx, c.opts.voteTimeout())
 	switch {
@@ -249,16 +253,17 @@ func (c *Client) Mutex(name string, opts ...Option) *Mutex {
 	}
 	m.key = m.opts.prefix + name
 	m.keyArg = m.key
+	m.keyArgs, m.lineArgs = []any{m.keyArg}, []any{keyOf("line", m.key)}
 	m.ttlArg = m.opts.ttl.Milliseconds()
 	m.stripe = stripeOf(m.key)
-	m.least = m.opts.leastCount()
+	m.least = m.opts.leastArg()
 	return m
 }
 
 // Close ends the client: calls that wait return ErrClosed, new ones fail with
 // it, contexts of leases are cancelled with it, and leases that are held end with
 // it and are released; they are no longer renewed. It takes at most about one
-// node timeout. A lease under which a Do is running is released when its fn
+// node timeout, or five where a ForceUnlock is under way. A lease under which a Do is running is released when its fn
 // returns, so that nobody else comes in before, or ends with its validity; its
 // connections live until then. Further calls do nothing.
 func (c *Client) Close() error {

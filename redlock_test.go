@@ -204,7 +204,7 @@ func TestAMasterThatBecomesAReplicaIsAskedAnew(t *testing.T) {
 		net.nodes[0].set(func(n *testNode) {
 			n.role = "slave"
 			n.override = func(cmd string, _ []string) string {
-				if cmd == "EVALSHA" {
+				if cmd == "SET" || cmd == "EVALSHA" {
 					return "READONLY You can't write against a read only replica."
 				}
 				return ""
@@ -238,7 +238,7 @@ func TestErrorRepliesAreOneNodesMatter(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, net *testNet) {
 				c := net.client()
 				fail := func(cmd string, _ []string) string {
-					if cmd == "EVALSHA" || cmd == "EVAL" || cmd == "SCRIPT" {
+					if cmd == "SET" || cmd == "EVALSHA" || cmd == "EVAL" || cmd == "SCRIPT" {
 						return refusal
 					}
 					return ""

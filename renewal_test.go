@@ -125,7 +125,7 @@ func TestALeaseTakenAwayAtAQuorumEndsAtTheNextRenewal(t *testing.T) {
 		// Somebody else locks where it is free, and goes again.
 		b.Mutex("x").newAttempt("them", nil).send(0, true)
 		synctest.Wait()
-		b.Mutex("x").undo("them", 0b11111)
+		b.Mutex("x").undo("them", 0b11111, nil, false)
 		took := elapsed(func() { <-lease.Done() })
 		require.LessOrEqual(t, took, a.opts.renewal()+ms)
 		require.ErrorIs(t, lease.Err(), ErrLost)

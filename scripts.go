@@ -43,11 +43,17 @@ var probeText string
 //go:embed scripts/admit.lua
 var admitText string
 
+//go:embed scripts/level.lua
+var levelText string
+
 //go:embed scripts/record.lua
 var recordText string
 
 //go:embed scripts/inspect.lua
 var inspectText string
+
+//go:embed scripts/seize.lua
+var seizeText string
 
 //go:embed scripts/renew.lua
 var renewText string
@@ -62,8 +68,10 @@ var (
 	raiseScript   = newScript(raiseText)
 	probeScript   = newScript(probeText)
 	admitScript   = newScript(admitText)
+	levelScript   = newScript(levelText)
 	recordScript  = newScript(recordText)
 	inspectScript = newScript(inspectText)
+	seizeScript   = newScript(seizeText)
 
 	// allScripts are those that go by their hash, and are loaded by handshakes.
 	allScripts = []*script{acquireScript, raiseScript, renewScript, releaseScript}

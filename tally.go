@@ -130,23 +130,15 @@ func understand(kind *ballotKind, reply any, err error) answer {
 	case int64:
 		return understandCount(kind, reply)
 	case []any:
-		if a, ok := understandHolder(reply); ok && kind == releasing {
-			a.voice, a.outcome = absent, Granted
-			return a
-		} else if ok && kind != setting && kind != pinging && kind != raising {
+		if kind == seizing {
+			return understandSeized(reply)
+		}
+		if a, ok := understandHolder(reply); ok && (kind == acquiring || kind == claiming || kind == renewing) {
 			return a
 		}
 	case string:
 		if kind == pinging {
 			return answer{voice: mine, outcome: Granted}
-		}
-	case nil:
-		if kind == setting {
-			return answer{voice: mine, outcome: Granted}
-		}
-	case []byte:
-		if kind == setting {
-			return answer{voice: others, outcome: Refused, holder: string(reply)}
 		}
 	}
 	return answer{voice: silent, outcome: Unknown, cause: fmt.Errorf("unexpected reply to %s: %.80q", kind.op, fmt.Sprint(reply))}
@@ -170,11 +162,11 @@ func understandCount(kind *ballotKind, n int64) answer {
 	switch {
 	case n >= 1 && kind == acquiring:
 		return answer{voice: mine, outcome: Granted, token: n}
-	case n == forgotten && kind == acquiring:
+	case n == forgotten && (kind == acquiring || kind == seizing):
 		return answer{voice: silent, outcome: Refused, cause: errForgot}
 	case n == 0 && kind == raising:
 		return answer{voice: silent, outcome: Refused, cause: errGone}
-	case n == 1 && kind != setting && kind != pinging:
+	case n == 1 && kind != pinging:
 		return answer{voice: mine, outcome: Granted}
 	case n == recordless && kind == renewing:
 		return answer{voice: others, outcome: Refused, cause: errForgot}
@@ -218,10 +210,17 @@ func understandHolder(reply []any) (answer, bool) {
 	if !ok || ms > int64(forever/time.Millisecond) {
 		return answer{}, false
 	}
-	left := time.Duration(ms) * time.Millisecond
-	if ms < 0 {
-		left = endless
-	}
-	return answer{voice: others, outcome: Refused, holder: string(holder), remaining: left,
+	return answer{voice: others, outcome: Refused, holder: string(holder), remaining: remaining(ms),
 		place: int(numbers[1])}, true
+}
+
+// remaining is what PTTL answered: -1 for a key without an end, -2 for none.
+func remaining(ms int64) time.Duration {
+	switch {
+	case ms == -1:
+		return endless
+	case ms < 0:
+		return 0
+	}
+	return time.Duration(min(ms, int64(forever/time.Millisecond))) * time.Millisecond
 }

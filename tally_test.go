@@ -105,9 +105,6 @@ func TestARepliesMeaningDependsOnWhatWasAsked(t *testing.T) {
 		"held for as long as a Duration tells": {acquiring, []any{[]byte("them"), int64(forever / ms)}, nil,
 			answer{voice: others, outcome: Refused, holder: "them", remaining: forever / ms * ms}},
 		"nothing to free": {releasing, int64(0), nil, answer{voice: absent, outcome: Granted}},
-		"claimed":         {setting, nil, nil, answer{voice: mine, outcome: Granted}},
-		"claimed before":  {setting, []byte("them"), nil, answer{voice: others, outcome: Refused, holder: "them"}},
-		"others' release": {releasing, held, nil, answer{voice: absent, outcome: Granted, holder: "them", remaining: 1500 * time.Millisecond}},
 		"alive":           {pinging, "PONG", nil, answer{voice: mine, outcome: Granted}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -137,8 +134,7 @@ func TestARepliesMeaningDependsOnWhatWasAsked(t *testing.T) {
 		"a word in place of a release":  {releasing, "OK", nil, Unknown},
 		"four in place of a release":    {releasing, int64(4), nil, Unknown},
 		"a number in place of the pong": {pinging, int64(1), nil, Unknown},
-		"a number in place of a claim":  {setting, int64(1), nil, Unknown},
-		"a pair in place of a claim":    {setting, held, nil, Unknown},
+		"a pair in place of a release":  {releasing, held, nil, Unknown},
 		"bytes in place of a number":    {acquiring, []byte("them"), nil, Unknown},
 	} {
 		t.Run(name, func(t *testing.T) {

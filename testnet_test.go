@@ -113,8 +113,11 @@ func (n *testNode) label(cmd string, args []string) string {
 			return name
 		}
 	}
-	if cmd == "SET" && len(args) == 6 && args[5] == "GET" {
+	switch {
+	case cmd == "SET" && len(args) == 6 && args[5] == "GET":
 		return "claim"
+	case cmd == "SET" && args[len(args)-1] == "NX":
+		return "acquire"
 	}
 	return strings.ToLower(cmd)
 }

@@ -1,22 +1,219 @@
 package redlock
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
-// Trace has hooks in the manner of httptrace.ClientTrace: those that are set are
-// called, one after the other and in order, from one goroutine of the Client's
-// that does nothing else. A slow hook delays later ones and Close, but no lease;
-// where news comes faster than it is heard, some is dropped and the log says so.
-// Hooks must not call Close, which waits for them.
+// Trace has hooks in the manner of httptrace.ClientTrace. Those that are set are
+// called one after the other and in the order in which things happened, from one
+// goroutine of the Client's that does nothing else (so from several where Clients
+// share a Trace): a slow hook delays later ones, log lines and Close, but no vote
+// and no lease. Where news comes faster than it is heard some is dropped, that of
+// calls and ballots first; a log line says so, and Stats.Dropped counts it.
+//
+// None is called after Close has returned, unless a Do was running then. Hooks must
+// not call Close, which waits for them. Hooks that are not set cost nothing.
 type Trace struct {
+	// CallStart is called when Lock, TryLock, Extend or Unlock begins. (Do is a
+	// Lock and an Unlock.)
+	CallStart func(CallStart)
+	// CallEnd is called when it returns.
+	CallEnd func(CallEnd)
+
+	// BallotStart is called when one question is about to be sent to the nodes.
+	BallotStart func(BallotStart)
+	// BallotVote is called for each node's vote: together, just before BallotEnd,
+	// for the votes until the verdict; and one by one for those that come later.
+	BallotVote func(BallotVote)
+	// BallotEnd is called when the verdict is final. A release that nobody awaits
+	// may have none before its connections end.
+	BallotEnd func(BallotEnd)
+
+	// WaitStart is called when a Lock that was refused begins to wait.
+	WaitStart func(WaitStart)
+	// WaitEnd is called when that Lock returns.
+	WaitEnd func(WaitEnd)
+
+	// LeaseGranted is called when a lock was acquired.
+	LeaseGranted func(LeaseGranted)
+	// LeaseRenewed is called when a lease was prolonged, by itself or by Extend.
+	LeaseRenewed func(LeaseRenewed)
 	// LeaseDanger is called when a renewal of a lease was inconclusive: unless a
 	// later one succeeds, the lease is lost when Remaining has passed.
 	LeaseDanger func(LeaseDanger)
+	// LeaseLost is called when a lease ended before it was released: its validity
+	// was over, or a quorum had lost it.
+	LeaseLost func(LeaseLost)
+	// LeaseReleased is called when a lease was ended by Unlock or Close, or since
+	// its handle was dropped. Its release is on the way to the nodes then.
+	LeaseReleased func(LeaseReleased)
+
+	// NodeUp is called when a node begins to vote: at first, and after each
+	// NodeDown or NodeQuarantined.
+	NodeUp func(NodeUp)
+	// NodeDown is called when a node cannot be reached or used; not again with
+	// every attempt to connect.
+	NodeDown func(NodeDown)
+	// NodeStalled is called when a ballot passes a node by whose answers are
+	// overdue; not again until it has answered.
+	NodeStalled func(NodeStalled)
+	// NodeQuarantined is called when a node is connected but may not vote for new
+	// leases yet.
+	NodeQuarantined func(NodeQuarantined)
+}
+
+// CallStart is a call that begins.
+type CallStart struct {
+	Context context.Context // the caller's
+	Time    time.Time       // when it began
+	Call    uint64          // names the call in later events; no other of this process has it
+	Op      string          // "lock", "trylock", "extend" or "unlock"
+	Name    string          // the lock's
+}
+
+// CallEnd is a call that returned.
+type CallEnd struct {
+	CallStart               // as it began
+	Elapsed   time.Duration // how long it took
+	Owner     string        // the lease's, if there is one
+	Token     int64         // the lease's, if there is one
+	Err       error         // what it returned
+}
+
+// BallotStart is one question that is sent to all nodes.
+type BallotStart struct {
+	Context context.Context // that of the call it is for; context.Background() without one
+	Time    time.Time       // when it began
+	Call    uint64          // the call it is for; 0: none, as for a lease that renews itself
+	Ballot  uint64          // names the ballot in later events; no other of this process has it
+	Op      string          // "lock", "raise" (of tokens), "extend", "unlock", "rollback", "force unlock" or "ping"
+	Name    string          // the lock's; "" for a ping
+	Owner   string          // of the attempt or lease; "" for a ping
+}
+
+// BallotVote is one node's vote in a ballot. Its fields Index, Node, Outcome and
+// Cause are those of Vote.
+type BallotVote struct {
+	BallotStart // the ballot, as it began
+	Vote
+	Latency time.Duration // from the start of the ballot until this was known
+	// Late tells that it came after the verdict and did not count. A node that was
+	// told as Unknown at its timeout is told again when it answers after all.
+	Late bool
+}
+
+// BallotEnd is a ballot whose verdict is final.
+type BallotEnd struct {
+	BallotStart               // as it began
+	Elapsed     time.Duration // until the verdict
+	// Outcome is Granted where a quorum did what was asked, Refused where refusals
+	// alone made that impossible, NotSent where no node could be asked, Unknown
+	// where too few answered in time.
+	Outcome Outcome
+	Granted int // nodes that granted it until the verdict
+	Refused int // nodes that refused it until then
+	Silent  int // nodes that were not asked, or did not answer in time
+}
+
+// WaitStart is a Lock that begins to wait.
+type WaitStart struct {
+	Context context.Context // the caller's
+	Time    time.Time       // when it began to wait
+	Call    uint64          // the call that waits
+	Name    string          // the lock's
+	Place   int             // in line, as far as known; 1 is the first, 0: not known
+}
+
+// WaitEnd is a Lock that waits no more.
+type WaitEnd struct {
+	WaitStart               // as it began, but Place is what was known last
+	Waited    time.Duration // how long
+	Err       error         // what Lock returns; nil: it got the lock
+}
+
+// LeaseGranted is a lock that was acquired.
+type LeaseGranted struct {
+	Context   context.Context // the caller's
+	Time      time.Time
+	Call      uint64        // the call that acquired it
+	Name      string        // the lock's
+	Owner     string        // the lease's
+	Token     int64         // the lease's
+	Remaining time.Duration // how long the lease is valid yet
+	Elapsed   time.Duration // since the call began
+}
+
+// LeaseRenewed is a lease that was prolonged.
+type LeaseRenewed struct {
+	Time      time.Time
+	Name      string        // the lock's
+	Owner     string        // the lease's
+	Token     int64         // the lease's
+	Remaining time.Duration // how long the lease is valid yet
+	Elapsed   time.Duration // how long the renewal took
 }
 
 // LeaseDanger is a lease whose renewals fail.
 type LeaseDanger struct {
+	Time      time.Time
 	Name      string        // the lock's
 	Owner     string        // the lease's
+	Token     int64         // the lease's
 	Remaining time.Duration // how long the lease is valid yet
 	Err       error         // why the renewal failed: a *QuorumError
+}
+
+// LeaseLost is a lease that ended before it was released.
+type LeaseLost struct {
+	Time  time.Time
+	Name  string        // the lock's
+	Owner string        // the lease's
+	Token int64         // the lease's
+	Held  time.Duration // since it was asked for
+}
+
+// LeaseReleased is a lease that was given back.
+type LeaseReleased struct {
+	Context context.Context // the caller's of Unlock, else context.Background()
+	Time    time.Time
+	Call    uint64        // the call that released it; 0: none
+	Name    string        // the lock's
+	Owner   string        // the lease's
+	Token   int64         // the lease's
+	Held    time.Duration // since it was asked for
+	Err     error         // ErrReleased, or ErrClosed if Close ended it
+}
+
+// NodeUp is a node that begins to vote.
+type NodeUp struct {
+	Time  time.Time
+	Index int    // the node's place in the list given to New or Open
+	Node  string // the node's name in errors and logs
+}
+
+// NodeDown is a node that cannot be reached or used.
+type NodeDown struct {
+	Time   time.Time
+	Index  int    // the node's place in the list given to New or Open
+	Node   string // the node's name in errors and logs
+	Misfit bool   // a person must act: it is a replica, a server given twice, and so on
+	Err    error  // why
+}
+
+// NodeStalled is a node whose answers are overdue.
+type NodeStalled struct {
+	Time    time.Time
+	Index   int           // the node's place in the list given to New or Open
+	Node    string        // the node's name in errors and logs
+	Silence time.Duration // how long the oldest call has been waiting for its answer
+}
+
+// NodeQuarantined is a node that is connected but does not vote for new leases.
+type NodeQuarantined struct {
+	Time  time.Time
+	Index int           // the node's place in the list given to New or Open
+	Node  string        // the node's name in errors and logs
+	Wait  time.Duration // how long yet; 0: not known
+	Err   error         // why
 }

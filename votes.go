@@ -42,7 +42,7 @@ func (b *ballot) strongest() int {
 func (b *ballot) leader() (leader *answer, nodes int) {
 	for i := range b.votes {
 		a := &b.votes[i].answer
-		if a.voice != others {
+		if a.voice != others || a.holder == "" {
 			continue
 		}
 		n := 0
@@ -102,4 +102,16 @@ func (b *ballot) unsettled() nodeSet {
 		}
 	}
 	return set
+}
+
+// jumped tells that a node granted the attempt though others wait there.
+func (b *ballot) jumped() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.votes {
+		if b.votes[i].answer.holder == reservation {
+			return true
+		}
+	}
+	return false
 }

@@ -47,7 +47,7 @@ func TestOnlyWhoMayHoldAnAttemptIsUnsettled(t *testing.T) {
 func TestARollbackGoesToThoseWhoMayHoldTheAttempt(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, net *testNet) {
 		c := net.client()
-		b := c.Mutex("x").undo("me", 0b001)
+		b := c.Mutex("x").undo("me", 0b001, nil, false)
 		var v verdict
 		took := elapsed(func() { v, _ = b.await(t.Context(), time.Second) })
 		require.Equal(t, failed, v)

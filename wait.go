@@ -56,9 +56,6 @@ func (b *ballot) refusal() *refusal {
 		r.registering = r.again && registering > 0
 	case nodes+b.tally[silent] >= b.quorum:
 		r.remaining = b.longest(leader.holder)
-		if r.remaining == 0 && b.undoing != nil {
-			r.remaining = b.undoing.left(leader.holder)
-		}
 		held := &HeldError{Name: b.mutex.name, Holder: leader.holder, Remaining: r.remaining, Place: r.place, Votes: q.Votes}
 		if kept {
 			held.Holder = "" // nobody has it yet
@@ -69,15 +66,6 @@ func (b *ballot) refusal() *refusal {
 		r.rank = b.rank()
 	}
 	return r
-}
-
-// vague tells that a holder was seen, but by no node how long it has left; the
-// answers to the rollback tell that.
-func (b *ballot) vague() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	leader, _ := b.leader()
-	return leader != nil && b.longest(leader.holder) == 0
 }
 
 // late is a ballot that was granted when no validity was left.
@@ -109,13 +97,6 @@ func (b *ballot) unprepared() (scriptless, registering int) {
 	return scriptless, registering
 }
 
-// left is how long a holder has left, by what this ballot was told.
-func (b *ballot) left(holder string) time.Duration {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.longest(holder)
-}
-
 // longest is the longest ttl that a holder has left at any node; endless if its
 // key has none, 0 if no node told. Called under b.mu.
 func (b *ballot) longest(holder string) time.Duration {
@@ -140,7 +121,7 @@ func (b *ballot) rank() int {
 	ahead := make(map[string]bool)
 	for i := range b.votes {
 		a := &b.votes[i].answer
-		if a.voice == others && (b.tally[mine] == 0 || strings.Compare(a.holder, b.owner) < 0) {
+		if a.voice == others && a.holder != "" && (b.tally[mine] == 0 || strings.Compare(a.holder, b.owner) < 0) {
 			ahead[a.holder] = true
 		}
 	}

@@ -29,10 +29,16 @@ type waiter struct {
 	ticket string        // its place in all lines; "" until it queues
 
 	// The caller's own.
-	owner  string  // of the last attempt
-	seats  nodeSet // nodes in whose lines it may stand
-	misses int     // attempts in a row that followed a call and were refused
-	looked bool    // it has been told its place before
+	owner  string       // of the last attempt
+	seats  nodeSet      // nodes in whose lines it may stand
+	misses int          // attempts in a row that followed a call and were refused
+	looked bool         // it has been told its place before
+	place  int          // in line, as far as known
+	trace  *ballotTrace // of the last attempt
+
+	waiting bool          // it was refused, and waits
+	began   time.Duration // when it began to
+	start   *WaitStart    // what a hook was told then
 
 	wake chan struct{} // told of every change of what follows
 
@@ -81,8 +87,9 @@ func (w *waiter) enqueue(ctx context.Context) error {
 }
 
 // leave ends the call of Lock. Without the lease it leaves all lines, and undoes
-// the last attempt.
-func (w *waiter) leave() {
+// the last attempt. err is what Lock returns.
+func (w *waiter) leave(err error) {
+	w.waited(err)
 	if !w.queues() {
 		return
 	}
@@ -101,6 +108,7 @@ func (w *waiter) stepOut() {
 	m := w.mutex
 	b := m.newBallot(releasing, w.owner, leaving(releaseScript.bySHA(m.keyArg, w.owner), w.ticket), m.opts.clock())
 	b.ticket = w.ticket
+	b.follows(w.trace)
 	b.send(w.seats, false)
 	w.seats = 0
 }
@@ -110,6 +118,7 @@ func (w *waiter) yield(owner string, at nodeSet) *ballot {
 	m := w.mutex
 	b := m.newBallot(releasing, owner, releaseScript.bySHA(m.keyArg, owner, w.ticket, m.opts.label), m.opts.clock())
 	b.ticket, b.waiter = w.ticket, w
+	b.follows(w.trace)
 	b.send(at, false)
 	return b
 }
@@ -135,6 +144,7 @@ func (w *waiter) sent(b *ballot) {
 	if w.queues() {
 		w.owner = b.owner
 		w.seats |= b.sent()
+		w.trace = b.trace
 	}
 }
 
@@ -200,6 +210,7 @@ func (w *waiter) poke() {
 // or with ctx's cause or ErrClosed.
 func (w *waiter) wait(ctx context.Context, r *refusal, try int) error {
 	c := w.mutex.client
+	w.waits(ctx, r)
 	switch {
 	case !r.reached:
 		// It must not hold up those who reach a quorum.

@@ -31,6 +31,7 @@ const (
 )
 
 func TestOverABadNetworkThereIsOneHolderAndNothingStays(t *testing.T) {
+	t.Parallel()
 	for seed := *wireSeed; seed < *wireSeed+uint64(*wireRuns); seed++ {
 		t.Run(fmt.Sprintf("-wire.seed=%d", seed), func(t *testing.T) {
 			inBubble(t, []int{3, 5}[seed%2], func(t *testing.T, net *testNet) {

@@ -1,6 +1,5 @@
--- acquire: grants the lock at this node if nobody holds it, or waits for it with
--- an earlier ticket, and counts the grant. Who is refused joins the line, if it
--- has a ticket.
+-- acquire: grants the lock to who waits if nobody holds it at this node, or waits for
+-- it with an earlier ticket, and counts the grant. Who is refused joins the line.
 --
 -- KEYS[1]  the lock's key
 -- KEYS[2]  the record of this run of the server
@@ -8,19 +7,19 @@
 -- ARGV[2]  time to live, in milliseconds
 -- ARGV[3]  the counter of the lock's stripe; '' for no fencing token, and no record
 -- ARGV[4]  the least count that shows the record to be whole
--- ARGV[5]  the ticket; missing for who does not wait
+-- ARGV[5]  the ticket
 -- ARGV[6]  the label of the ticket's client
 --
 -- Returns when granted the count, or 1 without one; -1 when the counter was
 -- missing: this server has lost its memory and must not vote; else {holder or
--- reservation, its remaining milliseconds, place in line or 0}.
+-- reservation, its remaining milliseconds, place in line}.
 local granted = redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
 if not granted or redis.call('EXISTS', 'redlock::line:' .. KEYS[1]) == 1 then
   --@line
   local ticket = ARGV[5]
   local holder = not granted and redis.call('GET', KEYS[1])
   local kept = reserved(holder)
-  if ticket and kept == ticket then
+  if kept == ticket then
     local alive = 'redlock::alive:' .. client(ticket)
     if redis.call('PTTL', alive) < 5000 then
       redis.call('SET', alive, ARGV[6], 'PX', 751000) -- see reserve; others of it may wait
@@ -28,23 +27,20 @@ if not granted or redis.call('EXISTS', 'redlock::line:' .. KEYS[1]) == 1 then
   else
     -- It must be the first, before whom the key is reserved for and who waits.
     local found = false
-    local open = not holder or kept and ticket and ticket < kept
+    local open = not holder or kept and ticket < kept
     local first = open and head()
-    granted = open and (not first or ticket and ticket <= first)
+    granted = open and (not first or ticket <= first)
     if open and not granted and not holder then
       reserve(first, nil, true)
       holder = 'redlock::reserved:' .. first
       found = true
     end
     if not granted then
-      local place = 0
-      if ticket then
-        place = join(ticket, ARGV[6])
-        if found then
-          place = 2 -- it watches over the one that is called
-        elseif kept then
-          place = place + 1 -- behind the one it is reserved for
-        end
+      local place = join(ticket, ARGV[6])
+      if found then
+        place = 2 -- it watches over the one that is called
+      elseif kept then
+        place = place + 1 -- behind the one it is reserved for
       end
       return {holder, redis.call('PTTL', KEYS[1]), place}
     end
@@ -52,9 +48,7 @@ if not granted or redis.call('EXISTS', 'redlock::line:' .. KEYS[1]) == 1 then
       putBack(kept)
     end
   end
-  if ticket then
-    redis.call('ZREM', line, ticket)
-  end
+  redis.call('ZREM', line, ticket)
   redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
   -- The second in line is told that it is near, as the first was when it was
   -- second.

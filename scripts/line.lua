@@ -1,4 +1,4 @@
--- line: what acquire, release and renew share, in place of their @line: the line
+-- line: what acquire, release, renew and seize share, in place of their @line: the line
 -- of those who wait for the lock KEYS[1].
 --
 -- It is a sorted set of tickets, all of one score, so that their bytes order it:

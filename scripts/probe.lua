@@ -3,6 +3,7 @@
 -- KEYS[1]  the bar of this run: names the quarantine, and the record after it
 -- KEYS[2]  the quarantine of this run: exists while it must not vote
 -- KEYS[3]  the format of all this, once a record was made
+-- KEYS[4]  the record that the client counted in before, and found missing; or none
 -- ARGV[1]  the records of this run: what comes before the name
 -- ARGV[2]  N, the number of nodes
 -- ARGV[3]  the longest ttl that the client uses, in milliseconds
@@ -14,6 +15,9 @@
 -- remaining milliseconds, its guard}; {'format', number} where a client of another
 -- format was. FLUSHALL removes bar and quarantine alike, so the next probe begins a
 -- new one under a new name, and nobody finds the record under the old one.
+if KEYS[4] and redis.call('HEXISTS', KEYS[4], 'nodes') == 0 then
+  redis.call('DEL', KEYS[4]) -- what was counted there
+end
 local format = redis.call('GET', KEYS[3])
 if format and format ~= '1' then
   return {'format', format}

@@ -4,17 +4,20 @@
 --
 -- KEYS[1]  the lock's key
 -- ARGV[1]  the owner of the attempt or lease to undo
--- ARGV[2]  the ticket of who waits, or waited for the lease; missing if it did not
+-- ARGV[2]  the ticket of who waits, or waited for the lease; missing if it did not;
+--          empty for who did not and found the lock free though others wait
 -- ARGV[3]  the label of the ticket's client, if it is to stay; missing if it leaves
 --
 -- Returns 1 when the key was this attempt's and is gone, 3 when it is reserved for
--- somebody else now, 2 when it is for this ticket, 0 when there was none, else {holder or reservation, its
--- remaining milliseconds}: whoever was refused learns so how long the holder has
--- left.
+-- somebody else now, 2 when it is for this ticket, 0 when there was nothing of it.
 local holder = redis.call('GET', KEYS[1])
 local ticket, stays = ARGV[2], ARGV[3]
+local found = ticket == '' or not holder
+if ticket == '' then
+  ticket = nil
+end
 if not ticket and holder ~= ARGV[1] then
-  return holder and {holder, redis.call('PTTL', KEYS[1])} or 0
+  return 0
 end
 if not ticket and redis.call('EXISTS', 'redlock::line:' .. KEYS[1]) == 0 then
   return redis.call('DEL', KEYS[1])
@@ -36,7 +39,7 @@ local mine = ticket and kept == ticket
 if not holder or holder == ARGV[1] or mine and not stays then
   local first = head()
   if first then
-    reserve(first, ticket, not holder)
+    reserve(first, ticket, found)
   elseif holder then
     redis.call('DEL', KEYS[1])
   end
@@ -45,7 +48,4 @@ if not holder or holder == ARGV[1] or mine and not stays then
   end
   return holder ~= ARGV[1] and 0 or first and 3 or 1
 end
-if mine then
-  return 2
-end
-return {holder, redis.call('PTTL', KEYS[1])}
+return mine and 2 or 0

@@ -4,7 +4,7 @@
 -- KEYS[2]  the record of this run of the server
 -- ARGV[1]  the lease's owner
 -- ARGV[2]  time to live from now on, in milliseconds
--- ARGV[3]  "1" where admission is off, else "2"
+-- ARGV[3]  "1" where admission is off, else something else
 --
 -- Returns 1 when the key was still the lease's, 2 when it was missing, or only
 -- reserved, and has been created (that shows that nobody else stands there), 0

@@ -1,9 +1,20 @@
 package pipe
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
+
+// ErrStalled is why a call was not queued: too much is unanswered.
+var ErrStalled = errors.New("stalled")
+
+// Unanswered is how many calls are waiting for their answers.
+func (p *Pipe) Unanswered() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.calls.len()
+}
 
 // Silence is how long, at the instant now, the oldest unanswered call has been
 // waiting; 0 without one.
@@ -33,11 +44,11 @@ type Limit struct {
 func (p *Pipe) over(l *Limit, now time.Duration) error {
 	s := p.silence(now)
 	if s > l.Silence {
-		return fmt.Errorf("stalled: no answer for %v", s.Round(time.Millisecond))
+		return fmt.Errorf("%w: no answer for %v", ErrStalled, s.Round(time.Millisecond))
 	}
 	// Bytes alone do not make a server stalled: one that answers is merely busy.
 	if p.bytes > l.Most || p.bytes > l.Bytes && s > l.Pause {
-		return fmt.Errorf("stalled: %d KiB unanswered", p.bytes>>10)
+		return fmt.Errorf("%w: %d KiB unanswered", ErrStalled, p.bytes>>10)
 	}
 	return nil
 }

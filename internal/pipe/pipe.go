@@ -51,6 +51,7 @@ type Call struct {
 	Command string
 	Args    []any
 	To      Receiver
+	Then    *Call // queued right behind it; nil: none
 
 	queued time.Duration // when, by the pipe's clock
 	size   int           // bytes on the wire, about
@@ -95,13 +96,14 @@ func (p *Pipe) Err() error {
 	return p.err
 }
 
-// Queue appends a call, at the instant now of the caller's clock. flush means
-// that the caller has become the writer and must call Flush soon, whatever
-// happens; load is how many calls are unanswered, this one among them. With an
-// error the call was not queued and Receive is not called: the pipe is broken,
-// or over a limit (nil: none).
-func (p *Pipe) Queue(c *Call, now time.Duration, limit *Limit) (flush bool, load int, err error) {
-	c.size = size(c)
+// Queue appends a call and those behind it, at the instant now of the caller's
+// clock. flush means that the caller has become the writer and must call Flush
+// soon, whatever happens; load is how many calls before these are unanswered. With an error nothing was queued and Receive is not called: the pipe is
+// broken, or over a limit (nil: none).
+func (p *Pipe) Queue(first *Call, now time.Duration, limit *Limit) (flush bool, load int, err error) {
+	for c := first; c != nil; c = c.Then {
+		c.size = size(c)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.err != nil {
@@ -112,15 +114,18 @@ func (p *Pipe) Queue(c *Call, now time.Duration, limit *Limit) (flush bool, load
 			return false, 0, err
 		}
 	}
-	c.queued = now
-	p.calls.push(c)
-	p.bytes += c.size
+	load = p.calls.len()
+	for c := first; c != nil; c = c.Then {
+		c.queued = now
+		p.calls.push(c)
+		p.bytes += c.size
+	}
 	flush = !p.writing
 	p.writing = true
 	if flush {
 		p.users++
 	}
-	return flush, p.calls.len(), nil
+	return flush, load, nil
 }
 
 // Flush writes what is queued, or has it written. Only for whom Queue told so. It

@@ -141,9 +141,8 @@ func TestEveryCallerGetsItsOwnReply(t *testing.T) {
 				text := fmt.Sprintf("%d/%d", g, i)
 				c, answer := call(text)
 				flush, load, err := p.Queue(c, 0, nil)
-				if err != nil || load < 1 {
+				if err != nil || load < 0 || load > 63 { // at most one of each other caller
 					t.Errorf("load %d, error %v", load, err)
-					return
 				}
 				if flush {
 					p.Flush()

@@ -1,0 +1,13 @@
+package redlock
+
+import "testing"
+
+// slowWithRace skips a long test under the race detector, to which shorter ones say the
+// same. `make simulated` runs it without.
+func slowWithRace(t *testing.T) {
+	t.Helper()
+	if raceDetector {
+		t.Skip("it runs without the race detector: make simulated")
+	}
+	t.Parallel()
+}

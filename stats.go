@@ -1,0 +1,154 @@
+package redlock
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Stats is what a Client has done since it was made, and what it does now. What is
+// counted only grows, but for the fields that say now.
+type Stats struct {
+	Leases  int // leases held now
+	Waiting int // calls of Lock that were refused and wait now
+
+	// Attempts: a TryLock makes one or a few, a Lock one more after each wait.
+	Acquired uint64 // got the lock
+	Held     uint64 // found somebody else who has it, or may have it
+	NoQuorum uint64 // had too few votes, though nobody else was seen to have it
+
+	Renewed   uint64 // leases prolonged, by themselves or by Extend
+	Unrenewed uint64 // renewals that were inconclusive
+	Lost      uint64 // leases that ended before they were released
+	Released  uint64 // leases ended by Unlock or Close, or since they were dropped
+
+	Waits    uint64        // calls of Lock that waited and do no more
+	WaitTime time.Duration // how long they did, together
+
+	Dropped uint64 // news that the logger and the Trace hooks were too slow for
+
+	Nodes []NodeStats // in the order given to New or Open
+}
+
+// NodeStats is Stats' part of one node. Each vote in a ballot of any kind is counted
+// once as Granted, Refused, Unknown or NotSent.
+type NodeStats struct {
+	Index int    // the node's place in the list given to New or Open
+	Node  string // the node's name in errors and logs
+
+	// State, now: "up", it votes; "stalled", it would, but its answers are overdue;
+	// "quarantined", it may not vote for new leases yet; "down"; or "misfit", it does
+	// not vote until a person acts.
+	State string
+	Err   error // why it is not up; nil for "up" and "stalled"
+
+	Granted uint64 // votes: it did what was asked
+	Refused uint64 // votes: it answered and did not
+	Unknown uint64 // votes: it did not answer in time
+	NotSent uint64 // votes: it was not asked, or did not execute it
+	Late    uint64 // answers that came after all, to votes counted as Unknown
+
+	Connects   uint64 // connections made on which it was asked to vote
+	Debts      int    // releases owed to it now
+	Unanswered int    // calls under way to it now
+}
+
+// counters are a client's.
+type counters struct {
+	acquired, held, noQuorum atomic.Uint64
+	renewed, unrenewed       atomic.Uint64
+	lost, released           atomic.Uint64
+	waits                    atomic.Uint64
+	waiting, waited          atomic.Int64 // calls; nanoseconds
+}
+
+// nodeCounters are a node's. They have cache lines of their own: the reader of its
+// connection counts, while all callers read the node's other fields.
+type nodeCounters struct {
+	votes    [NotSent + 1]atomic.Uint64 // by Outcome
+	late     atomic.Uint64
+	connects atomic.Uint64
+	_        [2]uint64 // to 64 bytes
+}
+
+// attempt counts an attempt that was not ended from outside.
+func (c *counters) attempt(lease *Lease, r *refusal, err error) {
+	switch {
+	case lease != nil:
+		c.acquired.Add(1)
+	case err != nil || r == nil:
+	default:
+		if _, held := r.err.(*HeldError); held {
+			c.held.Add(1)
+		} else {
+			c.noQuorum.Add(1)
+		}
+	}
+}
+
+// Stats is a snapshot. It asks no node, and its parts may be a moment apart. It may
+// be called at any time, also after Close.
+func (c *Client) Stats() Stats {
+	s := Stats{
+		Leases:    c.keeper.count(),
+		Waiting:   int(c.counts.waiting.Load()),
+		Acquired:  c.counts.acquired.Load(),
+		Held:      c.counts.held.Load(),
+		NoQuorum:  c.counts.noQuorum.Load(),
+		Renewed:   c.counts.renewed.Load(),
+		Unrenewed: c.counts.unrenewed.Load(),
+		Lost:      c.counts.lost.Load(),
+		Released:  c.counts.released.Load(),
+		Waits:     c.counts.waits.Load(),
+		WaitTime:  time.Duration(c.counts.waited.Load()),
+		Dropped:   c.opts.herald.dropped.Load(),
+		Nodes:     make([]NodeStats, len(c.nodes)),
+	}
+	for i, n := range c.nodes {
+		s.Nodes[i] = n.stats()
+	}
+	return s
+}
+
+// count is how many leases are in the keeper's care.
+func (k *keeper) count() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.leases)
+}
+
+func (n *node) stats() NodeStats {
+	c := n.counts
+	s := NodeStats{
+		Index:    n.index,
+		Node:     n.name,
+		Granted:  c.votes[Granted].Load(),
+		Refused:  c.votes[Refused].Load(),
+		Unknown:  c.votes[Unknown].Load(),
+		NotSent:  c.votes[NotSent].Load(),
+		Late:     c.late.Load(),
+		Connects: c.connects.Load(),
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s.Debts = len(n.debts)
+	p, st := n.pipe.Load(), n.standing.Load()
+	if p != nil {
+		s.Unanswered = p.Unanswered()
+	}
+	switch {
+	case p == nil:
+		s.State, s.Err = "down", n.down
+	case st == nil:
+		s.State, s.Err = "down", errConnecting
+	case !st.votes:
+		s.State, s.Err = "quarantined", st.why
+	case p.Silence(n.opts.clock()) > n.opts.voteTimeout():
+		s.State = "stalled"
+	default:
+		s.State = "up"
+	}
+	if permanent(s.Err) {
+		s.State = "misfit"
+	}
+	return s
+}
