@@ -1,0 +1,75 @@
+package redlockotel
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+
+	"github.com/redlock-go/redlock"
+)
+
+// The attributes that OpenTelemetry's conventions have no names for.
+const (
+	operationKey = attribute.Key("redlock.operation.name") // lock, trylock, extend, unlock
+	ballotKey    = attribute.Key("redlock.ballot.name")    // lock, raise, extend, unlock, rollback, ping
+	outcomeKey   = attribute.Key("redlock.outcome")
+	lateKey      = attribute.Key("redlock.vote.late")
+	nodeKey      = attribute.Key("redlock.node.index")
+	stateKey     = attribute.Key("redlock.node.state")
+	nameKey      = attribute.Key("redlock.lock.name")
+	ownerKey     = attribute.Key("redlock.lease.owner")
+	tokenKey     = attribute.Key("redlock.lease.token")
+	placeKey     = attribute.Key("redlock.wait.place")
+	grantedKey   = attribute.Key("redlock.ballot.granted")
+	refusedKey   = attribute.Key("redlock.ballot.refused")
+	silentKey    = attribute.Key("redlock.ballot.silent")
+	latencyKey   = attribute.Key("redlock.vote.latency") // in seconds
+)
+
+// nodeOf names a node: by its place, and by its address where the pool tells one.
+func nodeOf(index int, name string) []attribute.KeyValue {
+	all := []attribute.KeyValue{nodeKey.Int(index)}
+	_, address, _ := strings.Cut(name, " (")
+	address = strings.TrimSuffix(address, ")")
+	if address == "" {
+		return all
+	}
+	host, port, err := net.SplitHostPort(address)
+	number, bad := strconv.Atoi(port)
+	if err != nil || bad != nil {
+		return append(all, semconv.ServerAddress(address)) // a socket's path, or a name
+	}
+	return append(all, semconv.ServerAddress(host), semconv.ServerPort(number))
+}
+
+// errorType is one word for an error of redlock's.
+func errorType(err error) attribute.KeyValue {
+	word := "other"
+	for _, kind := range []struct {
+		err  error
+		word string
+	}{
+		{redlock.ErrLost, "lost"},
+		{context.DeadlineExceeded, "deadline_exceeded"},
+		{context.Canceled, "canceled"},
+		{redlock.ErrClosed, "closed"},
+		{redlock.ErrConfig, "config"},
+		{redlock.ErrHeld, "held"},
+		{redlock.ErrNoQuorum, "no_quorum"},
+		{redlock.ErrReleased, "released"},
+	} {
+		if errors.Is(err, kind.err) {
+			word = kind.word
+			break
+		}
+	}
+	return semconv.ErrorTypeKey.String(word)
+}
+
+// word is an outcome as attributes have it.
+func word(o redlock.Outcome) string { return strings.ReplaceAll(o.String(), " ", "_") }

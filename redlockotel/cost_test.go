@@ -1,0 +1,56 @@
+package redlockotel_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/redlockotel"
+)
+
+// What it takes to tell one Lock and its Unlock over five nodes: the goroutine of a
+// client's that calls hooks can tell no more of them than that.
+func BenchmarkTellingALockAndItsUnlock(b *testing.B) {
+	for name, sampler := range map[string]sdktrace.Sampler{
+		"metrics":                  sdktrace.NeverSample(),
+		"metrics and 1 % of spans": sdktrace.TraceIDRatioBased(0.01),
+		"metrics and all spans":    sdktrace.AlwaysSample(),
+	} {
+		b.Run(name, func(b *testing.B) {
+			telemetry, err := redlockotel.New(
+				redlockotel.WithTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSampler(sampler))),
+				redlockotel.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))))
+			require.NoError(b, err)
+			trace := telemetry.Trace()
+			b.ReportAllocs()
+			for id := uint64(1); b.Loop(); id += 2 {
+				tellCall(trace, "lock", id)
+				tellCall(trace, "unlock", id+1)
+			}
+		})
+	}
+}
+
+var nodeNames = []string{
+	"node 0 (10.0.0.1:6379)", "node 1 (10.0.1.1:6379)", "node 2 (10.0.2.1:6379)", "node 3 (10.0.3.1:6379)", "node 4 (10.0.4.1:6379)",
+}
+
+func tellCall(t *redlock.Trace, op string, id uint64) {
+	call := redlock.CallStart{Context: context.Background(), Time: time.Now(), Call: id, Op: op, Name: "x"}
+	ballot := redlock.BallotStart{Context: call.Context, Time: call.Time, Call: id, Ballot: id, Op: op, Name: "x", Owner: "me"}
+	t.CallStart(call)
+	t.BallotStart(ballot)
+	for i, node := range nodeNames {
+		if i == 3 { // the verdict
+			t.BallotEnd(redlock.BallotEnd{BallotStart: ballot, Elapsed: time.Millisecond, Outcome: redlock.Granted, Granted: 3})
+			t.CallEnd(redlock.CallEnd{CallStart: call, Elapsed: time.Millisecond, Owner: "me", Token: 1})
+		}
+		t.BallotVote(redlock.BallotVote{BallotStart: ballot, Latency: time.Millisecond, Late: i >= 3,
+			Vote: redlock.Vote{Index: i, Node: node, Outcome: redlock.Granted}})
+	}
+}

@@ -1,0 +1,115 @@
+package redlockotel
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/redlock-go/redlock"
+)
+
+// Bounds of the histograms, in seconds: round trips within a rack and between
+// continents, and how long people and jobs hold locks or wait for them.
+var (
+	trips = []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
+	tasks = []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600}
+)
+
+// instruments are those that hooks record with.
+type instruments struct {
+	meter     metric.Meter
+	operation metric.Float64Histogram
+	wait      metric.Float64Histogram
+	hold      metric.Float64Histogram
+	ballot    metric.Float64Histogram
+	vote      metric.Float64Histogram
+}
+
+func (i *instruments) make(m metric.Meter) error {
+	i.meter = m
+	var errs [5]error
+	histogram := func(name, description string, bounds []float64) (metric.Float64Histogram, error) {
+		return m.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(description),
+			metric.WithExplicitBucketBoundaries(bounds...))
+	}
+	i.operation, errs[0] = histogram("redlock.operation.duration", "Duration of Lock, TryLock, Extend and Unlock, with the time that Lock waited.", tasks)
+	i.wait, errs[1] = histogram("redlock.wait.duration", "How long a Lock that was refused waited.", tasks)
+	i.hold, errs[2] = histogram("redlock.lease.duration", "How long a lease was held, since it was asked for.", tasks)
+	i.ballot, errs[3] = histogram("redlock.ballot.duration", "Time until the verdict of a script that was sent to all nodes.", trips)
+	i.vote, errs[4] = histogram("redlock.vote.duration", "Time until a node answered, late answers among them.", trips)
+	return errors.Join(errs[:]...)
+}
+
+// record adds a duration, with the user's attributes and these.
+func (t *Telemetry) record(ctx context.Context, h metric.Float64Histogram, d time.Duration, attributes ...attribute.KeyValue) {
+	h.Record(ctx, d.Seconds(), t.common, metric.WithAttributes(attributes...))
+}
+
+// kind is what ballots and votes are told apart by in metrics. They come by tens of
+// thousands a second, so that their attributes are made once.
+type kind struct {
+	op      string
+	outcome redlock.Outcome
+	vote    bool
+	late    bool
+	index   int
+	node    string
+}
+
+// of returns the attributes of a kind, with the user's.
+func (t *Telemetry) of(k kind) metric.MeasurementOption {
+	if known, ok := t.kinds.Load(k); ok {
+		return known.(metric.MeasurementOption)
+	}
+	all := append(t.attributes[:len(t.attributes):len(t.attributes)], ballotKey.String(k.op), outcomeKey.String(word(k.outcome)))
+	if k.vote {
+		all = append(append(all, nodeOf(k.index, k.node)...), lateKey.Bool(k.late))
+	}
+	made := metric.WithAttributeSet(attribute.NewSet(all...))
+	t.kinds.Store(k, made)
+	return made
+}
+
+// about are the attributes of an event of this lock, which may have failed.
+func (t *Telemetry) about(name string, err error, attributes ...attribute.KeyValue) []attribute.KeyValue {
+	if t.lockNames {
+		attributes = append(attributes, nameKey.String(name))
+	}
+	if err != nil {
+		attributes = append(attributes, errorType(err))
+	}
+	return attributes
+}
+
+func (t *Telemetry) called(ctx context.Context, e redlock.CallEnd) {
+	t.record(ctx, t.operation, e.Elapsed, t.about(e.Name, e.Err, operationKey.String(e.Op))...)
+}
+
+func (t *Telemetry) waited(ctx context.Context, e redlock.WaitEnd) {
+	t.record(ctx, t.wait, e.Waited, t.about(e.Name, e.Err)...)
+}
+
+func (t *Telemetry) balloted(ctx context.Context, e redlock.BallotEnd) {
+	t.ballot.Record(ctx, e.Elapsed.Seconds(), t.of(kind{op: e.Op, outcome: e.Outcome}))
+}
+
+// voted records a vote that is an answer: without one there is no latency to tell,
+// and redlock.node.votes counts it.
+func (t *Telemetry) voted(ctx context.Context, e redlock.BallotVote) {
+	if e.Outcome != redlock.Granted && e.Outcome != redlock.Refused {
+		return
+	}
+	t.vote.Record(ctx, e.Latency.Seconds(),
+		t.of(kind{op: e.Op, outcome: e.Outcome, vote: true, late: e.Late, index: e.Index, node: e.Node}))
+}
+
+func (t *Telemetry) leaseLost(e redlock.LeaseLost) {
+	t.record(context.Background(), t.hold, e.Held, t.about(e.Name, nil, outcomeKey.String("lost"))...)
+}
+
+func (t *Telemetry) leaseReleased(e redlock.LeaseReleased) {
+	t.record(e.Context, t.hold, e.Held, t.about(e.Name, nil, outcomeKey.String("released"))...)
+}

@@ -1,0 +1,112 @@
+package redlockotel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/redlock-go/redlock"
+)
+
+// states are those that redlock.NodeStats.State can have.
+var states = []string{"up", "stalled", "quarantined", "down", "misfit"}
+
+// observables are the instruments that are read from a client's Stats.
+type observables struct {
+	leases, waiting, unanswered, debts, state metric.Int64ObservableUpDownCounter
+	attempts, renewals, ended, dropped        metric.Int64ObservableCounter
+	votes, late, connects                     metric.Int64ObservableCounter
+}
+
+func (o *observables) make(m metric.Meter) ([]metric.Observable, error) {
+	var all []metric.Observable
+	var failed error
+	note := func(i metric.Observable, err error) {
+		all, failed = append(all, i), errors.Join(failed, err)
+	}
+	now := func(name, unit, description string) metric.Int64ObservableUpDownCounter {
+		i, err := m.Int64ObservableUpDownCounter(name, metric.WithUnit(unit), metric.WithDescription(description))
+		note(i, err)
+		return i
+	}
+	count := func(name, unit, description string) metric.Int64ObservableCounter {
+		i, err := m.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(description))
+		note(i, err)
+		return i
+	}
+	o.leases = now("redlock.lease.count", "{lease}", "Leases held.")
+	o.waiting = now("redlock.wait.count", "{call}", "Calls of Lock that were refused and wait.")
+	o.attempts = count("redlock.attempts", "{attempt}", "Attempts to lock: acquired, held by somebody else, or without a quorum of answers.")
+	o.renewals = count("redlock.renewals", "{renewal}", "Renewals of leases: granted, or inconclusive.")
+	o.ended = count("redlock.lease.ends", "{lease}", "Leases that ended: released, or lost.")
+	o.dropped = count("redlock.events.dropped", "{event}", "Events that the hooks and the logger were too slow for.")
+	o.state = now("redlock.node.status", "{node}", "1 for the state that a node is in, 0 for the others.")
+	o.votes = count("redlock.node.votes", "{vote}", "Votes of a node.")
+	o.late = count("redlock.node.late_answers", "{answer}", "Answers of a node to votes that were counted as unknown.")
+	o.connects = count("redlock.node.connects", "{connection}", "Connections made to a node to vote on.")
+	o.debts = now("redlock.node.debts", "{release}", "Releases that a node has not confirmed.")
+	o.unanswered = now("redlock.node.unanswered", "{call}", "Calls to a node that are under way.")
+	return all, failed
+}
+
+// Observe reads the client's Stats whenever metrics are collected, until the
+// registration is ended: after Close the figures stay as they are. Clients that are
+// observed by one Telemetry are added up; use WithAttributes and a Telemetry for each
+// to tell them apart. It returns an error where the MeterProvider refuses an instrument.
+func (t *Telemetry) Observe(c *redlock.Client) (metric.Registration, error) {
+	var o observables
+	all, err := o.make(t.meter)
+	if err != nil {
+		return nil, fmt.Errorf("redlockotel: %w", err)
+	}
+	registration, err := t.meter.RegisterCallback(func(_ context.Context, to metric.Observer) error {
+		t.observe(to, &o, c.Stats())
+		return nil
+	}, all...)
+	if err != nil {
+		return nil, fmt.Errorf("redlockotel: %w", err)
+	}
+	return registration, nil
+}
+
+func (t *Telemetry) observe(to metric.Observer, o *observables, s redlock.Stats) {
+	tell := func(i metric.Int64Observable, n int64, attributes ...attribute.KeyValue) {
+		to.ObserveInt64(i, n, t.common, metric.WithAttributes(attributes...))
+	}
+	tell(o.leases, int64(s.Leases))
+	tell(o.waiting, int64(s.Waiting))
+	tell(o.attempts, int64(s.Acquired), outcomeKey.String("acquired"))
+	tell(o.attempts, int64(s.Held), outcomeKey.String("held"))
+	tell(o.attempts, int64(s.NoQuorum), outcomeKey.String("no_quorum"))
+	tell(o.renewals, int64(s.Renewed), outcomeKey.String("granted"))
+	tell(o.renewals, int64(s.Unrenewed), outcomeKey.String("inconclusive"))
+	tell(o.ended, int64(s.Released), outcomeKey.String("released"))
+	tell(o.ended, int64(s.Lost), outcomeKey.String("lost"))
+	tell(o.dropped, int64(s.Dropped))
+	for i := range s.Nodes {
+		t.observeNode(tell, o, &s.Nodes[i])
+	}
+}
+
+func (t *Telemetry) observeNode(tell func(metric.Int64Observable, int64, ...attribute.KeyValue), o *observables, n *redlock.NodeStats) {
+	node := nodeOf(n.Index, n.Node)
+	with := func(more attribute.KeyValue) []attribute.KeyValue { return append(node[:len(node):len(node)], more) }
+	for _, state := range states {
+		is := int64(0)
+		if state == n.State {
+			is = 1
+		}
+		tell(o.state, is, with(stateKey.String(state))...)
+	}
+	for outcome, votes := range map[redlock.Outcome]uint64{redlock.Granted: n.Granted, redlock.Refused: n.Refused,
+		redlock.Unknown: n.Unknown, redlock.NotSent: n.NotSent} {
+		tell(o.votes, int64(votes), with(outcomeKey.String(word(outcome)))...)
+	}
+	tell(o.late, int64(n.Late), node...)
+	tell(o.connects, int64(n.Connects), node...)
+	tell(o.debts, int64(n.Debts), node...)
+	tell(o.unanswered, int64(n.Unanswered), node...)
+}

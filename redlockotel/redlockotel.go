@@ -1,0 +1,112 @@
+// Package redlockotel gives OpenTelemetry traces and metrics of redlock clients.
+//
+//	telemetry, err := redlockotel.New()
+//	...
+//	client, err := redlock.Open(urls, redlock.WithTrace(telemetry.Trace()))
+//	...
+//	registration, err := telemetry.Observe(client)
+//	...
+//	defer registration.Unregister()
+//
+// Spans: "redlock lock" (trylock, extend, unlock) for each call, a child of the span
+// in the caller's context; "redlock ballot" for each script sent to the nodes, with
+// an event for each vote; "redlock wait" while a Lock waits in line. They are made
+// from hooks, a moment after the fact and with the times of the fact: no vote and no
+// lease waits for an exporter. So the library cannot put its spans into contexts: a
+// pool that is traced by itself does not show its spans below these.
+//
+// Metrics have durations in seconds. Names of locks are attributes of spans, and of
+// metrics only WithLockNames, since there may be any number of them. README.md lists
+// all names.
+//
+// For Prometheus use OpenTelemetry's own exporter,
+// go.opentelemetry.io/otel/exporters/prometheus, as the reader of the MeterProvider.
+package redlockotel
+
+import (
+	"fmt"
+	"sync"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/redlock-go/redlock"
+)
+
+const scope = "github.com/redlock-go/redlock/redlockotel"
+
+// Telemetry turns what redlock clients tell into spans and metrics. It is safe for
+// concurrent use, and one serves any number of clients.
+type Telemetry struct {
+	settings
+	spans
+	instruments
+	common metric.MeasurementOption // the user's attributes
+	kinds  sync.Map                 // metric.MeasurementOption by kind
+}
+
+type settings struct {
+	tracers    trace.TracerProvider
+	meters     metric.MeterProvider
+	lockNames  bool
+	attributes []attribute.KeyValue
+}
+
+// Option changes a setting.
+type Option func(*settings)
+
+// WithTracerProvider sets where spans go. Default otel.GetTracerProvider().
+func WithTracerProvider(p trace.TracerProvider) Option {
+	return func(s *settings) { s.tracers = p }
+}
+
+// WithMeterProvider sets where metrics go. Default otel.GetMeterProvider().
+func WithMeterProvider(p metric.MeterProvider) Option {
+	return func(s *settings) { s.meters = p }
+}
+
+// WithLockNames makes the lock's name an attribute of the metrics of calls, waits and
+// holdings too. Each name makes time series of its own: use it where there are few.
+func WithLockNames() Option {
+	return func(s *settings) { s.lockNames = true }
+}
+
+// WithAttributes adds attributes to all spans and metrics, for example to tell the
+// clients of several sets of masters apart.
+func WithAttributes(attributes ...attribute.KeyValue) Option {
+	return func(s *settings) { s.attributes = append(s.attributes, attributes...) }
+}
+
+// New makes the instruments. It returns an error where the MeterProvider refuses one.
+func New(opts ...Option) (*Telemetry, error) {
+	s := settings{tracers: otel.GetTracerProvider(), meters: otel.GetMeterProvider()}
+	for _, opt := range opts {
+		opt(&s)
+	}
+	t := &Telemetry{settings: s, spans: newSpans(s.tracers.Tracer(scope, trace.WithSchemaURL(semconv.SchemaURL))),
+		common: metric.WithAttributeSet(attribute.NewSet(s.attributes...))}
+	meter := s.meters.Meter(scope, metric.WithSchemaURL(semconv.SchemaURL))
+	if err := t.instruments.make(meter); err != nil {
+		return nil, fmt.Errorf("redlockotel: %w", err)
+	}
+	return t, nil
+}
+
+// Trace is for redlock.WithTrace. Hooks of your own can be called beside its: set
+// others in the same Trace, or call these from yours.
+func (t *Telemetry) Trace() *redlock.Trace {
+	return &redlock.Trace{
+		CallStart:     t.callStart,
+		CallEnd:       t.callEnd,
+		BallotStart:   t.ballotStart,
+		BallotVote:    t.ballotVote,
+		BallotEnd:     t.ballotEnd,
+		WaitStart:     t.waitStart,
+		WaitEnd:       t.waitEnd,
+		LeaseLost:     t.leaseLost,
+		LeaseReleased: t.leaseReleased,
+	}
+}
