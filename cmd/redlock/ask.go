@@ -1,0 +1,284 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/endpoint"
+)
+
+// nodeFacts are what one node tells doctor. The JSON names are stable.
+type nodeFacts struct {
+	Node     string     `json:"node"`
+	Answers  bool       `json:"answers"`
+	Error    string     `json:"error,omitempty"`
+	Trip     roundTrips `json:"round_trip"`
+	Version  string     `json:"version"`
+	Role     string     `json:"role"`
+	RunID    string     `json:"run_id"`
+	Uptime   float64    `json:"uptime_s"`
+	Eviction string     `json:"eviction_policy"`
+	RDB      string     `json:"rdb"` // "on", "off" or "unknown"
+	AOF      string     `json:"aof"`
+	Clock    clockFacts `json:"clock"`
+	Admitted admittance `json:"admission"`
+
+	err      error             // why it does not answer
+	infoErr  error             // why it does not tell who it is
+	info     map[string]string // all that INFO says
+	host     string
+	readings []reading
+}
+
+// roundTrips are of the samples, in milliseconds.
+type roundTrips struct {
+	Min    float64 `json:"min_ms"`
+	Median float64 `json:"median_ms"`
+	Max    float64 `json:"max_ms"`
+}
+
+// clockFacts compare a node's clock with this machine's.
+type clockFacts struct {
+	Known       bool    `json:"known"`
+	Offset      float64 `json:"offset_ms"`       // the node's, less this machine's
+	Drift       float64 `json:"drift_ppm"`       // how much faster it ran, while doctor looked
+	Uncertainty float64 `json:"uncertainty_ppm"` // of the drift
+}
+
+// admittance is what the node's keys say of its right to vote.
+type admittance struct {
+	State string  `json:"state"` // "votes", "waits", "new" or "unknown"
+	Left  float64 `json:"left_s"`
+	Nodes int     `json:"nodes"` // N on its record
+	TTL   float64 `json:"longest_ttl_s"`
+	Error string  `json:"error,omitempty"`
+}
+
+// reading is one look at a node's clock, and a round trip.
+type reading struct {
+	at     time.Duration // the middle of the round trip, since the examination began
+	trip   time.Duration
+	server time.Duration // the node's clock, since 1970; 0: it does not tell
+}
+
+// asker asks one node.
+type asker struct {
+	ctx      context.Context
+	conn     redis.Conn
+	patience time.Duration // for one answer
+	begun    time.Time
+}
+
+func (a *asker) do(command string, args ...any) (any, error) {
+	return redis.DoWithTimeout(a.conn, a.patience, command, args...)
+}
+
+// examine asks a node all there is to ask, and then its clock until the window is over.
+func examine(ctx context.Context, index int, url string, patience, window time.Duration, begun time.Time) *nodeFacts {
+	e, err := endpoint.Parse(url)
+	f := &nodeFacts{Node: fmt.Sprintf("node %d (%s)", index, e.Address), RDB: "unknown", AOF: "unknown"}
+	f.Admitted.State = "unknown"
+	if f.host = e.Address; e.Network == "tcp" {
+		f.host = e.Address[:strings.LastIndex(e.Address, ":")]
+	}
+	if err == nil {
+		err = f.ask(ctx, e, patience, window, begun)
+	}
+	if err != nil {
+		f.err, f.Error = err, err.Error()
+	}
+	return f
+}
+
+func (f *nodeFacts) ask(ctx context.Context, e endpoint.Endpoint, patience, window time.Duration, begun time.Time) error {
+	dialling, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	conn, err := dial(dialling, e)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	a := &asker{ctx, conn, patience, begun}
+	if _, err := a.do("PING"); err != nil {
+		return fmt.Errorf("connected, but PING fails: %w", err)
+	}
+	f.Answers = true
+	if err := f.identify(a); err != nil {
+		return err
+	}
+	f.admission(a)
+	return f.sample(a, window)
+}
+
+// dial connects. A server that accepts and then says nothing holds up a connection
+// that must authenticate: that ends with ctx, too.
+func dial(ctx context.Context, e endpoint.Endpoint) (redis.Conn, error) {
+	type dialled struct {
+		conn redis.Conn
+		err  error
+	}
+	got := make(chan dialled, 1)
+	go func() { // ends with the process, which is not long
+		conn, err := e.Dial(ctx)
+		got <- dialled{conn, err}
+	}()
+	select {
+	case d := <-got:
+		return d.conn, d.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("no connection in time: %w", ctx.Err())
+	}
+}
+
+// identify reads INFO, and what only CONFIG tells.
+func (f *nodeFacts) identify(a *asker) error {
+	text, err := redis.String(a.do("INFO"))
+	if broken(err) {
+		return err
+	}
+	f.infoErr = err
+	f.info = make(map[string]string)
+	for _, line := range strings.Split(text, "\r\n") {
+		if key, value, ok := strings.Cut(line, ":"); ok {
+			f.info[key] = value
+		}
+	}
+	f.Version, f.Role, f.RunID = f.info["redis_version"], f.info["role"], f.info["run_id"]
+	f.Uptime, _ = strconv.ParseFloat(f.info["uptime_in_seconds"], 64)
+	f.Eviction = f.info["maxmemory_policy"]
+	if enabled, told := f.info["aof_enabled"]; told {
+		f.AOF = onOff(enabled == "1")
+	}
+	save, err := redis.StringMap(a.do("CONFIG", "GET", "save"))
+	if schedule, told := save["save"]; told && err == nil {
+		f.RDB = onOff(schedule != "")
+	}
+	return connectionOnly(err)
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}
+
+// admission reads, as docs/protocol.md describes it, whether the node may vote. It
+// changes nothing.
+func (f *nodeFacts) admission(a *asker) {
+	if f.RunID == "" {
+		return
+	}
+	adm := &f.Admitted
+	name, err := redis.String(a.do("HGET", "redlock::bar:"+f.RunID, "name"))
+	if errors.Is(err, redis.ErrNil) {
+		adm.State = "new"
+		return
+	}
+	record := "redlock::record:" + f.RunID + ":" + name
+	nodes, ttl, left := 0, int64(0), int64(0)
+	if err == nil {
+		nodes, err = redis.Int(a.do("HGET", record, "nodes"))
+	}
+	switch {
+	case err == nil:
+		ttl, err = redis.Int64(a.do("HGET", record, "ttl"))
+		adm.State, adm.Nodes, adm.TTL = "votes", nodes, float64(ttl)/1000
+	case errors.Is(err, redis.ErrNil):
+		left, err = redis.Int64(a.do("PTTL", "redlock::quarantine:"+f.RunID))
+		adm.State, adm.Left = "waits", float64(max(left, 0))/1000
+	}
+	if err != nil {
+		adm.State, adm.Error = "unknown", err.Error()
+	}
+}
+
+// sampleEvery is the pause between two looks at a clock.
+const sampleEvery = 100 * time.Millisecond
+
+// sample measures round trips and the clock until the window is over.
+func (f *nodeFacts) sample(a *asker, window time.Duration) error {
+	tick := time.NewTicker(sampleEvery)
+	defer tick.Stop()
+	for ends := time.Now().Add(window); ; {
+		asked := time.Since(a.begun)
+		parts, err := redis.Int64s(a.do("TIME"))
+		trip := time.Since(a.begun) - asked
+		if broken(err) {
+			return fmt.Errorf("TIME: %w", err)
+		}
+		r := reading{at: asked + trip/2, trip: trip}
+		if err == nil && len(parts) == 2 {
+			r.server = time.Duration(parts[0])*time.Second + time.Duration(parts[1])*time.Microsecond
+		}
+		f.readings = append(f.readings, r)
+		if time.Now().After(ends) {
+			break
+		}
+		select {
+		case <-tick.C:
+		case <-a.ctx.Done():
+			return a.ctx.Err()
+		}
+	}
+	f.measure(a.begun)
+	return nil
+}
+
+// measure draws the round trips, the offset and the drift from the readings. Of each
+// half the reading with the shortest trip counts: it is the most certain.
+func (f *nodeFacts) measure(begun time.Time) {
+	trips := make([]time.Duration, len(f.readings))
+	for i, r := range f.readings {
+		trips[i] = r.trip
+	}
+	slices.Sort(trips)
+	f.Trip = roundTrips{ms(trips[0]), ms(trips[len(trips)/2]), ms(trips[len(trips)-1])}
+
+	half := len(f.readings) / 2
+	second := best(f.readings[half:])
+	if second.server == 0 {
+		return
+	}
+	f.Clock.Known = true
+	f.Clock.Offset = ms(second.offset(begun))
+	if first := best(f.readings[:max(half, 1)]); first.server != 0 && second.at > first.at {
+		span := float64(second.at - first.at)
+		f.Clock.Drift = float64(second.offset(begun)-first.offset(begun)) / span * 1e6
+		f.Clock.Uncertainty = float64(first.trip+second.trip) / 2 / span * 1e6
+	}
+}
+
+func best(readings []reading) reading {
+	return slices.MinFunc(readings, func(a, b reading) int { return int(a.trip - b.trip) })
+}
+
+// offset is the node's clock less this machine's, which is counted on from begun: a
+// step of this machine's own clock meanwhile does not matter.
+func (r reading) offset(begun time.Time) time.Duration {
+	return r.server - time.Duration(begun.UnixNano()) - r.at
+}
+
+func ms(d time.Duration) float64 { return math.Round(float64(d)/1e3) / 1e3 }
+
+// broken tells that a connection cannot be used any more: any error but a reply.
+func broken(err error) bool {
+	var reply redis.Error
+	return err != nil && !errors.As(err, &reply) && !errors.Is(err, redis.ErrNil)
+}
+
+// connectionOnly drops errors that are replies.
+func connectionOnly(err error) error {
+	if broken(err) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"os/signal"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redlock-go/redlock"
+)
+
+func newBench(s *settings) *cobra.Command {
+	var ttl, window, pause time.Duration
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "A short latency profile of your nodes",
+		Long: `bench locks and unlocks one random name, again and again, and shows how long that took,
+and each node's round trip meanwhile. It is gentle: one lock at a time, with a pause
+between. It writes keys of that name, and removes them; the fencing counter that this
+name shares with others grows by as many as there were rounds.
+
+New nodes do not vote at once: bench waits for them before it measures.`,
+		Example: `  redlock bench
+  redlock bench --for 10s --pause 0s`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if window <= 0 || pause < 0 {
+				return usage("--for must be above 0, and --pause not below")
+			}
+			urls, err := s.urls()
+			if err != nil {
+				return err
+			}
+			client, err := s.open(cmd, redlock.WithTTL(ttl))
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			ctx, stop := signal.NotifyContext(cmd.Context(), endSignals()...)
+			defer stop()
+			b := &bench{name: "bench-" + rand.Text(), client: client, window: window, pause: pause}
+			fmt.Fprintf(cmd.ErrOrStderr(), "Writing and removing keys of the lock %q for %v …\n", b.name, window)
+			nodes, err := b.run(ctx, urls)
+			if err != nil {
+				return coded(err)
+			}
+			b.write(cmd.OutOrStdout(), newPaint(cmd.OutOrStdout()), nodes)
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.DurationVar(&ttl, "ttl", 10*time.Second, "the locks' ttl: the node timeout follows from it")
+	flags.DurationVar(&window, "for", 3*time.Second, "how long to measure")
+	flags.DurationVar(&pause, "pause", 5*time.Millisecond, "time between two rounds")
+	return cmd
+}
+
+// bench measures one client over all nodes.
+type bench struct {
+	name          string
+	client        *redlock.Client
+	window, pause time.Duration
+	lock, unlock  []time.Duration
+	failed        int
+	lastFailure   error
+}
+
+// run measures until the window is over, or ctx ends.
+func (b *bench) run(ctx context.Context, urls []string) ([]*nodeFacts, error) {
+	if err := b.round(ctx); err != nil { // awaits connections, and admission
+		return nil, err
+	}
+	b.lock, b.unlock = nil, nil
+	var nodes []*nodeFacts
+	var beside sync.WaitGroup
+	beside.Go(func() { nodes = examineAll(ctx, urls, 2*time.Second, b.window) })
+	for ends := time.Now().Add(b.window); time.Now().Before(ends) && ctx.Err() == nil; time.Sleep(b.pause) {
+		if err := b.round(ctx); err != nil && ctx.Err() == nil {
+			b.failed, b.lastFailure = b.failed+1, err
+		}
+	}
+	beside.Wait()
+	return nodes, nil
+}
+
+// round locks and unlocks once.
+func (b *bench) round(ctx context.Context) error {
+	begun := time.Now()
+	lease, err := b.client.Mutex(b.name).Lock(ctx)
+	if err != nil {
+		return err
+	}
+	locked := time.Now()
+	if err := lease.Unlock(ctx); err != nil {
+		return err
+	}
+	b.lock = append(b.lock, locked.Sub(begun))
+	b.unlock = append(b.unlock, time.Since(locked))
+	return nil
+}
+
+func (b *bench) write(w io.Writer, p paint, nodes []*nodeFacts) {
+	if len(b.lock) == 0 {
+		fmt.Fprintf(w, "No round succeeded: %v\n", b.lastFailure)
+		return
+	}
+	rows := [][]string{{"", "COUNT", "MIN", "P50", "P90", "P99", "MAX"}, profile("Lock", b.lock), profile("Unlock", b.unlock)}
+	for _, f := range nodes {
+		if f.err != nil {
+			rows = append(rows, []string{f.Node, "? " + f.Error})
+			continue
+		}
+		trips := make([]time.Duration, len(f.readings))
+		for i, r := range f.readings {
+			trips[i] = r.trip
+		}
+		rows = append(rows, profile(f.Node, trips))
+	}
+	writeTable(w, p, rows)
+	if b.failed > 0 {
+		fmt.Fprintf(w, "%s; the last one: %v\n", p.red(fmt.Sprintf("%d rounds failed", b.failed)), b.lastFailure)
+	}
+	fmt.Fprintf(w, "\nLock, %d rounds:\n", len(b.lock))
+	writeHistogram(w, p, b.lock)
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"time"
+)
+
+// findCommand finds the program before the lock is taken: nobody waits in line for
+// a command that is not there.
+func findCommand(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	switch {
+	case err == nil:
+		return path, nil
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, exec.ErrNotFound):
+		return "", &exit{codeNotFound, fmt.Errorf("%s: command not found", name)}
+	}
+	return "", &exit{codeNotExecutable, fmt.Errorf("%s cannot be executed: %w", name, err)}
+}
+
+// child is the command that runs under the lock.
+type child struct {
+	cmd     *exec.Cmd
+	grouped bool          // it has a process group of its own
+	over    chan struct{} // closed when it has ended
+}
+
+// startChild starts the command. On Linux the kernel signals it when the thread ends
+// that started it, so that must be one that lives as long as the process: the caller's
+// goroutine keeps its thread.
+func startChild(path string, args, env []string, grouped bool) (*child, error) {
+	runtime.LockOSThread()
+	c := &child{cmd: exec.Command(path), grouped: grouped, over: make(chan struct{})}
+	c.cmd.Args = args
+	c.cmd.Env = env
+	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	c.cmd.SysProcAttr = attributes(grouped)
+	if err := c.cmd.Start(); err != nil {
+		return nil, &exit{codeNotExecutable, fmt.Errorf("%s cannot be executed (a script must begin with #!): %w", args[0], err)}
+	}
+	go func() { // ends with the command
+		_ = c.cmd.Wait() // its exit code is in cmd.ProcessState
+		close(c.over)
+	}()
+	return c, nil
+}
+
+// ended tells whether the command has ended.
+func (c *child) ended() bool {
+	select {
+	case <-c.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// work runs the command under the lease. It returns the command's exit code, and why
+// it was stopped if it was.
+func (r *runner) work(path string, args []string) (int, error) {
+	env := append(os.Environ(),
+		"REDLOCK_NAME="+r.lease.Name(),
+		"REDLOCK_OWNER="+r.lease.Owner(),
+		"REDLOCK_TOKEN="+strconv.FormatInt(r.lease.Token(), 10))
+	c, err := startChild(path, args, env, !isTerminal(os.Stdin))
+	if err != nil {
+		return 0, err
+	}
+	why := r.supervise(c)
+	if why != nil {
+		r.say("%v: the command gets SIGTERM, and in %v SIGKILL", why, r.flags.grace)
+		r.stop(c)
+		why = &exit{codeLost, fmt.Errorf("the command was stopped: %w", why)}
+	}
+	return exitCode(c.cmd.ProcessState), why
+}
+
+// supervise hands signals on until the command ends (nil) or must be stopped.
+func (r *runner) supervise(c *child) error {
+	look := time.NewTimer(0)
+	defer look.Stop()
+	for {
+		select {
+		case <-c.over:
+			return nil
+		case sig := <-r.signals:
+			c.forward(sig)
+		case <-r.lease.Done():
+			return fmt.Errorf("the lock %q was lost", r.lease.Name())
+		case <-look.C:
+			left := r.lease.Remaining()
+			if left <= r.flags.stopBefore {
+				return fmt.Errorf("the lock %q could not be renewed, and ends in %v", r.lease.Name(), short(left))
+			}
+			// Timers stand still while the machine is suspended: look now and then.
+			look.Reset(min(left-r.flags.stopBefore, time.Second))
+		}
+	}
+}
+
+// stop ends the command and what is in its group, by force when the grace is over.
+func (r *runner) stop(c *child) {
+	c.terminate()
+	kill := time.NewTimer(r.flags.grace)
+	defer kill.Stop()
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for {
+		select {
+		case <-look.C:
+			if c.gone() {
+				return
+			}
+		case sig := <-r.signals:
+			c.forward(sig)
+		case <-kill.C:
+			c.kill()
+			<-c.over
+			return
+		}
+	}
+}

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+func TestInspectShowsHolderNodesAndLine(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	lease := hold(t, nodes, "job")
+	nodes.Stop(1)
+	r := call(nodes, "inspect", "job", "other")
+	require.Zero(t, r.code, r.log)
+	assert.Contains(t, r.out, "job: held by the holder, at 2 of 3 nodes, for another")
+	assert.Contains(t, r.out, lease.Owner())
+	assert.Contains(t, r.out, "counter  1 ")
+	assert.Regexp(t, `node 1 .* \? .*connect`, r.out)
+	assert.Contains(t, r.out, "other: free")
+}
+
+func TestInspectJSONHasStableNames(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	lease := hold(t, nodes, "job", redlock.WithTTL(20*time.Second))
+	waiting := start(t, nodes, "run", "job", "--", "true")
+	defer waiting.cmd.Process.Kill()
+	var v map[string]any
+	eventually(t, func() bool {
+		v = nil
+		require.NoError(t, json.Unmarshal([]byte(call(nodes, "inspect", "--json", "job").out), &v))
+		return len(v["line"].([]any)) == 1
+	}, "in line")
+	// Who was refused is counted too: the counter is above the holder's token.
+	for key, want := range map[string]any{"name": "job", "quorum": true, "holder": lease.Owner(), "token": 2.0, "split": false} {
+		assert.Equal(t, want, v[key], key)
+	}
+	assert.InDelta(t, 20000, v["remaining_ms"], 3000)
+	assert.Equal(t, []string{"label", "nodes", "since", "ticket"}, keys(v["line"].([]any)[0]))
+	assert.Equal(t, []string{"count", "holder", "node", "remaining_ms", "reserved", "waiting"}, keys(v["nodes"].([]any)[0]))
+}
+
+func TestInspectTellsSplitVotesAndMissingQuorums(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	hold(t, nodes, "job", redlock.WithTTL(20*time.Second))
+	nodes.Wipe(0)
+	nodes.Wipe(1)
+	r := call(nodes, "inspect", "job")
+	assert.Zero(t, r.code, r.log)
+	assert.Contains(t, r.out, "the votes are split")
+	assert.Contains(t, call(nodes, "inspect", "--json", "job").out, `"split":true`)
+	nodes.Stop(0)
+	nodes.Stop(1)
+	r = call(nodes, "inspect", "job", "other")
+	assert.Equal(t, codeNoQuorum, r.code)
+	assert.Contains(t, r.out, "fewer than 2 of 3 nodes answer")
+	assert.Contains(t, r.log, "fewer nodes than a majority answer")
+}
+
+func TestUnlockBreaksALockOnlyByForceAndSaysWhoHeldIt(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	lease := hold(t, nodes, "job")
+	assert.Equal(t, codeUsage, call(nodes, "unlock", "job").code)
+	require.True(t, lease.Valid())
+	r := call(nodes, "unlock", "--force", "job")
+	require.Zero(t, r.code, r.log)
+	assert.Contains(t, r.out, "held by the holder (owner "+lease.Owner()+")")
+	assert.Contains(t, call(nodes, "inspect", "job").out, "job: free")
+	raised, err := strconv.ParseInt(regexp.MustCompile(`The token (\d+) is greater`).FindStringSubmatch(r.out)[1], 10, 64)
+	require.NoError(t, err)
+	assert.Greater(t, raised, lease.Token())
+	next := hold(t, nodes, "job")
+	assert.Greater(t, next.Token(), raised)
+	require.NoError(t, next.Unlock(t.Context()))
+	r = call(nodes, "unlock", "--force", "job")
+	require.Zero(t, r.code, r.log)
+	assert.Contains(t, r.out, "nobody held it")
+	nodes.Stop(0)
+	nodes.Stop(1)
+	r = call(nodes, "unlock", "--force", "job")
+	assert.Equal(t, codeNoQuorum, r.code)
+	assert.Empty(t, r.out, "nothing was broken")
+}
+
+func TestBenchMeasuresAndLeavesNothing(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	r := call(nodes, "bench", "--for", "300ms")
+	require.Zero(t, r.code, r.log)
+	assert.Regexp(t, `(?m)^Lock +\d+ `, r.out)
+	assert.Regexp(t, `(?m)^Unlock +\d+ `, r.out)
+	assert.Regexp(t, `(?m)^node 2 \(.*\) +\d+ `, r.out)
+	assert.Contains(t, r.out, "█")
+	for i := range 3 {
+		for _, key := range nodes.Keys(i) {
+			assert.True(t, strings.HasPrefix(key, "redlock::record"), key)
+		}
+	}
+}
+
+func TestTheHistogramCountsEveryTimeOnce(t *testing.T) {
+	times := []time.Duration{time.Microsecond, 100 * time.Microsecond, 101 * time.Microsecond, 3 * time.Millisecond}
+	var b strings.Builder
+	writeHistogram(&b, false, times)
+	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+	require.Len(t, lines, 9)
+	assert.Regexp(t, `≤ 10µs +█+ 1$`, lines[0])
+	assert.Regexp(t, `≤ 100µs +█+ 1$`, lines[3])
+	assert.Regexp(t, `≤ 200µs +█+ 1$`, lines[4])
+	assert.Regexp(t, `≤ 5ms +█+ 1$`, lines[8])
+	assert.Equal(t, []string{"x", "4", "1µs", "100µs", "3ms", "3ms", "3ms"}, profile("x", times))
+}
+
+func TestCommandLinesThatAreWrongSaySo(t *testing.T) {
+	for args, want := range map[string]struct {
+		code int
+		text string
+	}{
+		"":                                  {0, ""},
+		"nonsense":                          {codeUsage, "unknown command"},
+		"run":                               {codeUsage, "redlock run NAME -- COMMAND"},
+		"run job":                           {codeUsage, "write --"},
+		"run job ls":                        {codeUsage, "write -- between"},
+		"run job --":                        {codeUsage, "no command"},
+		"run job --nonsense -- ls":          {codeUsage, "unknown flag"},
+		"run job --wait 0s -- ls":           {codeUsage, "--no-wait"},
+		"run job --wait 1s --no-wait -- ls": {codeUsage, "exclude each other"},
+		"run job --grace -1s -- ls":         {codeUsage, "must not be negative"},
+		"run job --stop-before 6s -- ls":    {codeUsage, "at most half of the ttl"},
+		"run job --ttl 1ms -- ls":           {codeConfig, "WithTTL"},
+		"run redlock:: --prefix= -- ls":     {codeConfig, "reserved"},
+		"inspect":                           {codeUsage, "requires at least 1 arg"},
+		"inspect x --every 1ms":             {codeUsage, "at least 100ms"},
+		"unlock":                            {codeUsage, "accepts 1 arg"},
+		"doctor x":                          {codeUsage, "unknown command"},
+		"doctor --ttl 0s":                   {codeUsage, "must be above 0"},
+		"bench --for 0s":                    {codeUsage, "must be above 0"},
+	} {
+		r := call(redlocktest.Start(t, 1), strings.Fields(args)...)
+		assert.Equal(t, want.code, r.code, args)
+		assert.Contains(t, r.log, want.text, args)
+	}
+}
+
+func TestNodesComeFromFlagsOrTheEnvironment(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	urls := nodes.URLs()
+	alone := func(args ...string) result {
+		var out, log strings.Builder
+		code := execute(append(args, "--restart-guard", "0", "inspect", "job", "--json"), &out, &log)
+		return result{code, out.String(), log.String()}
+	}
+	r := alone()
+	assert.Equal(t, codeConfig, r.code)
+	assert.Contains(t, r.log, "no nodes: give --nodes or set REDLOCK_NODES")
+	r = alone("--nodes", urls[0]+","+urls[1], "--nodes", urls[2])
+	assert.Contains(t, r.out, "node 2")
+	t.Setenv(nodesEnv, " "+urls[0]+" , "+urls[1]+"\n")
+	r = alone()
+	assert.Contains(t, r.out, "node 1")
+	assert.NotContains(t, r.out, "node 2")
+	r = alone("--nodes", urls[2])
+	assert.NotContains(t, r.out, "node 1", "flags win")
+}
+
+func TestPasswordsAreNeverPrinted(t *testing.T) {
+	nodes := redlocktest.Start(t, 1)
+	host := strings.TrimPrefix(nodes.URLs()[0], "redis://")
+	for _, urls := range []string{
+		"redis://:hunter2@" + host, "redis://me:hunter2@" + host + ",redis://:hunter2@127.0.0.1:1",
+		"redis://:hunter2@host:99999", "redis://:hunter2%zz@host", "redis://:/hunter2@host", "nonsense://:hunter2@host",
+	} {
+		for _, command := range []string{"inspect job", "inspect --json job", "doctor --for 0s", "doctor --json --for 0s", "run job --no-wait -- true", "unlock --force job"} {
+			var out, log strings.Builder
+			code := execute(append([]string{"--nodes", urls, "-v"}, strings.Fields(command)...), &out, &log)
+			assert.NotZero(t, code, urls)
+			assert.NotContains(t, out.String()+log.String(), "hunter2")
+		}
+	}
+}
+
+func TestHelpHasExamplesAndExitCodesForEveryCommand(t *testing.T) {
+	for _, command := range newRoot().Commands() {
+		var out strings.Builder
+		require.Zero(t, execute([]string{command.Name(), "--help"}, &out, os.Stderr))
+		assert.Contains(t, out.String(), "Exit codes:\n")
+		if command.Name() != "help" && command.Name() != "completion" {
+			assert.Contains(t, out.String(), "Examples:\n  redlock "+command.Name())
+		}
+	}
+}
+
+func TestShellsAreHelpedToComplete(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		var out strings.Builder
+		require.Zero(t, execute([]string{"completion", shell}, &out, os.Stderr))
+		assert.Contains(t, out.String(), "redlock")
+	}
+	var out strings.Builder
+	require.Zero(t, execute([]string{"__complete", "doc"}, &out, io.Discard))
+	assert.Contains(t, out.String(), "doctor\tExamine the nodes")
+}
+
+// keys are the sorted names of an object's fields.
+func keys(object any) []string {
+	var names []string
+	for name := range object.(map[string]any) {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// doctorFlags are those of redlock doctor.
+type doctorFlags struct {
+	ttl     time.Duration
+	timeout time.Duration
+	window  time.Duration
+	slow    time.Duration
+	offset  time.Duration
+	drift   float64
+	asJSON  bool
+}
+
+func newDoctor(s *settings) *cobra.Command {
+	f := &doctorFlags{}
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Examine the nodes: what endangers locks, and what to do about it",
+		Long: `doctor asks every node who it is and how it is set up, and watches its round trip and
+its clock for a few seconds. It changes nothing there. Each finding comes with its
+consequence and its remedy, and is a danger (locks may be held twice, or cannot be had
+from that node), a warning (it endangers something in certain events), or a note. It
+exits with 1 if there is a danger.
+
+It looks for: nodes that do not answer, wrong passwords, missing rights, replicas and
+servers with replicas, cluster mode, servers given twice, eviction, full memory,
+failing saves, missing persistence, nodes that may not vote yet (young, restarted,
+wiped) or that belong to another list of nodes, slow nodes, clocks that are off, clocks
+that run at another rate or were stepped, and lists that tolerate little.
+
+It needs the rights of a client and, to know of snapshots, +config|get; what it cannot
+know it shows as unknown, and does not judge.
+
+With --json there is one object: nodes, quorum, and findings (severity, code, node,
+what, consequence, remedy). Fields and codes may be added, never renamed.`,
+		Example: `  redlock doctor
+  redlock doctor --for 10s --slow 20ms
+  redlock doctor --json | jq -r '.findings[] | select(.severity == "danger") | .what'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, s) },
+	}
+	flags := cmd.Flags()
+	flags.DurationVar(&f.ttl, "ttl", 10*time.Second, "the ttl that your locks have: the node timeout and the guard follow from it")
+	flags.DurationVar(&f.timeout, "timeout", 2*time.Second, "time for a node to answer at all")
+	flags.DurationVar(&f.window, "for", 3*time.Second, "how long to watch round trips and clocks")
+	flags.DurationVar(&f.slow, "slow", 0, "warn of a median round trip above this time (default a fifth of the node timeout)")
+	flags.DurationVar(&f.offset, "clock-offset", time.Second, "warn of a clock that is so far from the others'")
+	flags.Float64Var(&f.drift, "clock-rate", 10000, "call it a danger if a clock gains or loses so many `parts` per million (the library allows for 1 %)")
+	flags.BoolVar(&f.asJSON, "json", false, "one JSON object")
+	return cmd
+}
+
+// limits settles the thresholds.
+func (f *doctorFlags) limits(s *settings) limits {
+	l := limits{guard: max(f.ttl, s.guard), nodeTimeout: s.nodeTimeout, slow: f.slow, offset: f.offset, driftPPM: f.drift}
+	if s.guardGiven && s.guard == 0 {
+		l.guard = 0
+	}
+	if l.nodeTimeout == 0 {
+		l.nodeTimeout = min(max(f.ttl/20, 5*time.Millisecond), 500*time.Millisecond) // as the library has it
+	}
+	if l.slow == 0 {
+		l.slow = l.nodeTimeout / 5
+	}
+	return l
+}
+
+func (f *doctorFlags) run(cmd *cobra.Command, s *settings) error {
+	urls, err := s.urls()
+	switch {
+	case err != nil:
+		return err
+	case f.ttl <= 0 || f.timeout <= 0 || f.window < 0:
+		return usage("--ttl, --timeout and --for must be above 0")
+	}
+	out := cmd.OutOrStdout()
+	if isTerminal(cmd.ErrOrStderr()) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "Watching %d nodes for %v …\n", len(urls), f.window)
+	}
+	x := &examination{Quorum: len(urls)/2 + 1, Findings: []finding{}, limits: f.limits(s)}
+	x.Nodes = examineAll(cmd.Context(), urls, f.timeout, f.window)
+	x.judge()
+	if f.asJSON {
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		err = e.Encode(x)
+	} else {
+		x.write(out, newPaint(out))
+	}
+	if err == nil && x.dangers() > 0 {
+		return &exit{code: codeDanger}
+	}
+	return coded(err)
+}
+
+// examineAll examines the nodes at the same time.
+func examineAll(ctx context.Context, urls []string, patience, window time.Duration) []*nodeFacts {
+	facts := make([]*nodeFacts, len(urls))
+	begun := time.Now()
+	var all sync.WaitGroup
+	for i, url := range urls {
+		all.Go(func() { facts[i] = examine(ctx, i, url, patience, window, begun) })
+	}
+	all.Wait()
+	return facts
+}
+
+// write shows it to people.
+func (x *examination) write(w io.Writer, p paint) {
+	rows := [][]string{{"NODE", "ROUND TRIP", "VERSION", "ROLE", "UP", "VOTES", "PERSISTENCE", "EVICTION", "CLOCK"}}
+	for _, f := range x.Nodes {
+		rows = append(rows, f.row())
+	}
+	writeTable(w, p, rows)
+	for _, f := range x.Findings {
+		colour := map[severity]func(string) string{danger: p.red, warning: p.yellow, note: p.dim}[f.Severity]
+		about := f.What
+		if f.Node != "" {
+			about = f.Node + ": " + f.What
+		}
+		fmt.Fprintf(w, "\n%s  %s\n", colour(strings.ToUpper(string(f.Severity))), about)
+		fmt.Fprintf(w, "    so:  %s\n    do:  %s\n", f.Consequence, f.Remedy)
+	}
+	fmt.Fprintf(w, "\n%s\n", x.verdict(p))
+}
+
+func (x *examination) verdict(p paint) string {
+	n := len(x.Nodes)
+	fit := 0
+	for _, f := range x.Nodes {
+		if x.fit(f) {
+			fit++
+		}
+	}
+	text := fmt.Sprintf("%d of %d nodes are fit, %d must be; %d more may fail.", fit, n, x.Quorum, max(fit-x.Quorum, 0))
+	if d := x.dangers(); d > 0 {
+		return p.red(counted(d, "danger")+".") + " " + text
+	}
+	return p.green("No danger.") + " " + text
+}
+
+// counted is a number of things.
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+func (f *nodeFacts) row() []string {
+	if f.err != nil {
+		return []string{f.Node, "? " + f.Error}
+	}
+	trip := fmt.Sprintf("%v", short(millisec(f.Trip.Median)))
+	clock := "?"
+	if f.Clock.Known {
+		clock = fmt.Sprintf("%+.1f ms, %+.0f ppm (± %.0f)", f.Clock.Offset, f.Clock.Drift, f.Clock.Uncertainty)
+	}
+	persistence := "rdb " + f.RDB + ", aof " + f.AOF
+	votes := map[string]string{"votes": "yes", "waits": fmt.Sprintf("in %.0f s", f.Admitted.Left), "new": "not yet", "unknown": "?"}[f.Admitted.State]
+	up := "?"
+	if f.info["uptime_in_seconds"] != "" {
+		up = (time.Duration(f.Uptime) * time.Second).String()
+	}
+	return []string{f.Node, trip, orUnknown(f.Version), orUnknown(f.Role), up, votes, persistence, orUnknown(f.Eviction), clock}
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return "?"
+	}
+	return s
+}

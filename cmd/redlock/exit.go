@@ -1,0 +1,78 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redlock-go/redlock"
+)
+
+// Exit codes. Those from 64 on are what sysexits.h calls EX_USAGE, EX_UNAVAILABLE,
+// EX_TEMPFAIL, EX_PROTOCOL and EX_CONFIG; 126 and 127 are the shells'.
+const (
+	codeDanger        = 1
+	codeUsage         = 64
+	codeNoQuorum      = 69
+	codeHeld          = 75
+	codeLost          = 76
+	codeConfig        = 78
+	codeNotExecutable = 126
+	codeNotFound      = 127
+	codeSignal        = 128 // plus the signal's number
+)
+
+// exitTable is what --help and the manual say of them.
+var exitTable = []struct{ code, meaning string }{
+	{"0", "success; of run: the command's own success"},
+	{"1 to 255", "of run: the command's own exit code, unless one of those below"},
+	{"1", "doctor found a danger; or redlock itself failed"},
+	{"64", "usage: the command line is wrong"},
+	{"69", "no quorum: too few nodes answer or may vote; the command was not run"},
+	{"75", "held: somebody else holds the lock (--no-wait, --wait); the command was not run"},
+	{"76", "lost: the lock was lost, or could no longer be kept, and the command was stopped; whatever the command's own code is"},
+	{"78", "configuration: no nodes, a bad URL, settings that do not fit together"},
+	{"126", "the command cannot be executed"},
+	{"127", "the command was not found"},
+	{"128+n", "the command, or redlock while it waited, was ended by signal n"},
+}
+
+// exit is an error with its exit code. Without a why nothing is printed.
+type exit struct {
+	code int
+	why  error
+}
+
+func (e *exit) Error() string { return message(e.why) }
+
+func (e *exit) Unwrap() error { return e.why }
+
+func usage(format string, args ...any) error {
+	return &exit{codeUsage, fmt.Errorf(format, args...)}
+}
+
+// coded gives an error of the library its exit code.
+func coded(err error) error {
+	var known *exit
+	switch {
+	case err == nil || errors.As(err, &known):
+		return err
+	case errors.Is(err, redlock.ErrConfig):
+		return &exit{codeConfig, err}
+	case errors.Is(err, redlock.ErrLost):
+		return &exit{codeLost, err}
+	case errors.Is(err, redlock.ErrHeld):
+		return &exit{codeHeld, err}
+	case errors.Is(err, redlock.ErrNoQuorum):
+		return &exit{codeNoQuorum, err}
+	}
+	return &exit{codeDanger, err}
+}
+
+// message is an error for people, with the tool's name before it once.
+func message(err error) string {
+	if err == nil {
+		return ""
+	}
+	return "redlock: " + strings.TrimPrefix(err.Error(), "redlock: ")
+}

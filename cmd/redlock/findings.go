@@ -1,0 +1,216 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// severity of a finding: doctor exits with 1 where there is a danger.
+type severity string
+
+const (
+	danger  severity = "danger"
+	warning severity = "warning"
+	note    severity = "note"
+)
+
+// finding is what is wrong, what follows from it, and what to do. The JSON names and
+// the codes are stable.
+type finding struct {
+	Severity    severity `json:"severity"`
+	Code        string   `json:"code"`
+	Node        string   `json:"node,omitempty"` // empty: of all together
+	What        string   `json:"what"`
+	Consequence string   `json:"consequence"`
+	Remedy      string   `json:"remedy"`
+}
+
+// limits are the thresholds of doctor.
+type limits struct {
+	guard       time.Duration // how long a node does not vote after it lost its memory; 0: admission is off
+	nodeTimeout time.Duration
+	slow        time.Duration
+	offset      time.Duration
+	driftPPM    float64
+}
+
+// examination is all that doctor found.
+type examination struct {
+	Nodes    []*nodeFacts `json:"nodes"`
+	Quorum   int          `json:"quorum"`
+	Findings []finding    `json:"findings"`
+
+	limits limits
+}
+
+func (x *examination) add(s severity, code, node, what, consequence, remedy string) {
+	x.Findings = append(x.Findings, finding{s, code, node, what, consequence, remedy})
+}
+
+// judge draws the findings from the facts.
+func (x *examination) judge() {
+	for _, f := range x.Nodes {
+		x.limits.guard = x.guardOver(f)
+	}
+	for _, f := range x.Nodes {
+		if f.err != nil {
+			x.judgeSilence(f)
+			continue
+		}
+		x.judgeServer(f)
+		x.judgeMemory(f)
+		x.judgeAdmission(f)
+		x.judgeSpeed(f)
+	}
+	x.judgeTwins()
+	x.judgeClocks()
+	x.judgePersistence()
+	x.judgeList()
+	rank := map[severity]int{danger: 0, warning: 1, note: 2}
+	slices.SortStableFunc(x.Findings, func(a, b finding) int { return cmp.Compare(rank[a.Severity], rank[b.Severity]) })
+}
+
+// guardOver is the guard when a node's record is known: the longest ttl counts.
+func (x *examination) guardOver(f *nodeFacts) time.Duration {
+	if x.limits.guard == 0 {
+		return 0
+	}
+	return max(x.limits.guard, time.Duration(f.Admitted.TTL*float64(time.Second)))
+}
+
+func (x *examination) dangers() int {
+	n := 0
+	for _, f := range x.Findings {
+		if f.Severity == danger {
+			n++
+		}
+	}
+	return n
+}
+
+// judgeSilence is about a node that does not answer.
+func (x *examination) judgeSilence(f *nodeFacts) {
+	var reply redis.Error
+	text := f.err.Error()
+	if errors.As(f.err, &reply) && (strings.HasPrefix(text, "ERR invalid password") || strings.HasPrefix(text, "ERR AUTH") ||
+		strings.HasPrefix(text, "ERR Client sent AUTH") || strings.Contains(text, "WRONGPASS") || strings.Contains(text, "NOAUTH")) {
+		x.add(danger, "password", f.Node, "it refuses the user or the password: "+text,
+			"it never votes; where this makes a majority impossible no lock can be had",
+			"write the right ones into the URL: redis://user:password@host, or redis://:password@host for the default user")
+		return
+	}
+	x.add(danger, "unreachable", f.Node, "it does not answer: "+text,
+		"it does not vote: the cluster tolerates one failure less, or none",
+		"start the server, or see to the network and to firewalls between here and there")
+}
+
+// judgeServer is about what the server is.
+func (x *examination) judgeServer(f *nodeFacts) {
+	if f.infoErr != nil {
+		x.add(warning, "no-info", f.Node, "it does not answer INFO: "+f.infoErr.Error(),
+			"a replica, a server given twice, or a restart with old data goes unnoticed",
+			"grant the user +info, to all clients alike (README, Permissions)")
+		return
+	}
+	if f.Role == "slave" {
+		x.add(danger, "replica", f.Node, "it is a replica of "+f.info["master_host"]+":"+f.info["master_port"],
+			"it never votes; were it promoted in its master's place, it could forget locks that the master granted",
+			"give a master that replicates nothing: REPLICAOF NO ONE, or another server")
+	}
+	if f.info["cluster_enabled"] == "1" {
+		x.add(danger, "cluster-mode", f.Node, "it runs in cluster mode",
+			"a failover forgets locks, and scripts that touch keys of several slots fail",
+			"use servers with cluster-enabled no")
+	}
+	if n, _ := strconv.Atoi(f.info["connected_slaves"]); n > 0 {
+		x.add(warning, "has-replicas", f.Node, fmt.Sprintf("%d replicas follow it", n),
+			"if anything ever promotes one in its place, locks that had not arrived there can be held twice",
+			"let nothing (Sentinel, an operator, a managed service) promote them; better, have none")
+	}
+	if major, _, _ := strings.Cut(f.Version, "."); major != "" {
+		if n, err := strconv.Atoi(major); err == nil && n < 7 {
+			x.add(note, "version", f.Node, "it is Redis "+f.Version,
+				"this library is tested with Redis 7", "upgrade when you can")
+		}
+	}
+}
+
+// judgeMemory is about what the server does when memory or disk are short.
+func (x *examination) judgeMemory(f *nodeFacts) {
+	if f.Eviction != "" && f.Eviction != "noeviction" {
+		x.add(danger, "eviction", f.Node, "its maxmemory-policy is "+f.Eviction,
+			"when memory is short it drops locks that are held: two may hold one lock",
+			"CONFIG SET maxmemory-policy noeviction, and the same in redis.conf")
+	}
+	used, _ := strconv.ParseFloat(f.info["used_memory"], 64)
+	limit, _ := strconv.ParseFloat(f.info["maxmemory"], 64)
+	if limit > 0 && used > 0.9*limit {
+		x.add(warning, "memory", f.Node, fmt.Sprintf("%.0f %% of its maxmemory is used", used/limit*100),
+			"when it is full it refuses to vote (OOM)", "raise maxmemory, or give the locks a server of their own")
+	}
+	if f.info["rdb_last_bgsave_status"] == "err" && f.RDB != "off" {
+		x.add(danger, "save-fails", f.Node, "its last background save failed",
+			"with stop-writes-on-bgsave-error, the default, it refuses to vote (MISCONF)",
+			"see to its disk and its log; CONFIG SET save \"\" if it needs no snapshots")
+	}
+}
+
+// judgeAdmission is about whether the node may vote.
+func (x *examination) judgeAdmission(f *nodeFacts) {
+	adm := f.Admitted
+	if x.limits.guard == 0 || f.infoErr != nil {
+		return
+	}
+	if adm.State == "votes" && adm.Nodes != len(x.Nodes) {
+		x.add(danger, "other-list", f.Node, fmt.Sprintf("its record is of %d nodes, and %d are given here", adm.Nodes, len(x.Nodes)),
+			"it does not vote for clients with this list; clients with different lists count different majorities",
+			"give every client the same, whole list; how to change it: docs/protocol.md, Changes")
+	}
+	if adm.State == "unknown" {
+		x.add(warning, "admission-unknown", f.Node, "whether it may vote cannot be read: "+adm.Error,
+			"if the user lacks rights, it never votes", "grant the user the commands in the README, Permissions")
+	}
+	up := time.Duration(f.Uptime * float64(time.Second))
+	state := map[string]string{
+		"new":   "the wait begins when a client connects",
+		"waits": fmt.Sprintf("it waits for another %.0f s", math.Ceil(adm.Left)),
+		"votes": "it votes already", "unknown": "whether it votes cannot be read",
+	}[adm.State]
+	if adm.State == "waits" && adm.Left == 0 {
+		state = "its wait is over, and the next client lets it vote"
+	}
+	consequence := "until then the cluster tolerates one failure less; where a majority waits, locks wait with it"
+	remedy := "nothing, unless it restarts often: see its log"
+	switch {
+	case f.info["uptime_in_seconds"] != "" && up < x.limits.guard:
+		x.add(warning, "young", f.Node, fmt.Sprintf("it was started %v ago, less than the guard of %v for which a new or restarted node does not vote; %s", up, x.limits.guard, state),
+			consequence, remedy)
+	case adm.State == "new" || adm.State == "waits":
+		x.add(warning, "not-admitted", f.Node, "it does not vote yet, since it has no record of this run (it is new, was restarted, or was wiped); "+state,
+			consequence, remedy)
+	}
+}
+
+// judgeSpeed is about the way to the node.
+func (x *examination) judgeSpeed(f *nodeFacts) {
+	median := time.Duration(f.Trip.Median * float64(time.Millisecond))
+	what := fmt.Sprintf("its round trip is %v (median; worst %v)", short(median), short(time.Duration(f.Trip.Max*float64(time.Millisecond))))
+	switch {
+	case median >= x.limits.nodeTimeout:
+		x.add(danger, "slow", f.Node, what+fmt.Sprintf(", and the node timeout %v", x.limits.nodeTimeout),
+			"its votes always come too late: it counts as failed",
+			"find out what delays it (SLOWLOG, LATENCY DOCTOR, the network), or raise the node timeout and the ttl")
+	case median >= x.limits.slow:
+		x.add(warning, "slow", f.Node, what+fmt.Sprintf(", above %v", x.limits.slow),
+			fmt.Sprintf("its votes miss the verdict, and are lost when it reaches the node timeout of %v; it is as good as absent", x.limits.nodeTimeout),
+			"find out what delays it: SLOWLOG, LATENCY DOCTOR, swapping, the network")
+	}
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+// healthy are facts of n nodes without any fault.
+func healthy(n int) *examination {
+	x := &examination{Quorum: n/2 + 1, limits: (&doctorFlags{ttl: 10 * time.Second, offset: time.Second, drift: 10000}).limits(&settings{})}
+	for i := range n {
+		x.Nodes = append(x.Nodes, &nodeFacts{
+			Node: fmt.Sprintf("node %d", i), Answers: true, Version: "7.0.15", Role: "master", RunID: fmt.Sprint("run", i),
+			Uptime: 3600, Eviction: "noeviction", RDB: "on", AOF: "on", host: fmt.Sprint("host", i),
+			Trip:     roundTrips{1, 1, 1},
+			Clock:    clockFacts{Known: true},
+			Admitted: admittance{State: "votes", Nodes: n, TTL: 10},
+			info:     map[string]string{"uptime_in_seconds": "3600"},
+		})
+	}
+	return x
+}
+
+// codes are the findings, as severity and code.
+func (x *examination) codes() []string {
+	var all []string
+	for _, f := range x.Findings {
+		all = append(all, string(f.Severity)+" "+f.Code)
+	}
+	return all
+}
+
+func TestHealthyNodesGiveNoFinding(t *testing.T) {
+	for _, n := range []int{3, 5, 7} {
+		x := healthy(n)
+		x.judge()
+		assert.Empty(t, x.Findings)
+		assert.Contains(t, x.verdict(false), fmt.Sprintf("No danger. %d of %d nodes are fit, %d must be; %d more may fail.", n, n, n/2+1, n/2))
+	}
+}
+
+func TestEveryFaultHasItsFinding(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault func(x *examination, f *nodeFacts)
+		want  []string
+	}{
+		"silence":        {func(_ *examination, f *nodeFacts) { f.err = errors.New("refused") }, []string{"danger unreachable"}},
+		"password":       {func(_ *examination, f *nodeFacts) { f.err = redis.Error("WRONGPASS no") }, []string{"danger password"}},
+		"no password":    {func(_ *examination, f *nodeFacts) { f.err = fmt.Errorf("ping: %w", redis.Error("NOAUTH no")) }, []string{"danger password"}},
+		"old AUTH":       {func(_ *examination, f *nodeFacts) { f.err = redis.Error("ERR invalid password") }, []string{"danger password"}},
+		"no INFO":        {func(_ *examination, f *nodeFacts) { f.infoErr = redis.Error("NOPERM") }, []string{"warning no-info"}},
+		"replica":        {func(_ *examination, f *nodeFacts) { f.Role = "slave" }, []string{"danger replica"}},
+		"cluster":        {func(_ *examination, f *nodeFacts) { f.info["cluster_enabled"] = "1" }, []string{"danger cluster-mode"}},
+		"replicas":       {func(_ *examination, f *nodeFacts) { f.info["connected_slaves"] = "2" }, []string{"warning has-replicas"}},
+		"old":            {func(_ *examination, f *nodeFacts) { f.Version = "6.2.1" }, []string{"note version"}},
+		"eviction":       {func(_ *examination, f *nodeFacts) { f.Eviction = "allkeys-lru" }, []string{"danger eviction"}},
+		"full":           {func(_ *examination, f *nodeFacts) { f.info["used_memory"], f.info["maxmemory"] = "95", "100" }, []string{"warning memory"}},
+		"saves fail":     {func(_ *examination, f *nodeFacts) { f.info["rdb_last_bgsave_status"] = "err" }, []string{"danger save-fails"}},
+		"other list":     {func(_ *examination, f *nodeFacts) { f.Admitted.Nodes = 5 }, []string{"danger other-list"}},
+		"no rights":      {func(_ *examination, f *nodeFacts) { f.Admitted.State = "unknown" }, []string{"warning admission-unknown"}},
+		"new":            {func(_ *examination, f *nodeFacts) { f.Admitted = admittance{State: "new"} }, []string{"warning not-admitted"}},
+		"young":          {func(_ *examination, f *nodeFacts) { f.Uptime = 9 }, []string{"warning young"}},
+		"young for that": {func(x *examination, f *nodeFacts) { f.Uptime, x.Nodes[0].Admitted.TTL = 30, 60 }, []string{"warning young"}},
+		"slow":           {func(_ *examination, f *nodeFacts) { f.Trip.Median = 101 }, []string{"warning slow"}},
+		"too slow":       {func(_ *examination, f *nodeFacts) { f.Trip.Median = 501 }, []string{"danger slow"}},
+		"twins":          {func(x *examination, f *nodeFacts) { f.RunID = x.Nodes[0].RunID }, []string{"danger duplicate"}},
+		"clock ahead":    {func(_ *examination, f *nodeFacts) { f.Clock.Offset = 1100 }, []string{"warning clock-offset"}},
+		"clock behind":   {func(_ *examination, f *nodeFacts) { f.Clock.Offset = -1e9 }, []string{"warning clock-offset"}},
+		"ahead of one other": {func(x *examination, f *nodeFacts) {
+			f.Clock.Offset, x.Nodes[0].Clock.Known = 5000, false
+		}, []string{"warning clock-offset"}},
+		"clock rate":     {func(_ *examination, f *nodeFacts) { f.Clock.Drift, f.Clock.Uncertainty = -12000, 100 }, []string{"danger clock-rate"}},
+		"uncertain rate": {func(_ *examination, f *nodeFacts) { f.Clock.Drift, f.Clock.Uncertainty = 12000, 3000 }, nil},
+		"own clock": {func(x *examination, _ *nodeFacts) {
+			for _, f := range x.Nodes {
+				f.Clock.Offset = 5000
+			}
+		}, []string{"note own-clock"}},
+		"one without a disk": {func(_ *examination, f *nodeFacts) { f.RDB, f.AOF = "off", "off" }, []string{"note persistence"}},
+		"two without a disk": {func(x *examination, f *nodeFacts) {
+			f.RDB, f.AOF, x.Nodes[0].RDB, x.Nodes[0].AOF = "off", "off", "off", "off"
+		}, []string{"warning persistence"}},
+		"one host": {func(x *examination, f *nodeFacts) { f.host = x.Nodes[0].host }, []string{"note one-host"}},
+		"two silent": {func(x *examination, f *nodeFacts) {
+			f.err, x.Nodes[0].err = errors.New("refused"), errors.New("refused")
+		}, []string{"danger unreachable", "danger unreachable", "danger no-quorum"}},
+		"two wait": {func(x *examination, f *nodeFacts) {
+			f.Admitted.State, x.Nodes[0].Admitted.State = "waits", "waits"
+		}, []string{"warning not-admitted", "warning not-admitted", "warning no-quorum-yet"}},
+		"silence and a wait": {func(x *examination, f *nodeFacts) {
+			f.err, x.Nodes[0].Admitted.State = errors.New("refused"), "waits"
+		}, []string{"danger unreachable", "warning not-admitted", "warning no-quorum-yet"}},
+	} {
+		x := healthy(3)
+		c.fault(x, x.Nodes[1])
+		x.judge()
+		assert.Equal(t, c.want, x.codes(), name)
+		for _, f := range x.Findings {
+			assert.True(t, f.What != "" && f.Consequence != "" && f.Remedy != "", f)
+		}
+	}
+}
+
+func TestListsThatTolerateLittleAreTold(t *testing.T) {
+	for n, want := range map[int][]string{1: {"warning few"}, 2: {"warning few"}, 4: {"note even"}} {
+		x := healthy(n)
+		x.judge()
+		assert.Equal(t, want, x.codes())
+	}
+}
+
+func TestOffsetAndDriftAreThoseOfTheMostCertainReadings(t *testing.T) {
+	begun := time.Now()
+	at := func(at, trip, ahead time.Duration) reading {
+		return reading{at, trip, time.Duration(begun.UnixNano()) + at + ahead}
+	}
+	f := &nodeFacts{readings: []reading{
+		at(0, 50*time.Millisecond, 70*time.Millisecond),
+		at(time.Second, time.Millisecond, 100*time.Millisecond),
+		at(2*time.Second, 50*time.Millisecond, 400*time.Millisecond),
+		at(3*time.Second, 3*time.Millisecond, 140*time.Millisecond),
+	}}
+	f.measure(begun)
+	assert.Equal(t, roundTrips{1, 50, 50}, f.Trip)
+	assert.InDelta(t, 140, f.Clock.Offset, 0.01)
+	assert.InDelta(t, 20000, f.Clock.Drift, 1)
+	assert.InDelta(t, 1000, f.Clock.Uncertainty, 1)
+}
+
+func TestDoctorExitsWithOneWhereThereIsADanger(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	r := call(nodes, "doctor", "--for", "200ms")
+	require.Zero(t, r.code, r.out)
+	assert.Contains(t, r.out, "No danger. 3 of 3 nodes are fit")
+	nodes.Stop(1)
+	r = call(nodes, "doctor", "--for", "0s")
+	assert.Equal(t, codeDanger, r.code)
+	assert.Empty(t, r.log)
+	assert.Regexp(t, `DANGER  node 1 \(.*\): it does not answer: .*\n    so:  .*\n    do:  `, r.out)
+	assert.Contains(t, r.out, "1 danger. 2 of 3 nodes are fit, 2 must be; 0 more may fail.")
+
+	r = call(nodes, "doctor", "--json", "--for", "0s")
+	assert.Equal(t, codeDanger, r.code)
+	var v map[string]any
+	require.NoError(t, json.NewDecoder(strings.NewReader(r.out)).Decode(&v))
+	assert.Equal(t, []string{"findings", "nodes", "quorum"}, keys(v))
+	assert.Equal(t, []string{"code", "consequence", "node", "remedy", "severity", "what"}, keys(v["findings"].([]any)[0]))
+	assert.Subset(t, keys(v["nodes"].([]any)[0]), []string{"node", "round_trip", "version", "role", "uptime_s", "eviction_policy", "rdb", "aof", "clock", "admission"})
+}
+
+func TestDoctorChangesNothing(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	require.Zero(t, call(nodes, "doctor", "--for", "0s", "--restart-guard", "10s").code)
+	for i := range 3 {
+		assert.Empty(t, nodes.Keys(i))
+	}
+}

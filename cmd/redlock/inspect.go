@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redlock-go/redlock"
+)
+
+func newInspect(s *settings) *cobra.Command {
+	var watch, asJSON bool
+	var every time.Duration
+	cmd := &cobra.Command{
+		Use:   "inspect NAME...",
+		Short: "Show who holds a lock, who waits for it, and what each node says",
+		Long: `inspect tells, for each lock: the holder, which is whoever has the key at a majority
+of the nodes; how long the lock lasts unless it is renewed; the fencing counter, which
+no lease has exceeded yet; what each node says; and the line of those who wait. Votes
+are split where several owners have nodes and none has a majority.
+
+It changes nothing about the locks. It is a look in passing: what it shows may have
+changed already. It exits with 0 also where nobody holds the lock, and with 69 where
+fewer nodes than a majority answer.
+
+With --json there is one object per lock and line: name, quorum (a majority answered),
+holder (empty: nobody), remaining_ms (-1: without an end), token, split, line (ticket, label,
+since, nodes), nodes (node, holder, reserved, remaining_ms, count, waiting, error).
+Fields may be added, never renamed.`,
+		Example: `  redlock inspect backup
+  redlock inspect backup deploy --watch
+  redlock inspect backup --json | jq -r .holder`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, names []string) error {
+			if every < 100*time.Millisecond {
+				return usage("--every %v: it must be at least 100ms", every)
+			}
+			client, err := s.open(cmd)
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			look := func(ctx context.Context, w io.Writer) error {
+				return inspectAll(ctx, w, newPaint(cmd.OutOrStdout()), client, names, asJSON)
+			}
+			if watch {
+				return repeat(cmd, every, look)
+			}
+			return look(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "look again and again, until Ctrl-C")
+	cmd.Flags().DurationVar(&every, "every", time.Second, "time between two looks of --watch")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object per lock and line")
+	return cmd
+}
+
+// inspectAll shows every lock. Of several errors it returns the first.
+func inspectAll(ctx context.Context, w io.Writer, p paint, client *redlock.Client, names []string, asJSON bool) error {
+	var first error
+	for i, name := range names {
+		s, err := client.Inspect(ctx, name)
+		if err != nil && !errors.Is(err, redlock.ErrNoQuorum) {
+			return coded(err)
+		}
+		switch {
+		case asJSON:
+			_ = json.NewEncoder(w).Encode(newLockView(s, err == nil))
+		default:
+			if i > 0 {
+				fmt.Fprintln(w)
+			}
+			writeLock(w, p, s, err == nil)
+		}
+		if first == nil && err != nil {
+			first = &exit{codeNoQuorum, fmt.Errorf("inspect %q: fewer nodes than a majority answer", name)}
+		}
+	}
+	return first
+}
+
+// repeat looks until Ctrl-C. On a terminal each look replaces the one before, on a
+// screen of its own; elsewhere they follow each other.
+func repeat(cmd *cobra.Command, every time.Duration, look func(context.Context, io.Writer) error) error {
+	ctx, stop := signal.NotifyContext(cmd.Context(), endSignals()...)
+	defer stop()
+	out := cmd.OutOrStdout()
+	screen := isTerminal(out)
+	if screen {
+		fmt.Fprint(out, "\x1b[?1049h\x1b[?25l")
+		defer fmt.Fprint(out, "\x1b[?25h\x1b[?1049l")
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		var page bytes.Buffer
+		err := look(ctx, &page)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if end := (*exit)(nil); errors.As(err, &end) && end.code != codeNoQuorum {
+			return err
+		}
+		if screen {
+			fmt.Fprint(out, "\x1b[H\x1b[2J")
+		}
+		if _, err := out.Write(page.Bytes()); err != nil {
+			return &exit{codeDanger, err}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// endSignals end what runs until it is told to end.
+func endSignals() []os.Signal {
+	var ends []os.Signal
+	for _, sig := range forwarded() {
+		if asksToEnd(sig) {
+			ends = append(ends, sig)
+		}
+	}
+	return ends
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/redlock-go/redlock"
+)
+
+// lockView is a lock in JSON: stable names.
+type lockView struct {
+	Name      string       `json:"name"`
+	Quorum    bool         `json:"quorum"`
+	Holder    string       `json:"holder"`
+	Remaining int64        `json:"remaining_ms"`
+	Token     int64        `json:"token"`
+	Split     bool         `json:"split"`
+	Line      []waiterView `json:"line"`
+	Nodes     []nodeView   `json:"nodes"`
+}
+
+type waiterView struct {
+	Ticket string    `json:"ticket"`
+	Label  string    `json:"label"`
+	Since  time.Time `json:"since"`
+	Nodes  int       `json:"nodes"`
+}
+
+type nodeView struct {
+	Node      string `json:"node"`
+	Holder    string `json:"holder"`
+	Reserved  string `json:"reserved"`
+	Remaining int64  `json:"remaining_ms"`
+	Count     int64  `json:"count"`
+	Waiting   int    `json:"waiting"`
+	Error     string `json:"error,omitempty"`
+}
+
+func newLockView(s redlock.Status, quorum bool) lockView {
+	v := lockView{
+		Name: s.Name, Quorum: quorum, Holder: s.Holder, Remaining: millis(s.Remaining), Token: s.Token,
+		Split: isSplit(s), Line: []waiterView{},
+	}
+	for _, w := range s.Line {
+		v.Line = append(v.Line, waiterView(w))
+	}
+	for _, n := range s.Nodes {
+		node := nodeView{Node: n.Node, Holder: n.Holder, Reserved: n.Reserved,
+			Remaining: millis(n.Remaining), Count: n.Count, Waiting: len(n.Line)}
+		if n.Err != nil {
+			node.Error = n.Err.Error()
+		}
+		v.Nodes = append(v.Nodes, node)
+	}
+	return v
+}
+
+// millis is a time left; -1 is one without an end.
+func millis(d time.Duration) int64 {
+	if d < 0 {
+		return -1
+	}
+	return d.Milliseconds()
+}
+
+// isSplit tells that nodes were granted to somebody, and a majority to nobody.
+func isSplit(s redlock.Status) bool { return s.Holder == "" && len(votes(s)) > 0 }
+
+// votes counts the nodes of each owner.
+func votes(s redlock.Status) map[string]int {
+	count := make(map[string]int)
+	for _, n := range s.Nodes {
+		if n.Holder != "" {
+			count[n.Holder]++
+		}
+	}
+	return count
+}
+
+// who is the readable part of an owner: what follows the random part.
+func who(owner string) string {
+	if _, label, ok := strings.Cut(owner, "@"); ok {
+		return label
+	}
+	return owner
+}
+
+// writeLock shows one lock to people.
+func writeLock(w io.Writer, p paint, s redlock.Status, quorum bool) {
+	need, held := len(s.Nodes)/2+1, votes(s)
+	switch {
+	case s.Holder != "":
+		fmt.Fprintf(w, "%s: held by %s, at %d of %d nodes, for another %s unless renewed\n",
+			p.bold(s.Name), p.bold(who(s.Holder)), held[s.Holder], len(s.Nodes), left(s.Remaining))
+		fmt.Fprintf(w, "  owner    %s\n", s.Holder)
+	case !quorum:
+		fmt.Fprintf(w, "%s: %s\n", p.bold(s.Name), p.red(fmt.Sprintf("fewer than %d of %d nodes answer: nobody can tell who holds it", need, len(s.Nodes))))
+	case isSplit(s):
+		fmt.Fprintf(w, "%s: %s\n", p.bold(s.Name), p.yellow("nobody holds it: the votes are split, or what is left of a lease expires"))
+	default:
+		fmt.Fprintf(w, "%s: %s\n", p.bold(s.Name), p.green("free"))
+	}
+	fmt.Fprintf(w, "  counter  %d (the next token is greater)\n", s.Token)
+	rows := [][]string{{"  NODE", "OWNER", "TTL", "COUNT", "LINE"}}
+	for _, n := range s.Nodes {
+		rows = append(rows, nodeRow(n))
+	}
+	writeTable(w, p, rows)
+	for i, waiter := range s.Line {
+		if i == 0 {
+			fmt.Fprintf(w, "  in line: %d\n", len(s.Line))
+		}
+		fmt.Fprintf(w, "  %4d. %s, for %v, at %d nodes\n", i+1, cmp.Or(waiter.Label, "(gone?)"),
+			short(max(time.Since(waiter.Since), 0)), waiter.Nodes)
+	}
+}
+
+func nodeRow(n redlock.NodeStatus) []string {
+	owner, ttl := "-", "-"
+	switch {
+	case n.Err != nil:
+		return []string{"  " + n.Node, "? " + n.Err.Error()}
+	case n.Holder != "":
+		owner, ttl = who(n.Holder)+" ("+head(n.Holder, 6)+"…)", left(n.Remaining)
+	case n.Reserved != "":
+		owner, ttl = "kept for the next in line", left(n.Remaining)
+	}
+	return []string{"  " + n.Node, owner, ttl, fmt.Sprint(n.Count), fmt.Sprint(len(n.Line))}
+}
+
+func head(s string, n int) string { return s[:min(n, len(s))] }
+
+func left(d time.Duration) string {
+	if d < 0 {
+		return "ever (no ttl)"
+	}
+	return short(d).String()
+}
+
+// writeTable aligns columns; the first row is the heading. The last cell of a row is
+// not part of its column's width where the row is shorter than the heading.
+func writeTable(w io.Writer, p paint, rows [][]string) {
+	width := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			if len(row) == len(rows[0]) || i < len(row)-1 {
+				width[i] = max(width[i], utf8.RuneCountInString(cell))
+			}
+		}
+	}
+	for i, row := range rows {
+		var line strings.Builder
+		for j, cell := range row {
+			line.WriteString(cell)
+			if j < len(row)-1 {
+				line.WriteString(strings.Repeat(" ", width[j]-utf8.RuneCountInString(cell)+2))
+			}
+		}
+		text := line.String()
+		if i == 0 {
+			text = p.dim(text)
+		}
+		fmt.Fprintln(w, text)
+	}
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+// toolEnv makes the test binary the tool itself, so that the race detector watches it
+// where it must be a process of its own.
+const toolEnv = "REDLOCK_TEST_TOOL"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(toolEnv) != "" {
+		os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr))
+	}
+	os.Unsetenv(nodesEnv)
+	goleak.VerifyTestMain(m)
+}
+
+// result is what one call of the tool left.
+type result struct {
+	code     int
+	out, log string
+}
+
+// call runs the tool in this process.
+func call(nodes *redlocktest.Nodes, args ...string) result {
+	var out, log bytes.Buffer
+	code := execute(append(nodesArgs(nodes), args...), &out, &log)
+	return result{code, out.String(), log.String()}
+}
+
+// nodesArgs: embedded nodes never lose their memory.
+func nodesArgs(nodes *redlocktest.Nodes) []string {
+	return []string{"--nodes", strings.Join(nodes.URLs(), ","), "--restart-guard", "0"}
+}
+
+// tool is the tool as a process.
+type tool struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	out  bytes.Buffer
+	log  bytes.Buffer
+	over chan struct{}
+}
+
+// start runs the tool as a process that ends with the test.
+func start(t *testing.T, nodes *redlocktest.Nodes, args ...string) *tool {
+	t.Helper()
+	p := &tool{t: t, over: make(chan struct{})}
+	p.cmd = exec.Command(os.Args[0], append(nodesArgs(nodes), args...)...)
+	p.cmd.Env = append(os.Environ(), toolEnv+"=1", "GORACE=atexit_sleep_ms=0")
+	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.log
+	p.cmd.WaitDelay = 100 * time.Millisecond // what is left of a command may keep the pipes
+	require.NoError(t, p.cmd.Start())
+	go func() {
+		_ = p.cmd.Wait()
+		close(p.over)
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		<-p.over
+	})
+	return p
+}
+
+// end awaits its end.
+func (p *tool) end() result {
+	p.t.Helper()
+	select {
+	case <-p.over:
+	case <-time.After(20 * time.Second):
+		_ = p.cmd.Process.Kill()
+		<-p.over // what it wrote may be read now
+		require.FailNow(p.t, "the tool does not end", "%s", &p.log)
+	}
+	return result{p.cmd.ProcessState.ExitCode(), p.out.String(), p.log.String()}
+}
+
+// hold takes a lock, at all nodes, until the test is over or the lease is released.
+func hold(t *testing.T, nodes *redlocktest.Nodes, name string, opts ...redlock.Option) *redlock.Lease {
+	t.Helper()
+	client, err := redlock.Open(nodes.URLs(), append([]redlock.Option{
+		redlock.WithRestartGuard(0), redlock.WithLogger(nil), redlock.WithOwnerLabel("the holder")}, opts...)...)
+	require.NoError(t, err)
+	t.Cleanup(func() { client.Close() })
+	lease, err := client.Mutex(name).Lock(t.Context())
+	require.NoError(t, err)
+	for i := range nodes.URLs() { // the verdict did not wait for the last one
+		eventually(t, func() bool { owner, _ := nodes.Get(i, "redlock:"+name); return owner == lease.Owner() }, "held everywhere")
+	}
+	return lease
+}
+
+// eventually waits for what happens in other processes.
+func eventually(t *testing.T, condition func() bool, what string) {
+	t.Helper()
+	require.Eventually(t, condition, 10*time.Second, 5*time.Millisecond, what)
+}

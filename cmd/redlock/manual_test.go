@@ -1,0 +1,88 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// manual is the page that is made of the commands' own help.
+const manual = "../../docs/redlock.1.md"
+
+var update = flag.Bool("update", false, "write "+manual+" anew")
+
+func TestTheManualSaysWhatTheHelpSays(t *testing.T) {
+	page := writeManual(newRoot())
+	if *update {
+		require.NoError(t, os.WriteFile(manual, []byte(page), 0o644))
+	}
+	written, err := os.ReadFile(manual)
+	require.NoError(t, err)
+	assert.Equal(t, page, string(written), "the manual is stale: go test -run Manual . -update")
+}
+
+func writeManual(root *cobra.Command) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# redlock(1)\n\n<!-- Made of the help texts by cmd/redlock/manual_test.go: go test -run Manual . -update -->\n\n")
+	fmt.Fprintf(&b, "## NAME\n\nredlock - %s\n\n", strings.ToLower(root.Short[:1])+root.Short[1:])
+	fmt.Fprintf(&b, "## SYNOPSIS\n\n```\n")
+	for _, c := range root.Commands() {
+		if c.Name() != "help" && c.Name() != "completion" {
+			fmt.Fprintf(&b, "redlock %s\n", c.Use)
+		}
+	}
+	fmt.Fprintf(&b, "redlock completion bash|zsh|fish|powershell\n```\n\n## DESCRIPTION\n\n%s\n\n", prose(root.Long))
+	for _, c := range root.Commands() {
+		if c.Name() == "help" || c.Name() == "completion" {
+			continue
+		}
+		fmt.Fprintf(&b, "## %s\n\n%s\n\n", strings.ToUpper("redlock "+c.Name()), prose(c.Long))
+		fmt.Fprintf(&b, "```\n%s```\n\nFor example:\n\n```sh\n%s\n```\n\n", c.NonInheritedFlags().FlagUsages(), unindent(c.Example))
+	}
+	fmt.Fprintf(&b, "## FLAGS OF ALL COMMANDS\n\n```\n%s```\n\n", root.PersistentFlags().FlagUsages())
+	fmt.Fprintf(&b, "## EXIT STATUS\n\n| code | meaning |\n| --- | --- |\n")
+	for _, line := range exitTable {
+		fmt.Fprintf(&b, "| %s | %s |\n", line.code, line.meaning)
+	}
+	fmt.Fprintf(&b, `
+A command's own exit code may be one of these, too. Then stderr tells: whatever redlock
+itself has to say begins with %[1]sredlock:%[1]s.
+
+## ENVIRONMENT
+
+| variable | |
+| --- | --- |
+| %[1]sREDLOCK_NODES%[1]s | the nodes, where %[1]s--nodes%[1]s is not given. Commands under %[1]sredlock run%[1]s inherit it, passwords included |
+| %[1]sREDLOCK_NAME%[1]s, %[1]sREDLOCK_OWNER%[1]s, %[1]sREDLOCK_TOKEN%[1]s | set for the command of %[1]sredlock run%[1]s |
+| %[1]sNO_COLOR%[1]s | if it is not empty, nothing is coloured. Without a terminal nothing is anyway |
+
+## SHELL COMPLETION
+
+%[1]ssource <(redlock completion bash)%[1]s, or %[1]sredlock completion --help%[1]s for other shells.
+
+## EXAMPLES
+
+%[1]s%[1]s%[1]ssh
+%[2]s
+%[1]s%[1]s%[1]s
+
+## SEE ALSO
+
+[The README](../README.md), [safety](safety.md), [the algorithm](algorithm.md),
+[the protocol](protocol.md).
+`, "`", unindent(root.Example))
+	return b.String()
+}
+
+// prose keeps Markdown from reading the words in angle brackets and stars.
+func prose(text string) string { return strings.NewReplacer("<", "&lt;", "*", `\*`).Replace(text) }
+
+func unindent(text string) string {
+	return strings.TrimPrefix(strings.ReplaceAll(text, "\n  ", "\n"), "  ")
+}

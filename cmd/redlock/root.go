@@ -1,0 +1,138 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/endpoint"
+)
+
+const nodesEnv = "REDLOCK_NODES"
+
+// settings are the flags that all commands share.
+type settings struct {
+	nodes       []string
+	prefix      string
+	nodeTimeout time.Duration
+	guard       time.Duration
+	guardGiven  bool
+	verbose     bool
+}
+
+func newRoot() *cobra.Command {
+	s := &settings{}
+	root := &cobra.Command{
+		Use:   "redlock",
+		Short: "Locks over several independent Redis masters, for shells, cron and operators",
+		Long: `redlock runs commands under a lock that a majority of independent Redis masters (the
+nodes) must grant, so any minority of them may fail. It also shows who holds a lock,
+examines the nodes, and measures them.
+
+Nodes are URLs: redis://[user:password@]host[:port][/db], rediss:// for TLS, or
+unix:///path/to/socket. Give all of them, always, the same to every client: the
+majority is counted over this list, and nodes remember how many they are. Put them into ` + nodesEnv + ` rather than on the
+command line where they have passwords: a command line can be read by every user of
+the machine. Passwords are never printed.`,
+		Example: `  # Three Redis servers that have nothing to do with one another:
+  export ` + nodesEnv + `=redis://10.0.0.1,redis://10.0.1.1,redis://10.0.2.1
+  redlock doctor                                  # are they fit for it?
+  redlock run backup -- /usr/local/bin/backup     # one at a time, on any machine
+  redlock inspect backup                          # who has it, who waits?
+
+  # In the crontabs of many machines, a job that runs on one at a time; that another
+  # machine has it (75) is no error:
+  ` + nodesEnv + `=redis://10.0.0.1,redis://10.0.1.1,redis://10.0.2.1
+  0 3 * * *  redlock run nightly --no-wait -q -- /usr/local/bin/nightly || [ $? -eq 75 ]`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
+			s.guardGiven = cmd.Flags().Changed("restart-guard")
+		},
+	}
+	flags := root.PersistentFlags()
+	flags.StringArrayVar(&s.nodes, "nodes", nil, "the Redis masters' `URLs`, separated by commas; may be repeated (default $"+nodesEnv+")")
+	flags.StringVar(&s.prefix, "prefix", "redlock:", "`text` before a lock's name in its key at the nodes")
+	flags.DurationVar(&s.nodeTimeout, "node-timeout", 0, "one node's time to answer (default a twentieth of the ttl, within 5ms and 500ms)")
+	flags.DurationVar(&s.guard, "restart-guard", 0, "time for which a node that lost its memory does not vote, at least (default the longest ttl in use); 0 trusts such nodes at once: for tests and caches only, and for all clients or none")
+	flags.BoolVarP(&s.verbose, "verbose", "v", false, "tell more on stderr, such as which nodes must wait before they vote")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usage("%w\nTry %s --help", err, cmd.CommandPath())
+	})
+	root.SetHelpTemplate(helpTemplate())
+	root.AddCommand(newRun(s), newInspect(s), newDoctor(s), newUnlock(s), newBench(s))
+	return root
+}
+
+// helpTemplate is cobra's, with the exit codes at the end.
+func helpTemplate() string {
+	var b strings.Builder
+	b.WriteString("{{with (or .Long .Short)}}{{. | trimTrailingWhitespaces}}\n\n{{end}}" +
+		"{{if or .Runnable .HasSubCommands}}{{.UsageString}}{{end}}\nExit codes:\n")
+	for _, line := range exitTable {
+		fmt.Fprintf(&b, "  %-9s %s\n", line.code, line.meaning)
+	}
+	return b.String()
+}
+
+// urls are the nodes that were given.
+func (s *settings) urls() ([]string, error) {
+	given, from := s.nodes, "--nodes"
+	if len(given) == 0 {
+		given, from = []string{os.Getenv(nodesEnv)}, nodesEnv
+	}
+	var urls []string
+	for _, list := range given {
+		urls = append(urls, strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\t' })...)
+	}
+	if len(urls) == 0 {
+		return nil, &exit{codeConfig, fmt.Errorf("no nodes: give --nodes or set %s to the URLs of the Redis masters, "+
+			"such as redis://10.0.0.1:6379,redis://10.0.1.1:6379,redis://10.0.2.1:6379", nodesEnv)}
+	}
+	for i, url := range urls {
+		if _, err := endpoint.Parse(url); err != nil {
+			return nil, &exit{codeConfig, fmt.Errorf("%s: URL %d of %d is bad: %w", from, i+1, len(urls), err)}
+		}
+	}
+	return urls, nil
+}
+
+// open makes a client over the nodes. Its log goes to stderr.
+func (s *settings) open(cmd *cobra.Command, opts ...redlock.Option) (*redlock.Client, error) {
+	urls, err := s.urls()
+	if err != nil {
+		return nil, err
+	}
+	shared := []redlock.Option{redlock.WithPrefix(s.prefix), redlock.WithLogger(s.logger(cmd))}
+	if s.nodeTimeout != 0 {
+		shared = append(shared, redlock.WithNodeTimeout(s.nodeTimeout))
+	}
+	if s.guardGiven {
+		shared = append(shared, redlock.WithRestartGuard(s.guard))
+	}
+	client, err := redlock.Open(urls, append(shared, opts...)...)
+	return client, coded(err)
+}
+
+// logger tells of hazards; with --verbose, or to a person, also of what must be
+// waited for.
+func (s *settings) logger(cmd *cobra.Command) *slog.Logger {
+	level := slog.LevelWarn
+	if s.verbose || isTerminal(cmd.ErrOrStderr()) {
+		level = slog.LevelInfo
+	}
+	return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{
+		Level: level,
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))
+}

@@ -1,0 +1,273 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+const jobKey = "redlock:job"
+
+// startJob runs a script under the lock "job", and returns when it runs. $1 is a file for
+// it to write to, which begins with "ready".
+func startJob(t *testing.T, nodes *redlocktest.Nodes, script string, flags ...string) (p *tool, file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "written")
+	args := append([]string{"run", "job"}, flags...)
+	p = start(t, nodes, append(args, "--", "sh", "-c", `echo ready >>"$1"; `+script, "sh", file)...)
+	eventually(t, func() bool { return textOf(file) != "" }, "at work")
+	return p, file
+}
+
+func TestARunHandsOverNameOwnerAndTokenAndReleases(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	tokens := []string{}
+	for range 2 {
+		r := start(t, nodes, "run", "job", "--", "sh", "-c", "echo $REDLOCK_NAME $REDLOCK_OWNER $REDLOCK_TOKEN").end()
+		require.Zero(t, r.code, r.log)
+		require.Empty(t, r.log)
+		words := strings.Fields(r.out)
+		require.Len(t, words, 3)
+		assert.Equal(t, "job", words[0])
+		assert.Contains(t, words[1], "@")
+		tokens = append(tokens, words[2])
+		for i := range 3 {
+			eventually(t, func() bool { _, held := nodes.Get(i, jobKey); return !held }, "released everywhere")
+		}
+	}
+	assert.Equal(t, []string{"1", "2"}, tokens)
+}
+
+func TestTheExitCodeIsTheCommandsOwn(t *testing.T) {
+	nodes := redlocktest.Start(t, 1)
+	for script, code := range map[string]int{"exit 0": 0, "exit 3": 3, "kill -9 $$": 137, "kill -15 $$": 143} {
+		assert.Equal(t, code, start(t, nodes, "run", "job", "--", "sh", "-c", script).end().code, script)
+	}
+}
+
+func TestACommandThatCannotBeRunIsToldBeforeAnybodyWaits(t *testing.T) {
+	nodes := redlocktest.Start(t, 1)
+	hold(t, nodes, "job")
+	plain := filepath.Join(t.TempDir(), "plain")
+	require.NoError(t, os.WriteFile(plain, []byte("echo"), 0o600))
+	assert.Equal(t, codeNotFound, start(t, nodes, "run", "job", "--", "there-is-no-such-command").end().code)
+	assert.Equal(t, codeNotFound, start(t, nodes, "run", "job", "--", "./nothing").end().code)
+	assert.Equal(t, codeNotExecutable, start(t, nodes, "run", "job", "--", plain).end().code)
+	require.NoError(t, os.Chmod(plain, 0o700))
+	assert.Equal(t, codeNotExecutable, start(t, nodes, "run", "other", "--", plain).end().code, "without #!")
+	eventually(t, func() bool { _, held := nodes.Get(0, "redlock:other"); return !held }, "released")
+}
+
+func TestAHeldLockHasAnExitCodeOfItsOwn(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	lease := hold(t, nodes, "job")
+	ran := filepath.Join(t.TempDir(), "ran")
+	r := start(t, nodes, "run", "job", "--no-wait", "--", "touch", ran).end()
+	assert.Equal(t, codeHeld, r.code)
+	assert.Contains(t, r.log, "the holder")
+	r = start(t, nodes, "run", "job", "--wait", "200ms", "--", "touch", ran).end()
+	assert.Equal(t, codeHeld, r.code)
+	assert.Contains(t, r.log, "the time of --wait is over")
+	r = start(t, nodes, "run", "job", "--no-wait", "--quiet", "--", "touch", ran).end()
+	assert.Equal(t, result{code: codeHeld}, r)
+	assert.NoFileExists(t, ran)
+
+	waiting := start(t, nodes, "run", "job", "--", "touch", ran)
+	time.Sleep(300 * time.Millisecond)
+	require.NoError(t, lease.Unlock(t.Context()))
+	assert.Zero(t, waiting.end().code, "by default it waits")
+	assert.FileExists(t, ran)
+}
+
+func TestTooFewNodesHaveAnExitCodeOfTheirOwn(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	nodes.Stop(0)
+	nodes.Stop(1)
+	assert.Equal(t, codeNoQuorum, start(t, nodes, "run", "job", "--no-wait", "--", "true").end().code)
+	r := start(t, nodes, "run", "job", "--wait", "300ms", "--", "true").end()
+	assert.Equal(t, codeNoQuorum, r.code)
+	assert.Contains(t, r.log, "node 1")
+}
+
+// writer is a script that ignores SIGTERM and writes, as its child does, until it is
+// killed.
+const writer = `trap '' TERM; (while :; do date +child >>"$1"; sleep 0.02; done) & while :; do date +self >>"$1"; sleep 0.02; done`
+
+func TestAQuorumLostInMidRunEndsACommandThatIgnoresSIGTERM(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	file := filepath.Join(t.TempDir(), "written")
+	p := start(t, nodes, "run", "job", "--ttl", "2s", "--", "sh", "-c", writer, "sh", file)
+	eventually(t, func() bool { return strings.Contains(textOf(file), "self") }, "at work")
+	nodes.Stop(0)
+	nodes.Stop(2)
+	lost := time.Now()
+	r := p.end()
+	assert.Equal(t, codeLost, r.code, r.log)
+	assert.Less(t, time.Since(lost), 5*time.Second)
+	ends := regexp.MustCompile(`could not be renewed, and ends in (\S+): the command gets SIGTERM, and in 600ms SIGKILL`).FindStringSubmatch(r.log)
+	require.NotNil(t, ends, r.log)
+	left, err := time.ParseDuration(ends[1])
+	require.NoError(t, err)
+	assert.LessOrEqual(t, left, 600*time.Millisecond)
+	assert.Greater(t, left, 300*time.Millisecond, "SIGTERM comes the grace before the end")
+	assertStill(t, file)
+}
+
+func TestALossEndsWhatTheCommandLeavesBehind(t *testing.T) {
+	nodes := redlocktest.Start(t, 1)
+	file := filepath.Join(t.TempDir(), "written")
+	p := start(t, nodes, "run", "job", "--ttl", "1s", "--", "sh", "-c",
+		`(trap '' TERM; while :; do date >>"$1"; sleep 0.02; done) & wait`, "sh", file)
+	eventually(t, func() bool { return textOf(file) != "" }, "at work")
+	nodes.Stop(0)
+	assert.Equal(t, codeLost, p.end().code)
+	assertStill(t, file)
+}
+
+func TestACommandThatEndsWellAfterALossHasTheCodeOfTheLoss(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	file := filepath.Join(t.TempDir(), "written")
+	p := start(t, nodes, "run", "job", "--ttl", "2s", "--grace", "10s", "--", "sh", "-c",
+		`trap 'echo bye >>"$1"; exit 0' TERM; echo ready >>"$1"; while :; do sleep 0.01; done`, "sh", file)
+	eventually(t, func() bool { return strings.Contains(textOf(file), "ready") }, "at work")
+	for i := range 3 {
+		nodes.Wipe(i)
+	}
+	r := p.end()
+	assert.Equal(t, codeLost, r.code, r.log)
+	assert.Contains(t, r.log, `the lock "job" was lost`)
+	assert.Equal(t, "ready\nbye\n", textOf(file))
+}
+
+func TestALossThatShowsAtTheReleaseHasTheSameCode(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	p, file := startJob(t, nodes, `while [ ! -s "$1.go" ]; do sleep 0.01; done`, "--ttl", "60s")
+	time.Sleep(100 * time.Millisecond) // the last node's grant
+	for i := range 3 {
+		nodes.Wipe(i)
+	}
+	require.NoError(t, os.WriteFile(file+".go", []byte("go"), 0o600))
+	r := p.end()
+	assert.Equal(t, codeLost, r.code, r.log)
+	assert.Contains(t, r.log, "somebody else may have held it meanwhile")
+}
+
+func TestALossEndsACommandThatIsStopped(t *testing.T) {
+	nodes := redlocktest.Start(t, 1)
+	p, _ := startJob(t, nodes, "kill -STOP $$; sleep 60", "--ttl", "1s", "--grace", "10s")
+	nodes.Stop(0)
+	lost := time.Now()
+	assert.Equal(t, codeLost, p.end().code)
+	assert.Less(t, time.Since(lost), 9*time.Second, "it heard SIGTERM, and was not killed at the end of the grace")
+}
+
+func TestWithoutStopBeforeTheCommandIsStoppedAtTheEndOfValidity(t *testing.T) {
+	nodes := redlocktest.Start(t, 1)
+	p, _ := startJob(t, nodes, "sleep 60", "--ttl", "1s", "--stop-before", "0")
+	nodes.Stop(0)
+	r := p.end()
+	assert.Equal(t, codeLost, r.code)
+	assert.Regexp(t, `was lost|ends in 0s`, r.log)
+	assert.Contains(t, r.log, "could not be renewed and is lost unless a later renewal succeeds")
+}
+
+func TestSignalsReachTheCommand(t *testing.T) {
+	nodes := redlocktest.Start(t, 1)
+	for i, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2} {
+		file := filepath.Join(t.TempDir(), "ready")
+		script := fmt.Sprintf(`trap 'exit %d' %d; touch "$1"; while :; do sleep 0.01; done`, 40+i, sig)
+		p := start(t, nodes, "run", "job", "--", "sh", "-c", script, "sh", file)
+		eventually(t, func() bool { _, err := os.Stat(file); return err == nil }, "ready")
+		require.NoError(t, p.cmd.Process.Signal(sig))
+		assert.Equal(t, 40+i, p.end().code, sig.String())
+	}
+}
+
+func TestASignalEndsTheWaiting(t *testing.T) {
+	nodes := redlocktest.Start(t, 1)
+	lease := hold(t, nodes, "job")
+	p := start(t, nodes, "run", "job", "--", "true")
+	line := func() string { return call(nodes, "inspect", "--json", "job").out }
+	eventually(t, func() bool { return strings.Contains(line(), `"waiting":1`) }, "in line")
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	assert.Equal(t, 143, p.end().code)
+	assert.Contains(t, line(), `"waiting":0`)
+	assert.True(t, lease.Valid())
+}
+
+func TestTheLockOfAToolThatWasKilledEndsWithItsTTL(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	file := filepath.Join(t.TempDir(), "written")
+	p := start(t, nodes, "run", "job", "--ttl", "2s", "--", "sh", "-c",
+		`trap 'echo asked >>"$1"; exit' TERM; echo ready >>"$1"; for i in $(seq 500); do sleep 0.01; done`, "sh", file)
+	eventually(t, func() bool { return strings.Contains(textOf(file), "ready") }, "at work")
+	require.NoError(t, p.cmd.Process.Kill())
+	killed := time.Now()
+	p.end()
+	assert.Equal(t, codeHeld, start(t, nodes, "run", "job", "--ttl", "2s", "--no-wait", "--", "true").end().code, "still held")
+	assert.Zero(t, start(t, nodes, "run", "job", "--ttl", "2s", "--wait", "5s", "--", "true").end().code)
+	assert.Less(t, time.Since(killed), 8*time.Second)
+	if runtime.GOOS == "linux" {
+		assert.Contains(t, textOf(file), "asked", "the kernel sent SIGTERM")
+	}
+}
+
+func TestAToolThatWasStoppedForTooLongEndsItsCommand(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	p, _ := startJob(t, nodes, "sleep 60", "--ttl", "1s")
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGSTOP))
+	time.Sleep(1100 * time.Millisecond)
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGCONT))
+	assert.Equal(t, codeLost, p.end().code)
+}
+
+func TestARunInsideItselfIsRefused(t *testing.T) {
+	nodes := redlocktest.Start(t, 1)
+	nested := append([]string{os.Args[0]}, append(nodesArgs(nodes), "run", "job", "--", "true")...)
+	r := start(t, nodes, append([]string{"run", "job", "--"}, nested...)...).end()
+	assert.Equal(t, codeUsage, r.code)
+	assert.Contains(t, r.log, "wait for itself")
+	nested[len(nested)-3] = "other"
+	assert.Zero(t, start(t, nodes, append([]string{"run", "job", "--"}, nested...)...).end().code)
+
+	t.Setenv("REDLOCK_NAME", "job")
+	t.Setenv("REDLOCK_OWNER", "somebody long gone")
+	assert.Zero(t, start(t, nodes, "run", "job", "--", "true").end().code, "what is left in the environment does not matter")
+}
+
+func TestAReleaseThatNobodyConfirmsIsTold(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	p, file := startJob(t, nodes, `while [ ! -s "$1.go" ]; do sleep 0.01; done`)
+	nodes.Stop(0)
+	nodes.Stop(1)
+	require.NoError(t, os.WriteFile(file+".go", []byte("go"), 0o600))
+	r := p.end()
+	assert.Zero(t, r.code, "the command did well, under the lock")
+	assert.Contains(t, r.log, "the release was not confirmed by a majority, so the lock may stay held for up to 10s")
+}
+
+// assertStill expects that nobody writes any more.
+func assertStill(t *testing.T, file string) {
+	t.Helper()
+	before := textOf(file)
+	time.Sleep(200 * time.Millisecond)
+	assert.Equal(t, len(before), len(textOf(file)), "somebody still writes")
+}
+
+func textOf(file string) string {
+	text, _ := os.ReadFile(file)
+	return string(text)
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// isTerminal tells whether somebody looks at what is written there.
+func isTerminal(w any) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// paint colours text for one writer, or does not.
+type paint bool
+
+// newPaint colours on terminals only, unless NO_COLOR or TERM=dumb forbid it.
+func newPaint(w io.Writer) paint {
+	return paint(isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb")
+}
+
+func (p paint) in(code, text string) string {
+	if !p {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+func (p paint) red(text string) string    { return p.in("31;1", text) }
+func (p paint) yellow(text string) string { return p.in("33", text) }
+func (p paint) green(text string) string  { return p.in("32", text) }
+func (p paint) bold(text string) string   { return p.in("1", text) }
+func (p paint) dim(text string) string    { return p.in("2", text) }
+
+// short rounds a duration to what people read: about three digits.
+func short(d time.Duration) time.Duration {
+	unit := time.Nanosecond
+	for limit := d.Abs() / 1000; unit < limit; {
+		unit *= 10
+	}
+	return d.Round(unit)
+}

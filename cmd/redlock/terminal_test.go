@@ -1,0 +1,110 @@
+//go:build linux
+
+package main
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+// screen is what a terminal shows, while it does.
+type screen struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (s *screen) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(b)
+}
+
+func (s *screen) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// onTerminal runs the tool on a terminal of its own; what is typed comes from the
+// returned writer.
+func onTerminal(t *testing.T, nodes *redlocktest.Nodes, args string) (*exec.Cmd, io.Writer, *screen) {
+	t.Helper()
+	script, err := exec.LookPath("script")
+	if err != nil {
+		t.Skip("needs script, of util-linux, to make a terminal")
+	}
+	// A shell that stayed between the terminal and the tool would hear of Ctrl-C too.
+	line := "exec " + os.Args[0] + " " + strings.Join(nodesArgs(nodes), " ") + " " + args
+	cmd := exec.Command(script, "-qec", line, "/dev/null")
+	cmd.Env = append(os.Environ(), toolEnv+"=1", "GORACE=atexit_sleep_ms=0", "TERM=xterm", "SHELL=/bin/sh")
+	typed, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out := &screen{}
+	cmd.Stdout = out
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	return cmd, typed, out
+}
+
+func TestOnATerminalTheCommandReadsWhatIsTyped(t *testing.T) {
+	nodes := redlocktest.Start(t, 1)
+	cmd, typed, out := onTerminal(t, nodes, `run job -- sh -c 'read word; echo got:$word'`)
+	_, err := io.WriteString(typed, "hello\n")
+	require.NoError(t, err)
+	require.NoError(t, cmd.Wait(), out)
+	assert.Contains(t, out.String(), "got:hello")
+}
+
+func TestOnATerminalCtrlCReachesTheCommand(t *testing.T) {
+	nodes := redlocktest.Start(t, 1)
+	cmd, typed, out := onTerminal(t, nodes, `run job -- sh -c 'trap "echo caught" INT; echo ready; for i in $(seq 60); do sleep 0.01; done; exit 7'`)
+	eventually(t, func() bool { return strings.Contains(out.String(), "ready") }, "at work")
+	_, err := io.WriteString(typed, "\x03")
+	require.NoError(t, err)
+	_ = cmd.Wait()
+	assert.Equal(t, 7, cmd.ProcessState.ExitCode(), out)
+	assert.Contains(t, out.String(), "caught")
+}
+
+func TestACommandInTheTerminalsGroupDoesNotHearOfCtrlCTwice(t *testing.T) {
+	c, err := startChild("/bin/sleep", []string{"sleep", "60"}, os.Environ(), false)
+	require.NoError(t, err)
+	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT} {
+		c.forward(sig)
+	}
+	time.Sleep(100 * time.Millisecond)
+	assert.False(t, c.ended(), "the terminal has sent it already")
+	c.forward(syscall.SIGTERM)
+	<-c.over
+	assert.Equal(t, codeSignal+15, exitCode(c.cmd.ProcessState))
+}
+
+func TestColoursAreForTerminals(t *testing.T) {
+	nodes := redlocktest.Start(t, 1)
+	assert.NotContains(t, call(nodes, "inspect", "job").out, "\x1b")
+	cmd, _, out := onTerminal(t, nodes, "inspect job")
+	require.NoError(t, cmd.Wait(), out)
+	assert.Contains(t, out.String(), "\x1b[32mfree")
+}
+
+func TestWatchReplacesTheScreenAndRestoresIt(t *testing.T) {
+	nodes := redlocktest.Start(t, 1)
+	cmd, typed, out := onTerminal(t, nodes, "inspect --watch --every 100ms job")
+	eventually(t, func() bool { return strings.Count(out.String(), "job") > 2 }, "three looks")
+	_, err := io.WriteString(typed, "\x03")
+	require.NoError(t, err)
+	require.NoError(t, cmd.Wait(), out)
+	assert.Contains(t, out.String(), "\x1b[?1049h")
+	assert.Regexp(t, `\x1b\[\?1049l\s*$`, out.String())
+}

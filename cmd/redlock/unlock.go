@@ -1,0 +1,71 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redlock-go/redlock"
+)
+
+func newUnlock(s *settings) *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "unlock --force NAME",
+		Short: "Break a lock, whoever holds it",
+		Long: `unlock --force takes a lock away from whoever holds it, at a majority of the nodes,
+raises the fencing counter above its token, and says who held it. The first in line
+gets the lock next.
+
+The holder is not asked, and may be at work: it learns of the loss when it renews the
+next time, within a third of its ttl, and redlock run stops its command then. Until
+then two may be at it. What compares fencing tokens refuses the old holder once it has
+been shown a greater one: the next holder's, or the one that this command prints. So
+look first (redlock inspect NAME), and break locks of holders of which you know that
+they are gone: locks of the dead end by themselves, with their ttl.`,
+		Example: `  redlock unlock --force backup`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !force {
+				return usage("this takes the lock away from whoever holds it: add --force if you mean it")
+			}
+			client, err := s.open(cmd)
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			was, err := client.ForceUnlock(cmd.Context(), args[0])
+			var votes *redlock.QuorumError
+			if err == nil || errors.As(err, &votes) && votes.Op == "unlock" { // broken, and perhaps not free yet
+				tellBroken(cmd.OutOrStdout(), was)
+			}
+			return coded(err)
+		},
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "break the lock: required")
+	return cmd
+}
+
+// tellBroken says what was broken.
+func tellBroken(w io.Writer, was redlock.Status) {
+	switch {
+	case was.Holder != "":
+		fmt.Fprintf(w, "%s: broken. It was held by %s (owner %s) for another %s.\n", was.Name, who(was.Holder), was.Holder, left(was.Remaining))
+	case isSplit(was):
+		fmt.Fprintf(w, "%s: nobody held it; what %d nodes had of it is gone.\n", was.Name, nodesWithKey(was))
+	default:
+		fmt.Fprintf(w, "%s: nobody held it.\n", was.Name)
+	}
+	fmt.Fprintf(w, "The token %d is greater than that of every holder before, and less than those to come: what is shown it now refuses the old ones.\n", was.Token)
+}
+
+// nodesWithKey counts the nodes that somebody had.
+func nodesWithKey(s redlock.Status) int {
+	n := 0
+	for _, count := range votes(s) {
+		n += count
+	}
+	return n
+}
