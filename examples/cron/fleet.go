@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/examples/internal/servers"
+)
+
+const (
+	// ttl is for how long a machine that died keeps the job from the others.
+	ttl = 2 * time.Second
+
+	// lateness is by how much one clock is behind; the job is faster than that.
+	lateness = 400 * time.Millisecond
+	work     = 20 * time.Millisecond
+)
+
+// fleet is all machines, and what they have done.
+type fleet struct {
+	machines []*machine
+
+	mu     sync.Mutex // protects what follows
+	out    io.Writer
+	runs   map[string]int    // how often the job of a time was run to its end
+	ledger map[string]string // who noted the job of a time as done
+}
+
+// machine is one of them, with a client of its own.
+type machine struct {
+	name   string
+	client *redlock.Client
+	late   time.Duration
+	fleet  *fleet
+}
+
+// plan is what a machine does at a scheduled time.
+type plan func(ctx context.Context, m *machine, scheduled string) error
+
+func (f *fleet) add(ctx context.Context, nodes *servers.Servers, name string) error {
+	client, err := nodes.Client(ctx, name, redlock.WithTTL(ttl))
+	if err != nil {
+		return err
+	}
+	f.machines = append(f.machines, &machine{name: name, client: client, fleet: f})
+	return nil
+}
+
+func (f *fleet) close() {
+	for _, m := range f.machines {
+		_ = m.client.Close()
+	}
+}
+
+// at lets the scheduled time come on all machines.
+func (f *fleet) at(ctx context.Context, scheduled, title string, do plan) error {
+	f.say("\n%s, with %s:\n", scheduled, title)
+	f.runs, f.ledger = map[string]int{}, map[string]string{}
+	errs := make([]error, len(f.machines))
+	var all sync.WaitGroup
+	for i, m := range f.machines {
+		all.Go(func() {
+			time.Sleep(m.late)
+			errs[i] = do(ctx, m, scheduled)
+		})
+	}
+	all.Wait()
+	f.say("  The job of %s was run %s.\n", scheduled, times(f.runs[scheduled]))
+	return errors.Join(errs...)
+}
+
+// lockAlone runs the job if nobody runs it just now.
+func lockAlone(ctx context.Context, m *machine, scheduled string) error {
+	lease, err := m.client.Mutex("report:" + scheduled).TryLock(ctx)
+	if errors.Is(err, redlock.ErrHeld) {
+		return nil // somebody runs it
+	}
+	if err != nil {
+		return err
+	}
+	m.runJob(scheduled)
+	return lease.Unlock(ctx)
+}
+
+// lockAndLedger runs the job unless it is done. Whoever finds the lock held waits:
+// the holder may die.
+func lockAndLedger(ctx context.Context, m *machine, scheduled string) error {
+	return m.client.Mutex("report:"+scheduled).Do(ctx, func(ctx context.Context, _ *redlock.Lease) error {
+		if who := m.fleet.doneBy(scheduled); who != "" {
+			m.fleet.say("  %s finds it done by %s.\n", m.name, who)
+			return nil
+		}
+		m.runJob(scheduled)
+		m.fleet.note(scheduled, m.name)
+		return nil
+	})
+}
+
+// lockAndLedgerWithACrash is the same, but the first machine to get the lock dies. A
+// dead process renews nothing and releases nothing: so does a lease without renewal
+// that is left alone.
+func lockAndLedgerWithACrash(ctx context.Context, m *machine, scheduled string) error {
+	if m != m.fleet.machines[1] {
+		time.Sleep(lateness / 3) // so that it is always the same one that dies
+		return lockAndLedger(ctx, m, scheduled)
+	}
+	if _, err := m.client.Mutex("report:"+scheduled, redlock.WithoutRenewal()).Lock(ctx); err != nil {
+		return err
+	}
+	m.fleet.say("  %s begins, and loses power. The others wait in line.\n", m.name)
+	return nil
+}
+
+func (m *machine) runJob(scheduled string) {
+	m.fleet.say("  %s runs the job.\n", m.name)
+	time.Sleep(work)
+	m.fleet.mu.Lock()
+	defer m.fleet.mu.Unlock()
+	m.fleet.runs[scheduled]++
+}
+
+func (f *fleet) doneBy(scheduled string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.ledger[scheduled]
+}
+
+func (f *fleet) note(scheduled, who string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ledger[scheduled] = who
+}
+
+func (f *fleet) say(format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fmt.Fprintf(f.out, format, args...)
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprint(n, " times")
+}

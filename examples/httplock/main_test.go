@@ -1,0 +1,45 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+func TestWhoIsRefusedLearnsTheHolderAndWhenToComeBack(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, run(t.Context(), &out))
+	assert.Regexp(t, `web-1, june: +200 OK, report june is built\n`, out.String())
+	assert.Regexp(t, `at the same time: 409 Conflict, Retry-After: [123], being built by web-1\n`, out.String())
+	assert.Regexp(t, `web-2, july: +200 OK`, out.String())
+	assert.Regexp(t, `when it is free: +200 OK`, out.String())
+}
+
+func TestWithoutAMajorityTheServiceIsUnavailable(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil))
+	require.NoError(t, err)
+	defer client.Close()
+	nodes.Stop(0)
+	nodes.Stop(1)
+	build := func(context.Context, string, int64) error { t.Error("built without a lock"); return nil }
+	response := httptest.NewRecorder()
+	handler(client, build).ServeHTTP(response, httptest.NewRequest(http.MethodPost, "/reports/june", nil))
+	assert.Equal(t, http.StatusServiceUnavailable, response.Code)
+	assert.Equal(t, "1", response.Header().Get("Retry-After"))
+}
+
+func TestRetryAfterIsInWholeSecondsAndAtLeastOne(t *testing.T) {
+	for d, want := range map[time.Duration]int64{0: 1, -1: 1, 1: 1, time.Second: 1, time.Second + 1: 2} {
+		assert.Equal(t, want, seconds(d), d)
+	}
+}

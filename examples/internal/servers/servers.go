@@ -1,0 +1,80 @@
+// Package servers gives the examples their nodes: real Redis servers where
+// REDLOCK_NODES names some, separated by commas, else embedded ones.
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+// Variable is the environment variable that names real servers.
+const Variable = "REDLOCK_NODES"
+
+// NodeTimeout leaves room for machines that are busy with other things. The
+// examples' ttls are short, so that their stories are.
+const NodeTimeout = 500 * time.Millisecond
+
+// patience is how long an example waits for servers that are new.
+const patience = time.Minute
+
+// Servers are the nodes of one run of an example.
+type Servers struct {
+	urls     []string
+	embedded *redlocktest.Nodes // nil for real ones
+}
+
+// Start takes the servers that REDLOCK_NODES names, or starts n embedded nodes, and
+// writes to out which of the two it did.
+func Start(out io.Writer, n int) (*Servers, error) {
+	if urls := os.Getenv(Variable); urls != "" {
+		s := &Servers{urls: strings.Split(urls, ",")}
+		fmt.Fprintf(out, "Using the %d servers of %s. If they are new, the first lock waits for them.\n\n", len(s.urls), Variable)
+		return s, nil
+	}
+	nodes, err := redlocktest.New(n)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(out, "Using %d nodes embedded in this program. They are not Redis.\n\n", n)
+	return &Servers{urls: nodes.URLs(), embedded: nodes}, nil
+}
+
+// Client makes the client of one machine, which others see under its label. It
+// returns when a majority of the nodes votes: new servers wait for one guard, and
+// connections must not decide who comes first.
+func (s *Servers) Client(ctx context.Context, label string, opts ...redlock.Option) (*redlock.Client, error) {
+	all := []redlock.Option{redlock.WithOwnerLabel(label), redlock.WithNodeTimeout(NodeTimeout), redlock.WithLogger(nil)}
+	if s.embedded != nil {
+		// Embedded nodes are new in every run and forget nothing: they need not wait
+		// for leases that they may have forgotten, as real servers must.
+		all = append(all, redlock.WithRestartGuard(0))
+	}
+	client, err := redlock.Open(s.urls, append(all, opts...)...)
+	if err != nil {
+		return nil, err
+	}
+	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+		err := client.Ping(ctx)
+		if err == nil {
+			return client, nil
+		}
+		if ctx.Err() != nil || time.Now().After(deadline) {
+			return nil, errors.Join(err, client.Close())
+		}
+	}
+}
+
+// Close stops embedded nodes. Real servers are left alone.
+func (s *Servers) Close() {
+	if s.embedded != nil {
+		s.embedded.Close()
+	}
+}

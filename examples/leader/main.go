@@ -1,0 +1,147 @@
+// Leader elects one of several candidates with Mutex.Do, and the next one when that
+// one resigns or is cut off.
+//
+//	go run ./examples/leader
+//
+// Whoever is inside of Do leads, until its fn returns or its context ends. The
+// context ends before anybody else can be elected: so leaders that heed it never
+// overlap, and terms have growing numbers, which are the fencing tokens.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/examples/internal/servers"
+)
+
+const (
+	// ttl is how long a leader that died or was cut off keeps the office.
+	ttl = 3 * time.Second
+
+	// beat is how often a leader does its work, and term for how long at most.
+	beat = 100 * time.Millisecond
+	term = 350 * time.Millisecond
+)
+
+func main() {
+	if err := run(context.Background(), os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "leader:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, out io.Writer) error {
+	nodes, err := servers.Start(out, 3)
+	if err != nil {
+		return err
+	}
+	defer nodes.Close()
+	o := &office{out: out, start: time.Now()}
+	// Anna resigns. Ben cannot renew, as if he were cut off from the nodes; so he must
+	// stop by himself. Clara waits for both.
+	for _, c := range []candidate{{name: "anna", resigns: true}, {name: "ben", cutOff: true}, {name: "clara", resigns: true}} {
+		c.office = o
+		client, err := nodes.Client(ctx, c.name, redlock.WithTTL(ttl))
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		o.running.Go(func() { o.fail(c.run(ctx, client)) })
+		time.Sleep(beat / 2) // so that they stand in line in this order
+	}
+	o.running.Wait()
+	return errors.Join(o.errs...)
+}
+
+// office is what all candidates see.
+type office struct {
+	running sync.WaitGroup
+	start   time.Time
+
+	mu      sync.Mutex // protects what follows
+	out     io.Writer
+	errs    []error
+	leading string // nobody if empty: two at once would be the mistake
+}
+
+// candidate is one process that would lead.
+type candidate struct {
+	name    string
+	resigns bool // leaves after a term
+	cutOff  bool // its renewals fail
+	office  *office
+}
+
+// run campaigns until it has led once. A real candidate would go on forever: after
+// a resignation or a loss it stands in line again.
+func (c candidate) run(ctx context.Context, client *redlock.Client) error {
+	var opts []redlock.Option
+	if c.cutOff {
+		opts = append(opts, redlock.WithoutRenewal())
+	}
+	err := client.Mutex("leader", opts...).Do(ctx, c.lead)
+	if c.cutOff && errors.Is(err, redlock.ErrLost) {
+		return nil // that is how Do tells that the office was lost meanwhile
+	}
+	return err
+}
+
+// lead is the work of the leader. It ends with ctx.
+func (c candidate) lead(ctx context.Context, lease *redlock.Lease) error {
+	if err := c.office.enter(c.name, lease.Token()); err != nil {
+		return err
+	}
+	defer c.office.leave(c.name)
+	work := time.NewTicker(beat)
+	defer work.Stop()
+	for began := time.Now(); ; {
+		select {
+		case <-ctx.Done():
+			c.office.say("%s stops: %v.", c.name, context.Cause(ctx))
+			return nil
+		case <-work.C:
+			if c.resigns && time.Since(began) > term {
+				c.office.say("%s resigns.", c.name)
+				return nil
+			}
+		}
+	}
+}
+
+func (o *office) enter(name string, token int64) error {
+	o.say("%s leads, term %d.", name, token)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.leading != "" {
+		return fmt.Errorf("%s leads beside %s", name, o.leading)
+	}
+	o.leading = name
+	return nil
+}
+
+func (o *office) leave(name string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.leading == name {
+		o.leading = ""
+	}
+}
+
+func (o *office) fail(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.errs = append(o.errs, err)
+}
+
+func (o *office) say(format string, args ...any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	fmt.Fprintf(o.out, "%4d ms  %s\n", time.Since(o.start).Milliseconds(), fmt.Sprintf(format, args...))
+}
