@@ -10,6 +10,7 @@
 package integration
 
 import (
+	"fmt"
 	"os"
 	"testing"
 
@@ -20,5 +21,16 @@ func TestMain(m *testing.M) {
 	if job := os.Getenv(workerEnv); job != "" {
 		os.Exit(runJob(job))
 	}
-	os.Exit(cluster.Main(m))
+	os.Exit(runTests(m))
+}
+
+// runTests is the main function of the tests' own process. What they build is removed.
+func runTests(m *testing.M) int {
+	var err error
+	if toolDir, err = os.MkdirTemp("", "redlock-tool-"); err != nil {
+		fmt.Fprintln(os.Stderr, "integration:", err)
+		return 1
+	}
+	defer os.RemoveAll(toolDir)
+	return cluster.Main(m)
 }

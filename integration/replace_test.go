@@ -1,0 +1,218 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/integration/cluster"
+)
+
+// How masters are replaced, as docs/operations.md has it: step by step, while
+// clients lock, and the step that must not be done.
+
+// replaceTTL is also the guard, which is what these tests mostly wait for.
+const replaceTTL = time.Second
+
+// openGuarded makes a client with admission on, as in production.
+func openGuarded(t *testing.T, urls []string, opts ...redlock.Option) *redlock.Client {
+	t.Helper()
+	client, err := redlock.Open(urls, append([]redlock.Option{
+		redlock.WithTTL(replaceTTL), redlock.WithNodeTimeout(200 * time.Millisecond), redlock.WithLogger(nil)}, opts...)...)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, client.Close()) })
+	return client
+}
+
+// traffic is clients that lock one name again and again. It notices a second
+// holder, and a token that is not greater than all before.
+type traffic struct {
+	t      *testing.T
+	inside atomic.Int32
+	held   atomic.Int64
+
+	mu   sync.Mutex // protects last
+	last int64
+}
+
+// join lets a client with this list of nodes take part, until leave or the end of
+// the test.
+func (r *traffic) join(urls []string) (leave func()) {
+	r.t.Helper()
+	client := openGuarded(r.t, urls)
+	ctx, cancel := context.WithCancel(r.t.Context())
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for ctx.Err() == nil {
+			err := client.Mutex("busy").Do(ctx, r.visit)
+			if err != nil && ctx.Err() == nil && !errors.Is(err, redlock.ErrNoQuorum) {
+				assert.NoError(r.t, err)
+				return
+			}
+		}
+	}()
+	leave = sync.OnceFunc(func() {
+		cancel()
+		<-over
+		_ = client.Close()
+	})
+	r.t.Cleanup(leave)
+	return leave
+}
+
+func (r *traffic) visit(_ context.Context, lease *redlock.Lease) error {
+	assert.EqualValues(r.t, 1, r.inside.Add(1), "two are inside")
+	defer r.inside.Add(-1)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	assert.Greater(r.t, lease.Token(), r.last, "tokens must increase")
+	r.last = lease.Token()
+	r.held.Add(1)
+	time.Sleep(time.Millisecond)
+	return nil
+}
+
+// goesOn expects that locks are granted, and soon.
+func (r *traffic) goesOn(when string) {
+	r.t.Helper()
+	before := r.held.Load()
+	require.True(r.t, eventually(8*time.Second, func() bool { return r.held.Load() > before+10 }), "no locks any more: "+when)
+}
+
+// admitted tells whether the node has a record of an admission, and so may vote.
+func admitted(t *testing.T, n *cluster.Node) bool {
+	return slices.ContainsFunc(n.Keys(t), func(key string) bool {
+		return strings.HasPrefix(key, "redlock::record:") && n.Do(t, "HEXISTS", key, "nodes") == int64(1)
+	})
+}
+
+// awaitTheVote expects that the node may vote soon, but not before one guard.
+func awaitTheVote(t *testing.T, n *cluster.Node, since time.Time) {
+	t.Helper()
+	require.True(t, eventually(8*time.Second, func() bool { return admitted(t, n) }), "it is never admitted")
+	assert.GreaterOrEqual(t, time.Since(since), replaceTTL, "it votes before leases ended that its predecessor voted for")
+}
+
+func TestANodeIsReplacedUnderItsAddressWhileClientsLock(t *testing.T) {
+	nodes := cluster.Use(t, 5)
+	r := &traffic{t: t}
+	for range 4 {
+		r.join(nodes.URLs())
+	}
+	r.goesOn("at the start")
+
+	nodes[4].Kill(t) // for good: the next server has other data, none
+	r.goesOn("the old one is gone")
+	began := time.Now()
+	nodes[4].Start(t)
+	r.goesOn("the new one is in quarantine")
+	awaitTheVote(t, nodes[4], began)
+	nodes.Pick(0, 1).Kill(t)
+	r.goesOn("the new one is needed for a quorum")
+}
+
+func TestANodeIsReplacedByOneOfAnotherAddressWhileClientsLock(t *testing.T) {
+	all := cluster.Use(t, 6)
+	before, after := all[:5].URLs(), append(all[:4].URLs(), all[5:6].URLs()...)
+	r := &traffic{t: t}
+	var old []func()
+	for range 3 {
+		old = append(old, r.join(before))
+	}
+	r.goesOn("at the start")
+
+	all[4].Kill(t) // before anybody is told of the new one
+	r.goesOn("the old one is gone")
+	began := time.Now()
+	r.join(after)
+	r.goesOn("both lists are in use, the new one is in quarantine")
+	awaitTheVote(t, all[5], began)
+	r.goesOn("both lists are in use, the new one votes")
+	for _, leave := range old {
+		leave()
+		r.join(after)
+		r.goesOn("a client more has the new list")
+	}
+	all.Pick(0, 1).Kill(t)
+	r.goesOn("the new one is needed for a quorum")
+}
+
+// The wrong order: the new list is out while the old node lives. Then two quorums
+// need not meet.
+func TestTwoListsWhoseOldNodeLivesLetTwoHold(t *testing.T) {
+	all := cluster.Use(t, 6)
+	before := append(all.Pick(0, 1).URLs(), all.Pick(2, 3).ProxyURLs()...)
+	before = append(before, all[4:5].URLs()...)
+	after := append(all[:4].URLs(), all[5:6].URLs()...)
+	ours, theirs := openGuarded(t, before, redlock.WithTTL(2*time.Second)), openGuarded(t, after, redlock.WithTTL(2*time.Second))
+	for _, client := range []*redlock.Client{ours, theirs} {
+		lease, err := client.Mutex("warm").Lock(within(t, 8*time.Second))
+		require.NoError(t, err)
+		require.NoError(t, lease.Unlock(t.Context()))
+	}
+	require.True(t, eventually(10*time.Second, func() bool { return admitted(t, all[4]) && admitted(t, all[5]) }))
+
+	all.Pick(2, 3).Cut() // from those with the old list
+	first, err := ours.Mutex("name").TryLock(t.Context())
+	require.NoError(t, err, "by the nodes 0, 1 and the old one")
+	second, err := theirs.Mutex("name").TryLock(t.Context())
+	require.NoError(t, err, "by the nodes 2, 3 and the new one")
+	assert.True(t, first.Valid() && second.Valid(), "the hazard that docs/operations.md warns of is not there")
+}
+
+func TestTheNumberOfNodesIsChangedWithAllClientsStopped(t *testing.T) {
+	nodes := cluster.Use(t, 5)
+	three := openGuarded(t, nodes[:3].URLs())
+	lease, err := three.Mutex("name").Lock(within(t, 8*time.Second))
+	require.NoError(t, err)
+	before := lease.Token()
+	require.NoError(t, lease.Unlock(t.Context()))
+	require.NoError(t, three.Close())
+
+	early := openGuarded(t, nodes.URLs())
+	_, err = early.Mutex("name").Lock(within(t, 8*time.Second))
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	require.ErrorContains(t, err, "its record is of a cluster of 3 nodes, this client has 5")
+	require.NoError(t, early.Close())
+
+	for _, n := range nodes {
+		for _, key := range n.Keys(t) {
+			if strings.HasPrefix(key, "redlock::record:") || strings.HasPrefix(key, "redlock::bar:") {
+				n.Do(t, "DEL", key)
+			}
+		}
+	}
+	five := openGuarded(t, nodes.URLs())
+	lease, err = five.Mutex("name").Lock(within(t, 8*time.Second))
+	require.NoError(t, err)
+	assert.Greater(t, lease.Token(), before)
+	require.NoError(t, lease.Unlock(t.Context()))
+}
+
+// What persistence is good for: all masters restart at once, with their data.
+func TestLeasesOutlastARestartOfAllNodesThatKeepTheirData(t *testing.T) {
+	nodes := cluster.Use(t, 3)
+	client := openGuarded(t, nodes.URLs())
+	lease, err := client.Mutex("long", redlock.WithTTL(20*time.Second)).Lock(within(t, 8*time.Second))
+	require.NoError(t, err)
+	var restarting sync.WaitGroup
+	for _, n := range nodes {
+		n.Save(t)
+		restarting.Go(func() { n.Restart(t) })
+	}
+	restarting.Wait()
+	require.True(t, eventually(8*time.Second, func() bool { return lease.Extend(t.Context()) == nil }), "it cannot be renewed")
+	_, err = client.Mutex("other").TryLock(t.Context())
+	require.ErrorIs(t, err, redlock.ErrNoQuorum, "they do not vote yet")
+	require.NoError(t, lease.Unlock(t.Context()))
+}

@@ -1,0 +1,104 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/integration/cluster"
+)
+
+// addOne reads a number from a file, pauses, and writes back one more; and notes the
+// token that it had.
+const addOne = `n=$(cat "$1"); sleep 0.02; echo $((n + 1)) >"$1"; echo "$REDLOCK_TOKEN" >>"$1.tokens"`
+
+// The main job of redlock run: fifty processes, each with a script that loses updates
+// without a lock, while two of five masters fail and one of them comes back.
+func TestFiftyConcurrentRunsLoseNoUpdateWhileNodesFail(t *testing.T) {
+	needShell(t)
+	const runs = 50
+	nodes := cluster.Use(t, 5)
+	file := filepath.Join(t.TempDir(), "number")
+	require.NoError(t, os.WriteFile(file, []byte("0\n"), 0o600))
+
+	var all sync.WaitGroup
+	failures := make(chan string, runs)
+	for range runs {
+		all.Go(func() {
+			code, _, log := callTool(t, nodes.URLs(), "run", "number", "--ttl", "2s", "--", "sh", "-c", addOne, "sh", file)
+			if code != 0 {
+				failures <- fmt.Sprintf("exit code %d: %s", code, log)
+			}
+		})
+	}
+	atWork := func(n int) {
+		t.Helper()
+		require.True(t, eventually(30*time.Second, func() bool { return number(file) >= n }), "at %d, not %d", number(file), n)
+		require.Less(t, number(file), runs, "they were done before it could go wrong")
+	}
+	atWork(5)
+	nodes[0].Kill(t)
+	atWork(12)
+	nodes[3].Freeze(t)
+	atWork(20)
+	nodes[0].Start(t)
+	atWork(25)
+	nodes[3].Thaw(t)
+	all.Wait()
+	close(failures)
+	for failure := range failures {
+		assert.Fail(t, "a run failed", failure)
+	}
+	assert.Equal(t, runs, number(file))
+	assertAscending(t, strings.Fields(textOf(file+".tokens")), runs)
+}
+
+// assertAscending expects so many tokens, each greater than the one before.
+func assertAscending(t *testing.T, tokens []string, count int) {
+	t.Helper()
+	require.Len(t, tokens, count)
+	last := int64(0)
+	for i, text := range tokens {
+		token, err := strconv.ParseInt(text, 10, 64)
+		require.NoError(t, err)
+		require.Greater(t, token, last, "token %d", i)
+		last = token
+	}
+}
+
+// A majority vanishes while a command runs that ignores SIGTERM: it is gone before
+// the one who comes next begins.
+func TestARunThatLosesItsQuorumIsOverBeforeTheNextOneBegins(t *testing.T) {
+	needShell(t)
+	nodes := cluster.Use(t, 3)
+	file := filepath.Join(t.TempDir(), "written")
+	args := []string{"run", "job", "--ttl", "2s"}
+	stubborn := tool(t, nodes.ProxyURLs(), append(args, "--", "sh", "-c",
+		`trap '' TERM; while :; do echo first >>"$1"; sleep 0.01; done`, "sh", file)...)
+	require.NoError(t, stubborn.Start())
+	defer func() { _ = stubborn.Process.Kill() }()
+	require.True(t, eventually(10*time.Second, func() bool { return textOf(file) != "" }), "at work")
+
+	// It loses the way to two of the masters; the other one has a way of its own.
+	nodes[:2].Cut()
+	code, _, log := callTool(t, nodes.URLs(), append(args, "--", "sh", "-c", `echo second >>"$1"`, "sh", file)...)
+	require.Zero(t, code, log)
+	_ = stubborn.Wait()
+	assert.Equal(t, 76, stubborn.ProcessState.ExitCode())
+	assert.True(t, strings.HasSuffix(textOf(file), "first\nsecond\n"), "the first one wrote after the second had begun")
+}
+
+func needShell(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat("/bin/sh"); err != nil {
+		t.Skip("needs a shell")
+	}
+}
