@@ -1,8 +1,7 @@
-// Command benchmarks measures what a lock over five Redis masters costs: this
+// Command benchmarks measures what a lock over several Redis masters costs: this
 // library beside its peers and beside the floor that none can go below, in one
-// run on one machine.
-//
-// It starts its own servers. README.md tells how to read what it prints.
+// run on one machine. It starts its own servers. README.md tells how to read what
+// it writes.
 package main
 
 import (
@@ -13,152 +12,179 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strconv"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 )
 
-const nodes = 5
-
-// errMissed makes the exit code tell, with -check, that a target was missed.
-var errMissed = errors.New("a target was missed")
+// errUnmet makes the exit code tell, with -strict, that a target was not met.
+var errUnmet = errors.New("not all targets are met")
 
 func main() {
+	if serveForeign() {
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	cfg, err := parse(os.Args[1:])
+	c, err := parse(os.Args[1:])
 	if errors.Is(err, flag.ErrHelp) {
 		return
 	}
 	if err == nil {
-		err = run(ctx, cfg, os.Stdout, os.Stderr)
+		err = c.run(ctx, os.Stdout, os.Stderr)
 	}
 	if ctx.Err() != nil {
-		err = errors.New("interrupted")
+		err = errors.New("interrupted; what was measured until then is written")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "benchmarks:", err)
-		stop()
 		os.Exit(1)
 	}
 }
 
 // config is what the flags say.
 type config struct {
-	plan       plan
-	leases     int
-	contention bool
-	check      bool
-	profiling  profiling
+	bench  bench
+	out    string
+	docs   string
+	again  string
+	strict bool
 }
 
 func parse(args []string) (*config, error) {
-	c := &config{}
+	c := &config{bench: bench{size: quick, results: newResults()}}
 	flags := flag.NewFlagSet("benchmarks", flag.ContinueOnError)
-	peers := flags.String("peers", allNames(), "what to measure, parted by commas")
-	goroutines := flags.String("goroutines", "1,16,128", "numbers of goroutines that lock at once")
-	flags.IntVar(&c.plan.rounds, "rounds", 5, "rounds of each peer for each number of goroutines")
-	flags.DurationVar(&c.plan.length, "round", 2*time.Second, "length of a round")
-	flags.DurationVar(&c.plan.warmUp, "warmup", 300*time.Millisecond, "what is not counted before each round")
-	flags.IntVar(&c.leases, "leases", 10_000, "leases to hold at once; 0 leaves that part out")
-	flags.BoolVar(&c.contention, "contention", true, "measure also what happens where many want one lock")
-	flags.BoolVar(&c.check, "check", false, "exit with 1 when a target is missed")
-	flags.StringVar(&c.profiling.cpuPrefix, "cpuprofile", "", "write CPU profiles of one more round to PREFIX-PEER-GOROUTINES.prof")
-	flags.StringVar(&c.profiling.mutexPrefix, "mutexprofile", "", "the same for waits on mutexes")
-	flags.StringVar(&c.profiling.peer, "profile", redlockDefault.name, "the peer to profile")
+	all := flags.Bool("full", false, "measure everything: about 25 minutes on two processors, else a few")
+	only := flags.String("only", "", "the workloads, parted by commas: "+workloadNames()+" (default all)")
+	peers := flags.String("peers", "", "the peers, parted by commas (default all): "+allNames())
+	profiled := flags.String("profile", redlockDefault.name, "the peers to profile, parted by commas")
+	flags.IntVar(&c.bench.rounds, "rounds", 0, "rounds of each peer in each setting (default by workload)")
+	flags.DurationVar(&c.bench.length, "round", 0, "length of a round (default by workload)")
+	flags.StringVar(&c.out, "out", "out", "the folder for raw data, tables and charts")
+	flags.StringVar(&c.docs, "docs", "", "also write benchmarks.md and its charts into this folder")
+	flags.StringVar(&c.again, "from", "", "measure nothing, and write the report of this raw data again")
+	flags.BoolVar(&c.strict, "strict", false, "exit with 1 when a target is not met")
+	flags.StringVar(&c.bench.profiling.cpu, "cpuprofile", "", "write a CPU profile of one more round of each setting into this folder")
+	flags.StringVar(&c.bench.profiling.mutex, "mutexprofile", "", "the same for waits on mutexes")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
-	return c, c.settle(*peers, *goroutines)
+	if *all {
+		c.bench.size = full
+	}
+	return c, c.settle(*only, *peers, *profiled)
 }
 
 // settle reads the lists and checks the numbers.
-func (c *config) settle(peers, goroutines string) (err error) {
-	if c.plan.peers, err = choose(peers); err != nil {
+func (c *config) settle(only, peers, profiled string) (err error) {
+	if c.bench.peers, err = choose(peers); err != nil {
 		return err
 	}
-	for _, text := range strings.Split(goroutines, ",") {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			return fmt.Errorf("-goroutines: %q is not a number of 1 or more", text)
-		}
-		c.plan.goroutines = append(c.plan.goroutines, n)
+	if c.bench.profiling.peers, err = choose(profiled); err != nil {
+		return err
 	}
-	if c.plan.rounds < 1 || c.plan.length <= 0 || c.plan.warmUp < 0 || c.leases < 0 {
-		return errors.New("-rounds and -round must be above 0, -warmup and -leases not below it")
+	if c.bench.workloads, err = chooseWorkloads(only); err != nil {
+		return err
 	}
-	if c.check && (!c.plan.comparable() || c.leases == 0 || !c.contention) {
-		return fmt.Errorf("-check needs the peers %s, %s, %s and %s, 1 and %d goroutines, leases, and contention: a target that is not measured is not met",
-			redlockDefault.name, redlockUnfenced.name, redsyncDefault.name, floorLoop.name, manyGoroutines)
+	if c.bench.rounds < 0 || c.bench.length < 0 {
+		return errors.New("-rounds and -round must not be below 0")
+	}
+	if c.docs != "" && c.again == "" && (only != "" || peers != "" || c.bench.size != full) {
+		return errors.New("-docs wants a -full run of all workloads and peers, or the raw data of one")
 	}
 	return nil
 }
 
-// run does all that c asks for, between the start and the end of the servers.
-func run(ctx context.Context, c *config, out, progress io.Writer) error {
-	servers, err := startServers(nodes)
-	if err != nil {
+func workloadNames() string {
+	names := make([]string, len(workloads))
+	for i, w := range workloads {
+		names[i] = w.name
+	}
+	return strings.Join(names, ",")
+}
+
+func chooseWorkloads(names string) ([]workload, error) {
+	if names == "" {
+		return workloads, nil
+	}
+	for name := range strings.SplitSeq(names, ",") {
+		if !slices.ContainsFunc(workloads, func(w workload) bool { return w.name == name }) {
+			return nil, fmt.Errorf("-only: there is no workload %q: choose from %s", name, workloadNames())
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(workloads), func(w workload) bool {
+		return !slices.Contains(strings.Split(names, ","), w.name)
+	}), nil
+}
+
+// run measures, or reads what was measured, and writes the report.
+func (c *config) run(ctx context.Context, out, progress io.Writer) error {
+	c.bench.progress = &stopwatch{to: progress, begin: time.Now()}
+	var facts []fact
+	var err error
+	if c.again != "" {
+		facts, c.bench.results, err = readFile(c.again)
+	} else {
+		facts, err = c.measure(ctx)
+	}
+	if err != nil && len(c.bench.results.entries) == 0 {
 		return err
+	}
+	rep := newReport(facts, c.bench.results, c.bench.workloads)
+	rep.writeText(out)
+	err = errors.Join(err, rep.save(c.out))
+	if c.docs != "" && err == nil {
+		err = rep.saveDocs(c.docs)
+	}
+	if err == nil && c.strict && unmet(rep.checks) > 0 {
+		err = errUnmet
+	}
+	if full, e := filepath.Abs(c.out); e == nil {
+		fmt.Fprintf(progress, "raw data, tables and charts: %s\n", full)
+	}
+	return err
+}
+
+// measure does all that the flags ask for, between the start and the end of the
+// servers.
+func (c *config) measure(ctx context.Context) ([]fact, error) {
+	servers, err := startServers(maxNodes)
+	if err != nil {
+		return nil, err
 	}
 	defer servers.stop()
-	version, err := servers.version()
-	if err != nil {
-		return err
-	}
-	c.plan.servers = servers
-	writeSetting(out, setting{redis: version, plan: &c.plan})
-
-	speeds, err := runSpeed(ctx, c, servers.addrs, progress)
-	if err != nil {
-		return err
-	}
-	checks := append(speedChecks(speeds), failureChecks(speeds)...)
-	if c.leases > 0 {
-		fmt.Fprintf(progress, "holding %d leases\n", c.leases)
-		cost, err := holdLeases(ctx, servers.addrs, c.leases)
-		if err != nil {
-			return err
-		}
-		checks = append(checks, leaseChecks(cost)...)
-	}
-	contended, err := runContention(ctx, c, progress)
-	if err != nil {
-		return err
-	}
-	if contended != nil {
-		checks = append(checks, contentionChecks(contended)...)
-	}
-	writeChecks(out, checks)
-	writeTable(out, &c.plan, speeds)
-	if contended != nil {
-		writeContention(out, contended)
-	}
-	if c.check && !allMet(checks) {
-		return errMissed
-	}
-	return nil
-}
-
-// runSpeed measures the peers, then profiles one of them where it is wanted.
-func runSpeed(ctx context.Context, c *config, addrs []string, progress io.Writer) (results, error) {
-	peers, err := openAll(c.plan.peers, addrs)
+	c.bench.servers = servers
+	stop := c.bench.prepare()
+	defer stop()
+	facts, err := factsOf(&c.bench)
 	if err != nil {
 		return nil, err
 	}
-	defer closeAll(peers)
-	speeds, err := c.plan.run(ctx, peers, progress)
-	if err != nil {
-		return nil, err
-	}
-	return speeds, c.profiling.run(ctx, &c.plan, peers, progress)
+	return facts, errors.Join(c.bench.admit(ctx), c.bench.run(ctx))
 }
 
-// runContention measures what happens where many want one lock; nil where that
-// is left out.
-func runContention(ctx context.Context, c *config, progress io.Writer) (*contention, error) {
-	if !c.contention {
-		return nil, nil
+func readFile(name string) ([]fact, *results, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, newResults(), err
 	}
-	return fullContention.run(ctx, c.plan.servers, progress)
+	defer file.Close()
+	facts, r, err := readRaw(file)
+	if err != nil {
+		return nil, newResults(), fmt.Errorf("%s: %w", name, err)
+	}
+	return facts, r, nil
+}
+
+// stopwatch puts the time since the begin before each line of progress.
+type stopwatch struct {
+	to    io.Writer
+	begin time.Time
+}
+
+func (s *stopwatch) Write(line []byte) (int, error) {
+	fmt.Fprintf(s.to, "%6.1fs  %s", time.Since(s.begin).Seconds(), line)
+	return len(line), nil
 }

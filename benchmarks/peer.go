@@ -3,12 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 )
 
-// A peer is one way to lock names over the nodes. To the workloads all peers
-// are alike; what a peer adds to the library behind it is nothing but calls.
+// A peer is one way to lock names. To the workloads all peers are alike; what a
+// peer adds to the library behind it is nothing but calls.
 type peer interface {
 	// lock waits for the lock of that name until ctx ends.
 	lock(ctx context.Context, name string) (held, error)
@@ -20,24 +21,66 @@ type held interface {
 	Unlock(ctx context.Context) error
 }
 
-// A contender is a peer that may be opened. A new one is added by writing an
-// adapter file and naming it in contenders.
+// extender is a lock that can be renewed by a call; not all can.
+type extender interface {
+	Extend(ctx context.Context) error
+}
+
+// site is where the Redis servers are, as a peer is to see them.
+type site struct {
+	addrs []string
+}
+
+// database is the end of a redis:// URL. The servers are shared by clusters of 1
+// to 9 nodes, and a server's record of its cluster says how many there are: so
+// each number of nodes has a database of its own.
+func (s site) database() string { return fmt.Sprintf("/%d", len(s.addrs)) }
+
+// kind is what a peer is compared as.
+type kind int
+
+const (
+	quorum  kind = iota // locks at a majority of the Redis servers
+	single              // locks at the first Redis server alone
+	bare                // no lock logic: what none can go below
+	foreign             // has servers of its own, which are not Redis
+)
+
+// A contender is a peer that may be opened. A new one is added by an adapter file
+// that names it in contenders.
 type contender struct {
 	name  string
 	about string // its settings, told in the report
-	open  func(addrs []string) (peer, error)
+	kind  kind
+	open  func(site) (peer, error)
+	// waits opens one whose lock waits for a holder, where that is another one
+	// than open's; nil where it is the same.
+	waits func(site) (peer, error)
+	// start starts a foreign peer's servers, and is called once; its error is
+	// errNotHere where the machine has none. Else nil.
+	start func() (stop func(), err error)
+	alone bool // serves one goroutine only
 }
 
-// contenders are all that can be measured, in the order of the report.
-var contenders = []contender{redlockDefault, redlockUnfenced, redsyncDefault, redsyncFailFast, floorLoop}
+// contenders are all that can be measured, in the order of the report. The build
+// tag full adds those that are heavy to build.
+var contenders = []contender{
+	redlockDefault, redlockUnfenced,
+	redsyncOnRedigo, redsyncOnRedigoFast, redsyncOnGoRedis, redsyncOnGoRedisFast, redsyncOnRueidis, redsyncOnRueidisFast,
+	redislockOne, rueidislockOne,
+	floorPipelined, floorBare,
+}
 
-// choose finds the contenders of a list of names, parted by commas.
+// choose finds the contenders of a list of names, parted by commas; all for "".
 func choose(names string) ([]contender, error) {
+	if names == "" {
+		return contenders, nil
+	}
 	var chosen []contender
-	for _, name := range strings.Split(names, ",") {
+	for name := range strings.SplitSeq(names, ",") {
 		i := slices.IndexFunc(contenders, func(c contender) bool { return c.name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("there is no peer %q: choose from %s", name, allNames())
+			return nil, fmt.Errorf("-peers: there is no %q: choose from %s", name, allNames())
 		}
 		chosen = append(chosen, contenders[i])
 	}
@@ -51,4 +94,19 @@ func allNames() string {
 		names[i] = c.name
 	}
 	return strings.Join(names, ",")
+}
+
+// versionOf is the version of a module that this program was built with, as
+// " v1.2.3"; "" in tests, which are built without.
+func versionOf(module string) string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, m := range info.Deps {
+		if m.Path == module && m.Version != "" {
+			return " " + m.Version
+		}
+	}
+	return ""
 }

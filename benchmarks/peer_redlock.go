@@ -10,53 +10,51 @@ import (
 
 var redlockDefault = contender{
 	name:  "redlock",
-	about: "this library, redlock.Open, default settings",
-	open:  func(addrs []string) (peer, error) { return openRedlock(addrs) },
+	about: "this library, redlock.Open, default settings, a silent logger",
+	open:  func(s site) (peer, error) { return openRedlock(s) },
 }
 
 var redlockUnfenced = contender{
 	name:  "redlock-unfenced",
-	about: "the same with WithFencing(false): no tokens, as the peers have none",
-	open: func(addrs []string) (peer, error) {
-		return openRedlock(addrs, redlock.WithFencing(false))
-	},
+	about: "the same with WithFencing(false): no tokens, as redsync has none",
+	open:  func(s site) (peer, error) { return openRedlock(s, redlock.WithFencing(false)) },
 }
 
-// redlockUnguarded is this library where many clients want one lock.
-var redlockUnguarded = contender{
-	name:  "redlock",
-	about: "this library on five servers, redlock.Open, WithRestartGuard(0)",
-	open: func(addrs []string) (peer, error) {
-		return openRedlock(addrs, redlock.WithRestartGuard(0))
-	},
-}
+// admission is for how long new servers may wait before they grant a first lock:
+// the guard, and some time to connect.
+const admission = 90 * time.Second
 
 // redlockPeer is this library.
 type redlockPeer struct {
 	client *redlock.Client
 }
 
-func openRedlock(addrs []string, opts ...redlock.Option) (*redlockPeer, error) {
-	urls := make([]string, len(addrs))
-	for i, addr := range addrs {
-		urls[i] = "redis://" + addr
+func openRedlock(s site, opts ...redlock.Option) (*redlockPeer, error) {
+	urls := make([]string, len(s.addrs))
+	for i, addr := range s.addrs {
+		urls[i] = "redis://" + addr + s.database()
 	}
-	client, err := redlock.Open(urls, opts...)
+	client, err := redlock.Open(urls, append([]redlock.Option{redlock.WithLogger(nil)}, opts...)...)
 	if err != nil {
 		return nil, err
 	}
-	// Servers that are new serve their first lock after one guard: that is not
-	// what is measured here.
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	lease, err := client.Mutex("warm").Lock(ctx)
-	if err == nil {
-		err = lease.Unlock(ctx)
-	}
-	if err != nil {
+	p := &redlockPeer{client}
+	if err := p.warm(); err != nil {
 		return nil, errors.Join(err, client.Close())
 	}
-	return &redlockPeer{client}, nil
+	return p, nil
+}
+
+// warm locks once. Servers that are new serve their first lock after one guard:
+// that is not what is measured here.
+func (p *redlockPeer) warm() error {
+	ctx, cancel := context.WithTimeout(context.Background(), admission)
+	defer cancel()
+	lease, err := p.client.Mutex("warm").Lock(ctx)
+	if err != nil {
+		return err
+	}
+	return lease.Unlock(ctx)
 }
 
 func (p *redlockPeer) lock(ctx context.Context, name string) (held, error) {

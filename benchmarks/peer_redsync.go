@@ -3,53 +3,121 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strings"
+	"time"
 
 	"github.com/go-redsync/redsync/v4"
 	redsyncredis "github.com/go-redsync/redsync/v4/redis"
+	redsyncgoredis "github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	redsyncredigo "github.com/go-redsync/redsync/v4/redis/redigo"
+	redsyncrueidis "github.com/go-redsync/redsync/v4/redis/rueidis"
 	"github.com/gomodule/redigo/redis"
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+	"github.com/redis/rueidis/rueidiscompat"
 )
 
 // idlePerPool lets a pool keep every connection that a full round needs: with
 // redigo's default redsync would spend its time on dialling.
 const idlePerPool = 1024
 
-var redsyncDefault = contender{
-	name:  "redsync",
-	about: fmt.Sprintf("redsync v4.18.1, default settings, redigo pools (MaxIdle %d, MaxActive unlimited)", idlePerPool),
-	open:  func(addrs []string) (peer, error) { return openRedsync(addrs) },
+const failFastMeans = ", WithFailFast(true): does not wait for a minority, and may leave its keys there"
+
+var (
+	redsyncOnRedigo      = redsyncOn("redsync-redigo", "redigo, MaxIdle 1024", redigoPool, false)
+	redsyncOnRedigoFast  = redsyncOn("redsync-redigo"+failFastSuffix, "redigo, MaxIdle 1024", redigoPool, true)
+	redsyncOnGoRedis     = redsyncOn("redsync-goredis", "go-redis, PoolSize 1024", goredisPool, false)
+	redsyncOnGoRedisFast = redsyncOn("redsync-goredis"+failFastSuffix, "go-redis, PoolSize 1024", goredisPool, true)
+	redsyncOnRueidis     = redsyncOn("redsync-rueidis", "rueidis, which pipelines", rueidisPool, false)
+	redsyncOnRueidisFast = redsyncOn("redsync-rueidis"+failFastSuffix, "rueidis, which pipelines", rueidisPool, true)
+)
+
+// failFast tells the adapters that do not wait for all, by their names.
+func failFast(peer string) bool { return strings.HasSuffix(peer, failFastSuffix) }
+
+const failFastSuffix = "-failfast"
+
+func redsyncOn(name, adapter string, connect connector, failFast bool) contender {
+	about := "redsync" + versionOf("github.com/go-redsync/redsync/v4") + " on " + adapter
+	var options []redsync.Option
+	if failFast {
+		about += failFastMeans
+		options = append(options, redsync.WithFailFast(true))
+	} else {
+		about += ", default settings (waits for all nodes)"
+	}
+	open := func(s site) (*redsyncPeer, error) { return openRedsync(s, connect, options) }
+	return contender{
+		name:  name,
+		about: about,
+		open:  func(s site) (peer, error) { return open(s) },
+		waits: func(s site) (peer, error) {
+			p, err := open(s)
+			if err != nil {
+				return nil, err
+			}
+			return redsyncWaiter{p}, nil
+		},
+	}
 }
 
-var redsyncFailFast = contender{
-	name:  "redsync-failfast",
-	about: "the same with WithFailFast(true): does not wait for a minority, and may leave its keys there",
-	open: func(addrs []string) (peer, error) {
-		return openRedsync(addrs, redsync.WithFailFast(true))
-	},
+// connector makes redsync's view of one server, and the function that ends it.
+type connector func(addr string) (redsyncredis.Pool, func() error, error)
+
+func redigoPool(addr string) (redsyncredis.Pool, func() error, error) {
+	pool := &redis.Pool{
+		MaxIdle: idlePerPool,
+		DialContext: func(ctx context.Context) (redis.Conn, error) {
+			return redis.DialContext(ctx, "tcp", addr)
+		},
+	}
+	return redsyncredigo.NewPool(pool), pool.Close, nil
 }
 
-// redsyncPeer is redsync on redigo.
+func goredisPool(addr string) (redsyncredis.Pool, func() error, error) {
+	client := goredisClient(addr)
+	return redsyncgoredis.NewPool(client), client.Close, nil
+}
+
+// quiet drops what go-redis would print about each failed connection: the figures
+// tell of them.
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
+
+func goredisClient(addr string) *goredis.Client {
+	goredis.SetLogger(quiet{})
+	return goredis.NewClient(&goredis.Options{Addr: addr, PoolSize: idlePerPool})
+}
+
+func rueidisPool(addr string) (redsyncredis.Pool, func() error, error) {
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	end := func() error { client.Close(); return nil }
+	return redsyncrueidis.NewPool(rueidiscompat.NewAdapter(client)), end, nil
+}
+
+// redsyncPeer is redsync on one of its adapters.
 type redsyncPeer struct {
 	client  *redsync.Redsync
-	pools   []*redis.Pool
 	options []redsync.Option
+	ends    []func() error
 }
 
-func openRedsync(addrs []string, options ...redsync.Option) (*redsyncPeer, error) {
+func openRedsync(s site, connect connector, options []redsync.Option) (*redsyncPeer, error) {
 	p := &redsyncPeer{options: options}
-	adapted := make([]redsyncredis.Pool, len(addrs))
-	for i, addr := range addrs {
-		pool := &redis.Pool{
-			MaxIdle: idlePerPool,
-			DialContext: func(ctx context.Context) (redis.Conn, error) {
-				return redis.DialContext(ctx, "tcp", addr)
-			},
+	var pools []redsyncredis.Pool
+	for _, addr := range s.addrs {
+		pool, end, err := connect(addr)
+		if err != nil {
+			return nil, errors.Join(err, p.close())
 		}
-		p.pools = append(p.pools, pool)
-		adapted[i] = redsyncredigo.NewPool(pool)
+		pools = append(pools, pool)
+		p.ends = append(p.ends, end)
 	}
-	p.client = redsync.New(adapted...)
+	p.client = redsync.New(pools...)
 	return p, nil
 }
 
@@ -63,8 +131,8 @@ func (p *redsyncPeer) lock(ctx context.Context, name string) (held, error) {
 
 func (p *redsyncPeer) close() error {
 	var err error
-	for _, pool := range p.pools {
-		err = errors.Join(err, pool.Close())
+	for _, end := range p.ends {
+		err = errors.Join(err, end())
 	}
 	return err
 }
@@ -77,4 +145,27 @@ type redsyncHeld struct {
 func (h redsyncHeld) Unlock(ctx context.Context) error {
 	_, err := h.mutex.UnlockContext(ctx)
 	return err
+}
+
+func (h redsyncHeld) Extend(ctx context.Context) error {
+	_, err := h.mutex.ExtendContext(ctx)
+	return err
+}
+
+// redsyncWaiter waits until ctx ends, as the others do: redsync gives up after
+// 32 tries, 50 to 250 ms apart, and is called again then.
+type redsyncWaiter struct {
+	*redsyncPeer
+}
+
+func (p redsyncWaiter) lock(ctx context.Context, name string) (held, error) {
+	for {
+		lock, err := p.redsyncPeer.lock(ctx, name)
+		if err == nil || ctx.Err() != nil {
+			return lock, err
+		}
+		if err := pause(ctx, time.Millisecond); err != nil { // not a loop without a rest, where calls fail at once
+			return nil, err
+		}
+	}
 }

@@ -8,17 +8,25 @@ import (
 )
 
 var rueidislockOne = contender{
-	name:  "rueidislock",
-	about: "rueidislock v1.0.79 on the first server alone, KeyMajority 1, NoLoopTracking; a waiter is woken by client tracking",
-	open:  func(addrs []string) (peer, error) { return openRueidislock(addrs[0]) },
+	name: "rueidislock",
+	about: "rueidislock" + versionOf("github.com/redis/rueidis") + ", the first server alone, KeyMajority 1, NoLoopTracking; " +
+		"TryWithContext where nobody waits, else WithContext, woken by client tracking",
+	kind:  single,
+	open:  func(s site) (peer, error) { return openRueidislock(s.addrs[0], rueidislock.Locker.TryWithContext) },
+	waits: func(s site) (peer, error) { return openRueidislock(s.addrs[0], rueidislock.Locker.WithContext) },
 }
+
+// rueidislockCall is the locker's method that is used: WithContext hangs now and
+// then on names that nobody holds.
+type rueidislockCall func(rueidislock.Locker, context.Context, string) (context.Context, context.CancelFunc, error)
 
 // rueidislockPeer is a locker over one server: that is all it knows.
 type rueidislockPeer struct {
 	locker rueidislock.Locker
+	call   rueidislockCall
 }
 
-func openRueidislock(addr string) (*rueidislockPeer, error) {
+func openRueidislock(addr string, call rueidislockCall) (*rueidislockPeer, error) {
 	locker, err := rueidislock.NewLocker(rueidislock.LockerOption{
 		ClientOption:   rueidis.ClientOption{InitAddress: []string{addr}},
 		KeyMajority:    1,
@@ -27,11 +35,11 @@ func openRueidislock(addr string) (*rueidislockPeer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &rueidislockPeer{locker}, nil
+	return &rueidislockPeer{locker, call}, nil
 }
 
 func (p *rueidislockPeer) lock(ctx context.Context, name string) (held, error) {
-	_, cancel, err := p.locker.WithContext(ctx, name)
+	_, cancel, err := p.call(p.locker, ctx, name)
 	if err != nil {
 		return nil, err
 	}

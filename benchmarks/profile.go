@@ -4,53 +4,50 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/pprof"
+	"strings"
+	"time"
 )
 
 // mutexShare is the share of contended waits that the mutex profile records:
 // one in so many.
 const mutexShare = 10
 
-// profiling says which profiles are wanted of which peer. A prefix of "" means
-// none.
+// profiling says which profiles are wanted, and of which peers.
 type profiling struct {
-	peer        string
-	cpuPrefix   string
-	mutexPrefix string
+	cpu   string // folder; "" for none
+	mutex string // folder; "" for none
+	peers []contender
 }
 
-func (pr *profiling) wanted() bool { return pr.cpuPrefix != "" || pr.mutexPrefix != "" }
-
-// run drives the peer alone, once more for each number of goroutines, and writes
-// a profile of each: what is measured is never slowed by being profiled.
-func (pr *profiling) run(ctx context.Context, pl *plan, peers []opened, progress io.Writer) error {
-	if !pr.wanted() {
-		return nil
+// profile drives a peer for one more round of a cell, and writes a profile of it:
+// what is measured is never slowed by being profiled.
+func (b *bench) profile(ctx context.Context, p *opened, c cell, limit time.Duration, round func(context.Context) (int, figures, error)) {
+	pr := &b.profiling
+	if ctx.Err() != nil || p.lost || pr.cpu == "" && pr.mutex == "" || !among(pr.peers...)(p.contender) {
+		return
 	}
-	for _, p := range peers {
-		if p.name != pr.peer {
-			continue
-		}
-		for _, g := range pl.goroutines {
-			fmt.Fprintf(progress, "%d goroutines, profile: %s\n", g, p.name)
-			newCrew(g).run(ctx, p.peer, pl.warmUp)
-			if err := pr.record(g, func() { newCrew(g).run(ctx, p.peer, pl.length) }); err != nil {
-				return err
-			}
-		}
-		return nil
+	fmt.Fprintf(b.progress, "%s %s %s, profile\n", c.workload, c.setting, c.peer)
+	_, err := attempt(ctx, limit, func() (struct{}, error) {
+		return struct{}{}, pr.record(c, func() error {
+			_, _, err := round(ctx)
+			return err
+		})
+	})
+	if err != nil && ctx.Err() == nil {
+		p.lost = errors.Is(err, errHung)
+		b.noted("profile of %s, %s, %s: %v", c.workload, c.setting, c.peer, err)
 	}
-	return fmt.Errorf("the peer to profile, %q, is not in this run", pr.peer)
 }
 
 // record writes the profiles of what work does.
-func (pr *profiling) record(goroutines int, work func()) error {
+func (pr *profiling) record(c cell, work func() error) error {
 	stop := func() error { return nil }
-	if pr.cpuPrefix != "" {
-		file, err := os.Create(pr.file(pr.cpuPrefix, goroutines))
+	if pr.cpu != "" {
+		file, err := profileFile(pr.cpu, "cpu", c)
 		if err != nil {
 			return err
 		}
@@ -62,26 +59,29 @@ func (pr *profiling) record(goroutines int, work func()) error {
 			return file.Close()
 		}
 	}
-	if pr.mutexPrefix == "" {
-		work()
-		return stop()
+	if pr.mutex == "" {
+		return errors.Join(work(), stop())
 	}
 	share := runtime.SetMutexProfileFraction(mutexShare)
-	work()
+	err := work()
 	runtime.SetMutexProfileFraction(share)
-	return errors.Join(stop(), pr.writeMutexes(goroutines))
+	return errors.Join(err, stop(), writeMutexes(pr.mutex, c))
 }
 
 // writeMutexes writes what the runtime has counted since the program began: with
-// several numbers of goroutines, each file holds the ones before it too.
-func (pr *profiling) writeMutexes(goroutines int) error {
-	file, err := os.Create(pr.file(pr.mutexPrefix, goroutines))
+// several cells, each file holds the ones before it too.
+func writeMutexes(dir string, c cell) error {
+	file, err := profileFile(dir, "mutex", c)
 	if err != nil {
 		return err
 	}
 	return errors.Join(pprof.Lookup("mutex").WriteTo(file, 0), file.Close())
 }
 
-func (pr *profiling) file(prefix string, goroutines int) string {
-	return fmt.Sprintf("%s-%s-%d.prof", prefix, pr.peer, goroutines)
+func profileFile(dir, kind string, c cell) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	name := strings.NewReplacer("/", "-", "=", "").Replace(fmt.Sprintf("%s-%s-%s-%s.prof", kind, c.workload, c.peer, c.setting))
+	return os.Create(filepath.Join(dir, name))
 }

@@ -11,11 +11,14 @@ import (
 // holdTime is how long each holder keeps the lock of a relay.
 const holdTime = 2 * time.Millisecond
 
+// giveUp is how long who waits may take to return when it is told to give up.
+const giveUp = 3 * time.Second
+
 // relay is one lock that goes round among runners, each of whom asks for it
 // again as soon as it has released it. Runner i uses peer i, counted round.
 type relay struct {
 	name   string
-	peers  []opened
+	peers  []*opened
 	first  held // what all runners wait for until the relay is begun; nil from then on
 	cancel context.CancelFunc
 	group  sync.WaitGroup
@@ -24,6 +27,7 @@ type relay struct {
 	laps     laps
 	holders  int
 	holder   int       // the runner that held last; -1 before the first
+	running  int       // runners that have not returned
 	released time.Time // when its Unlock was called
 }
 
@@ -34,14 +38,15 @@ type laps struct {
 	passed   histogram // those of them that did not go back to whoever had released
 	won      []int     // holdings by runner
 	overlaps int       // holdings that began while another one lasted
+	hung     int       // runners that did not return when they were told to give up
 	failures int
 	failure  error // one of them
 }
 
 // startRelay takes the lock and lets so many runners ask for it, until begin
 // hands it to the first of them. After that, or without it, stop must be called.
-func startRelay(ctx context.Context, peers []opened, runners int) (*relay, error) {
-	r := &relay{name: fmt.Sprintf("relay/%d", roundNumber.Add(1)), peers: peers, holders: 1, holder: -1}
+func startRelay(ctx context.Context, peers []*opened, runners int) (*relay, error) {
+	r := &relay{name: fmt.Sprintf("relay/%d", crewNumber.Add(1)), peers: peers, holders: 1, holder: -1, running: runners}
 	r.laps.won = make([]int, runners)
 	var err error
 	if r.first, err = peers[0].peer.lock(ctx, r.name); err != nil {
@@ -64,17 +69,39 @@ func (r *relay) begin(ctx context.Context) error {
 	return first.Unlock(ctx)
 }
 
-// stop lets all runners give up, and returns when they have.
+// stop lets all runners give up, and returns when they have, or when some hang.
 func (r *relay) stop(ctx context.Context) (*laps, error) {
 	r.cancel()
-	r.group.Wait()
-	if r.first != nil {
-		return &r.laps, r.first.Unlock(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() { // ends with the last runner
+		r.group.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(giveUp):
 	}
-	return &r.laps, nil
+	var err error
+	if r.first != nil {
+		err = r.first.Unlock(context.WithoutCancel(ctx))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.laps // those that hang change the relay's own
+	l.won = slices.Clone(l.won)
+	l.hung = r.running
+	return &l, err
+}
+
+// returned notes that a runner has given up.
+func (r *relay) returned() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.running--
 }
 
 func (r *relay) run(ctx context.Context, runner int) {
+	defer r.returned()
 	p := r.peers[runner%len(r.peers)].peer
 	for ctx.Err() == nil {
 		lock, err := p.lock(ctx, r.name)
@@ -134,7 +161,7 @@ func (r *relay) handovers() int {
 
 // runRelay lets the runners gather for a while, then run, and returns what
 // happened. The time ends before those who still wait give up.
-func runRelay(ctx context.Context, peers []opened, runners int, gather, length time.Duration) (*laps, error) {
+func runRelay(ctx context.Context, peers []*opened, runners int, gather, length time.Duration) (*laps, error) {
 	r, err := startRelay(ctx, peers, runners)
 	if err != nil {
 		return nil, err
@@ -154,16 +181,12 @@ func runRelay(ctx context.Context, peers []opened, runners int, gather, length t
 		err = ended
 	}
 	if err == nil && l.handover.total == 0 {
-		err = fmt.Errorf("%s handed nothing over among %d: %w", peers[0].name, runners, l.failure)
+		err = fmt.Errorf("nothing was handed over among %d (last failure: %v)", runners, l.failure)
 	}
 	return l, err
 }
 
 func (l *laps) handoversPerSecond() float64 { return float64(l.handover.total) / l.elapsed.Seconds() }
-func (l *laps) handoverP50() float64        { return float64(l.handover.quantile(0.50)) } // ns
-func (l *laps) handoverP99() float64        { return float64(l.handover.quantile(0.99)) } // ns
-func (l *laps) passedP50() float64          { return float64(l.passed.quantile(0.50)) }   // ns
-func (l *laps) passedP99() float64          { return float64(l.passed.quantile(0.99)) }   // ns
 
 // keptShare is the share of the hand-overs that went back to whoever released.
 func (l *laps) keptShare() float64 {
@@ -177,14 +200,4 @@ func (l *laps) mostShare() float64  { return l.shareOf(slices.Max(l.won)) }
 
 func (l *laps) shareOf(won int) float64 {
 	return float64(won*len(l.won)) / float64(l.handover.total)
-}
-
-// pause returns after d, or with ctx's error.
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -1,103 +1,191 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
-	"runtime"
-	"text/tabwriter"
-	"time"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
 )
 
-// column is one figure of the table.
-type column struct {
-	title string
-	value figure
-	show  func(float64) string
+// report is a run as people read it.
+type report struct {
+	facts   []fact
+	results *results
+	checks  []check
+	plan    []workload // what was to be measured
 }
 
-var columns = []column{
-	{"pairs/s", (*sample).pairsPerSecond, whole},
-	{"Lock p50", lockP50, micros},
-	{"Lock p99", func(s *sample) float64 { return s.lockQ(0.99) }, micros},
-	{"Unlock p50", func(s *sample) float64 { return s.unlockQ(0.50) }, micros},
-	{"Unlock p99", func(s *sample) float64 { return s.unlockQ(0.99) }, micros},
-	{"CPU/pair", (*sample).cpuPerPair, micros},
-	{"servers'", (*sample).serverCPUPerPair, micros},
-	{"allocs/pair", (*sample).allocsPerPair, whole},
-	{"B/pair", (*sample).bytesPerPair, whole},
-}
-
-func lockP50(s *sample) float64 { return s.lockQ(0.50) }
-
-func whole(v float64) string  { return fmt.Sprintf("%.0f", v) }
-func micros(v float64) string { return fmt.Sprintf("%.1f µs", v/1e3) }
-
-// setting is what the report says about where it was made.
-type setting struct {
-	redis string // version
-	plan  *plan
-}
-
-func writeSetting(w io.Writer, s setting) {
-	fmt.Fprintf(w, "%s, %s/%s, %d processors, %s; %d local redis-server %s without persistence\n",
-		time.Now().Format(time.DateOnly), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), runtime.Version(), len(s.plan.servers.addrs), s.redis)
-	fmt.Fprintf(w, "lock+unlock on distinct names, %d rounds of %v for each peer in turn, after %v of warm-up each\n\n",
-		s.plan.rounds, s.plan.length, s.plan.warmUp)
-	t := newTable(w)
-	for _, c := range s.plan.peers {
-		fmt.Fprintf(t, "%s\t%s\n", c.name, c.about)
+func newReport(facts []fact, r *results, plan []workload) *report {
+	rep := &report{facts: facts, results: r, plan: plan}
+	for _, w := range plan {
+		rep.checks = append(rep.checks, w.targets(r)...)
 	}
-	_ = t.Flush()
+	return rep
 }
 
-// writeChecks comes before the figures: the ratios are what holds on another
-// machine.
-func writeChecks(w io.Writer, checks []check) {
-	fmt.Fprintf(w, "\nTargets (the median over the rounds, least to most; ratios are taken round by round)\n")
-	t := newTable(w)
-	for _, c := range checks {
-		fmt.Fprintf(t, "%s\t%s\ttarget %s\t%s\n", c.what, c.figure, c.target, c.verdict())
+// summary is one line on all targets.
+func (rep *report) summary() string {
+	n := unmet(rep.checks)
+	if n == 0 {
+		return fmt.Sprintf("All %d targets are met.", len(rep.checks))
 	}
-	_ = t.Flush()
+	return fmt.Sprintf("%d of %d targets are NOT met, or not measured.", n, len(rep.checks))
 }
 
-// writeTable shows a block for each number of goroutines: the ratios, then the
-// figures, each the median over the rounds.
-func writeTable(w io.Writer, pl *plan, r results) {
-	for _, g := range pl.goroutines {
-		fmt.Fprintf(w, "\nGoroutines: %d (ratios to redsync)\n", g)
-		t := newTable(w)
-		fmt.Fprint(t, "peer\tpairs/s, ratio\tLock p50, ratio")
-		for _, c := range columns {
-			fmt.Fprintf(t, "\t%s", c.title)
+// headline are the ratios that people who choose look for, this library's to
+// each peer's; and the figures that they come from are in the tables.
+func (rep *report) headline() table {
+	t := table{title: "Ratios: this library / peer", head: []string{"peer", "pairs/s, 128 goroutines", "the same without tokens",
+		"Lock p50, 1 goroutine", "client CPU/pair, 128 goroutines", "sections/s, 16 clients on one name"}}
+	r := rep.results
+	busy, alone := pairsSetting(nodes, manyGoroutines), pairsSetting(nodes, 1)
+	for _, peer := range r.peers("pairs") {
+		if peer == redlockDefault.name || peer == redlockUnfenced.name {
+			continue
 		}
-		fmt.Fprintln(t, "\tfailures")
-		for _, c := range pl.peers {
-			writeRow(t, r, spot{c.name, g})
+		row := []string{peer}
+		for _, x := range []struct{ workload, ours, setting, unit string }{
+			{"pairs", redlockDefault.name, busy, "pairs/s"},
+			{"pairs", redlockUnfenced.name, busy, "pairs/s"},
+			{"pairs", redlockDefault.name, alone, "lock-p50-ns"},
+			{"pairs", redlockDefault.name, busy, "cpu-ns/op"},
+			{"contention", redlockDefault.name, contentionSetting(fewWaiters), "sections/s"},
+		} {
+			text := "-"
+			if v, ok := r.ratio(cell{x.workload, x.ours, x.setting}, cell{x.workload, peer, x.setting}, x.unit); ok {
+				text = ratio(v.median)
+			}
+			row = append(row, text)
 		}
-		_ = t.Flush()
+		t.rows = append(t.rows, row)
+	}
+	return t
+}
+
+// writeText is what the program prints at its end.
+func (rep *report) writeText(w io.Writer) {
+	if t := rep.headline(); len(t.rows) > 0 {
+		t.writeText(w)
+	}
+	checksTable(rep.checks).writeText(w)
+	fmt.Fprintf(w, "\n%s\n", rep.summary())
+	for _, note := range rep.results.notes {
+		fmt.Fprintf(w, "Note: %s\n", note)
+	}
+	for _, work := range rep.plan {
+		for _, t := range work.tables(rep.results) {
+			if len(t.rows) > 0 {
+				t.writeText(w)
+			}
+		}
 	}
 }
 
-func writeRow(w io.Writer, r results, at spot) {
-	base := spot{redsyncDefault.name, at.goroutines}
-	fmt.Fprintf(w, "%s\t%s\t%s", at.peer,
-		against(r, at, base, (*sample).pairsPerSecond), against(r, at, base, lockP50))
-	for _, c := range columns {
-		fmt.Fprintf(w, "\t%s", c.show(r.median(at, c.value)))
+// writeMarkdown is report.md and docs/benchmarks.md; pictures is where its
+// charts are, seen from it.
+func (rep *report) writeMarkdown(w io.Writer, pictures string) {
+	fmt.Fprintf(w, "# Benchmarks\n\n%s\n", rep.summary())
+	if t := rep.headline(); len(t.rows) > 0 {
+		t.writeMarkdown(w, 2)
+		fmt.Fprintf(w, "\nMedians over the rounds of ratios taken round by round. At pairs/s and sections/s more is better, at Lock p50 and CPU less.\n")
 	}
-	failures, _ := r.failures(at)
-	fmt.Fprintf(w, "\t%d\n", failures)
+	checksTable(rep.checks).writeMarkdown(w, 2)
+	rep.writeNotes(w)
+	rep.writeSetting(w)
+	for _, work := range rep.plan {
+		fmt.Fprintf(w, "\n## Workload: %s\n\n%s\n", work.name, work.about)
+		for _, c := range work.charts(rep.results) {
+			if !c.empty() {
+				fmt.Fprintf(w, "\n![%s](%s)\n", c.title, path.Join(pictures, c.name+".svg"))
+			}
+		}
+		for _, t := range work.tables(rep.results) {
+			if len(t.rows) > 0 {
+				t.writeMarkdown(w, 3)
+			}
+		}
+	}
 }
 
-// against is a ratio for the table; a dash where the run lacks the other peer.
-func against(r results, at, base spot, f figure) string {
-	if r[base] == nil {
-		return "-"
+func (rep *report) writeNotes(w io.Writer) {
+	if len(rep.results.notes) == 0 {
+		return
 	}
-	return fmt.Sprintf("%.2fx", r.ratio(at, base, f).median)
+	fmt.Fprintf(w, "\n## What could not be measured, or went wrong\n\n")
+	for _, note := range rep.results.notes {
+		fmt.Fprintf(w, "- %s\n", note)
+	}
 }
 
-func newTable(w io.Writer) *tabwriter.Writer {
-	return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+// writeSetting says where and when, what the peers are, and how to do it again.
+func (rep *report) writeSetting(w io.Writer) {
+	machine := table{title: "Machine and versions", head: []string{"", ""}}
+	peers := table{title: "Peers", head: []string{"peer", "what it is"}}
+	size := "full"
+	for _, f := range rep.facts {
+		if name, ok := strings.CutPrefix(f.key, peerFact); ok {
+			peers.rows = append(peers.rows, []string{name, f.value})
+			continue
+		}
+		machine.rows = append(machine.rows, []string{f.key, f.value})
+		if f.key == "run" {
+			size = f.value
+		}
+	}
+	machine.writeMarkdown(w, 2)
+	command := "make bench"
+	if size == full.String() {
+		command = "make bench-full"
+	}
+	fmt.Fprintf(w, "\nThis page is generated. To repeat it: `%s`; benchmarks/README.md says what the machine needs, and how to read the tables. "+
+		"The client and all servers share the processors named above, so absolute figures are this machine's; ratios travel better.\n", command)
+	peers.writeMarkdown(w, 2)
+}
+
+// save writes all files of a run into dir.
+func (rep *report) save(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	err := errors.Join(
+		writeFile(filepath.Join(dir, "raw.txt"), func(w io.Writer) error { return writeRaw(w, rep.facts, rep.results) }),
+		writeFile(filepath.Join(dir, "results.csv"), func(w io.Writer) error { return writeCSV(w, rep.results) }),
+		writeFile(filepath.Join(dir, "report.txt"), func(w io.Writer) error { rep.writeText(w); return nil }),
+		writeFile(filepath.Join(dir, "report.md"), func(w io.Writer) error { rep.writeMarkdown(w, "charts"); return nil }),
+		writeFile(filepath.Join(dir, "targets.txt"), func(w io.Writer) error {
+			checksTable(rep.checks).writeText(w)
+			_, err := fmt.Fprintf(w, "\n%s\n", rep.summary())
+			return err
+		}))
+	return errors.Join(err, rep.draw(filepath.Join(dir, "charts"), true))
+}
+
+// saveDocs writes benchmarks.md, and its pictures in a folder beside it.
+func (rep *report) saveDocs(dir string) error {
+	return errors.Join(
+		writeFile(filepath.Join(dir, "benchmarks.md"), func(w io.Writer) error { rep.writeMarkdown(w, "benchmarks"); return nil }),
+		rep.draw(filepath.Join(dir, "benchmarks"), false))
+}
+
+func (rep *report) draw(dir string, png bool) error {
+	var err error
+	for _, work := range rep.plan {
+		for _, c := range work.charts(rep.results) {
+			if !c.empty() {
+				err = errors.Join(err, c.write(dir, png))
+			}
+		}
+	}
+	return err
+}
+
+func writeFile(name string, write func(io.Writer) error) error {
+	file, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(file), file.Close())
 }

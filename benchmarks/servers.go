@@ -184,3 +184,21 @@ func (s *servers) version() (string, error) {
 	info, err := serverInfo(s.addrs[0], "server")
 	return infoField(info, "redis_version"), err
 }
+
+// scriptCalls is how many scripts the first n servers have run since they started.
+func (s *servers) scriptCalls(n int) (int, error) {
+	sum := 0
+	for _, addr := range s.addrs[:n] {
+		info, err := serverInfo(addr, "commandstats")
+		if err != nil {
+			return 0, err
+		}
+		for _, kind := range []string{"eval", "evalsha"} {
+			var calls int
+			if _, err := fmt.Sscanf(infoField(info, "cmdstat_"+kind), "calls=%d,", &calls); err == nil {
+				sum += calls
+			}
+		}
+	}
+	return sum, nil
+}

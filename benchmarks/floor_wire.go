@@ -1,0 +1,149 @@
+package main
+
+import (
+	"bufio"
+	"crypto/sha1" //nolint:gosec // the name by which Redis knows a script
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+)
+
+// floorWire is a connection to one server, and what its answers mean to a floor.
+type floorWire struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+// floorCommands are the commands of a floor, but for the key.
+type floorCommands struct {
+	renew, release string // SHA-1
+}
+
+// dialFloor connects to all servers, chooses this library's database, and loads
+// the scripts.
+func dialFloor(s site) ([]*floorWire, *floorCommands, error) {
+	scripts, err := readScripts()
+	if err != nil {
+		return nil, nil, err
+	}
+	var wires []*floorWire
+	for _, addr := range s.addrs {
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			return nil, nil, errors.Join(err, closeWires(wires))
+		}
+		w := &floorWire{conn, bufio.NewReaderSize(conn, 64<<10)}
+		wires = append(wires, w)
+		if err := w.load(s.database(), scripts.renew, scripts.release); err != nil {
+			return nil, nil, errors.Join(err, closeWires(wires))
+		}
+	}
+	return wires, &floorCommands{shaOf(scripts.renew), shaOf(scripts.release)}, nil
+}
+
+func closeWires(wires []*floorWire) error {
+	var err error
+	for _, w := range wires {
+		err = errors.Join(err, w.Close())
+	}
+	return err
+}
+
+func shaOf(script string) string {
+	sum := sha1.Sum([]byte(script))
+	return hex.EncodeToString(sum[:])
+}
+
+// load also sets the counter that an acquire counts on.
+func (w *floorWire) load(database string, scripts ...string) error {
+	commands := appendCommand(nil, "SELECT", strings.TrimPrefix(database, "/"))
+	commands = appendCommand(commands, "HSETNX", floorRecord, "0", "1")
+	for _, script := range scripts {
+		commands = appendCommand(commands, "SCRIPT", "LOAD", script)
+	}
+	if _, err := w.Write(commands); err != nil {
+		return err
+	}
+	for range len(scripts) + 2 {
+		if _, err := w.answer(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// What the library sends to each node for a lock that nobody waits for: four commands.
+func (c *floorCommands) appendAcquire(to []byte, key string) []byte {
+	to = appendCommand(to, "SET", key, floorOwner, "PX", floorTTL, "NX")
+	to = appendCommand(to, "HINCRBY", floorRecord, "0", "1")
+	to = appendCommand(to, "EXISTS", "redlock::line:"+key)
+	return appendCommand(to, "GET", key)
+}
+
+// acquireAnswers is how many answers an acquire gets; the others get one.
+const acquireAnswers = 4
+
+func (c *floorCommands) appendRenew(to []byte, key string) []byte {
+	return appendCommand(to, "EVALSHA", c.renew, "2", key, floorRecord, floorOwner, floorTTL, "2")
+}
+
+func (c *floorCommands) appendRelease(to []byte, key string) []byte {
+	return appendCommand(to, "EVALSHA", c.release, "1", key, floorOwner)
+}
+
+// answers reads the replies to one call. The first tells whether it was granted.
+func (w *floorWire) answers(n int) (bool, error) {
+	yes, err := w.answer()
+	for range n - 1 {
+		if err == nil {
+			_, err = w.answer()
+		}
+	}
+	return yes, err
+}
+
+// answer reads one reply: whether it is a number above 0, or a string, which
+// all answer that did what they were to do. Refusals are nil, 0 or an array.
+func (w *floorWire) answer() (bool, error) {
+	line, err := w.line()
+	if err != nil {
+		return false, err
+	}
+	switch line[0] {
+	case '+':
+		return true, nil
+	case ':':
+		return line[1] != '0' && line[1] != '-', nil
+	case '$':
+		n, _ := strconv.Atoi(string(line[1:]))
+		if n < 0 {
+			return false, nil
+		}
+		_, err := w.in.Discard(n + 2)
+		return true, err
+	case '*':
+		n, _ := strconv.Atoi(string(line[1:]))
+		for range n {
+			if _, err := w.answer(); err != nil {
+				return false, err
+			}
+		}
+		return false, nil
+	}
+	return false, fmt.Errorf("floor: unexpected answer %q", line)
+}
+
+// line is good until the next one is read.
+func (w *floorWire) line() ([]byte, error) {
+	line, err := w.in.ReadSlice('\n')
+	if err != nil {
+		return nil, err
+	}
+	if len(line) < 4 {
+		return nil, fmt.Errorf("floor: unexpected answer %q", line)
+	}
+	return line[:len(line)-2], nil
+}

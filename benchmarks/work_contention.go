@@ -1,0 +1,283 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"time"
+)
+
+var contentionWorkload = workload{
+	name: "contention",
+	about: "Many want one name; who has released it asks again at once, and holds it for 2 ms. Up to 16 have a client (its own " +
+		"connections, as a process has) each, more share 16. Hand-over is from the call of Unlock to the next holder's return from Lock; " +
+		"shares are relative to the mean; commands are those the busiest server is sent, counted by a proxy in a round of its own.",
+	budget:  map[size]time.Duration{tiny: time.Minute, quick: 3 * time.Minute, full: 6 * time.Minute},
+	run:     runContention,
+	tables:  contentionTables,
+	charts:  contentionCharts,
+	targets: contentionTargets,
+}
+
+const (
+	fewWaiters = 16 // that have a client each; more share so many
+	idleFor    = 10 * time.Second
+	manyIdle   = 1000
+)
+
+// contenders who wait: those whose lock waits for a holder.
+func waiters(c contender) bool {
+	switch c.name {
+	case redsyncOnRueidis.name, redsyncOnRedigo.name:
+		return true
+	case redlockDefault.name:
+		return true
+	}
+	return c.kind == single || c.kind == foreign
+}
+
+func contentionSetting(waiters int) string { return fmt.Sprintf("clients=%d", waiters) }
+
+func runContention(ctx context.Context, b *bench) error {
+	for _, n := range bySize(b, []int{4}, []int{fewWaiters, 128}, []int{2, fewWaiters, 64, 256}) {
+		inTurnOf := b.roundsOf(bySize(b, 1, 2, 3))
+		for _, c := range b.peers {
+			if waiters(c) {
+				b.contend(ctx, c, n, inTurnOf)
+			}
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+		}
+	}
+	return b.idle(ctx)
+}
+
+// contend lets n runners of a peer compete: some rounds for the time, and one
+// behind proxies for the commands.
+func (b *bench) contend(ctx context.Context, c contender, n, rounds int) {
+	clients, err := b.openClients(ctx, c, b.site(nodes), n)
+	if err != nil {
+		b.noted("contention: %v", err)
+		return
+	}
+	defer b.closeAll(clients)
+	length := b.lengthOf(bySize(b, 100*time.Millisecond, 700*time.Millisecond, time.Second))
+	gather := bySize(b, 50*time.Millisecond, 200*time.Millisecond, 300*time.Millisecond)
+	at := cell{"contention", c.name, contentionSetting(n)}
+	limit := gather + length + giveUp + 10*time.Second
+	round := func(ctx context.Context) (int, figures, error) {
+		runtime.GC() // the garbage of the peer before is not this one's cost
+		l, err := runRelay(ctx, clients, n, gather, length)
+		if err != nil {
+			return 0, nil, err
+		}
+		return l.handover.total, l.figures(), nil
+	}
+	for range rounds {
+		b.measure(ctx, clients[0], at, limit, round)
+	}
+	b.profile(ctx, clients[0], at, limit, round)
+	if c.kind != foreign && !clients[0].lost {
+		b.countCommands(ctx, c, n, bySize(b, gather, time.Second, time.Second), bySize(b, length, time.Second, time.Second))
+	}
+	for _, other := range clients {
+		other.lost = clients[0].lost
+	}
+}
+
+// openClients opens a client for each of so many runners, or for the first few.
+func (b *bench) openClients(ctx context.Context, c contender, s site, runners int) ([]*opened, error) {
+	var clients []*opened
+	for range min(runners, fewWaiters) {
+		p, err := b.open(ctx, c, s, true)
+		if err != nil {
+			b.closeAll(clients)
+			return nil, err
+		}
+		clients = append(clients, p)
+	}
+	return clients, nil
+}
+
+func (l *laps) figures() figures {
+	return figures{
+		"handover-p50-ns": float64(l.handover.quantile(0.50)),
+		"handover-p99-ns": float64(l.handover.quantile(0.99)),
+		"passed-p50-ns":   float64(l.passed.quantile(0.50)),
+		"passed-p99-ns":   float64(l.passed.quantile(0.99)),
+		"sections/s":      l.handoversPerSecond(),
+		"kept-share":      l.keptShare(),
+		"least-share":     l.leastShare(),
+		"most-share":      l.mostShare(),
+		"overlaps":        float64(l.overlaps),
+		"failures":        float64(l.failures),
+		"hung":            float64(l.hung),
+	}
+}
+
+// countCommands counts from the moment when the lock begins to go round: that
+// the waiters come and go is not a hand-over's cost.
+func (b *bench) countCommands(ctx context.Context, c contender, n int, gather, length time.Duration) {
+	at := cell{"commands", c.name, contentionSetting(n)}
+	b.withCrowd(ctx, c, n, gather, at, func(ctx context.Context, r *relay, links []*link) (int, figures, error) {
+		before := busiest(links)
+		if err := r.begin(ctx); err != nil {
+			return 0, nil, err
+		}
+		if err := pause(ctx, length); err != nil {
+			return 0, nil, err
+		}
+		commands, handovers := float64(busiest(links)-before), r.handovers()
+		if handovers == 0 {
+			return 0, nil, fmt.Errorf("nothing was handed over among %d", n)
+		}
+		return handovers, figures{"commands/handover": commands / float64(handovers)}, nil
+	})
+}
+
+func (b *bench) idle(ctx context.Context) error {
+	if slices.ContainsFunc(b.peers, among(redlockDefault)) {
+		b.countIdle(ctx, bySize(b, 32, manyIdle, manyIdle), bySize(b, 200*time.Millisecond, idleFor, idleFor))
+	}
+	return ctx.Err()
+}
+
+// countIdle counts while a crowd waits and the lock is not released.
+func (b *bench) countIdle(ctx context.Context, n int, length time.Duration) {
+	at := cell{"idle", redlockDefault.name, contentionSetting(n)}
+	b.withCrowd(ctx, redlockDefault, n, bySize(b, time.Second, 2*time.Second, 2*time.Second), at,
+		func(ctx context.Context, _ *relay, links []*link) (int, figures, error) {
+			before := busiest(links)
+			if err := pause(ctx, length); err != nil {
+				return 0, nil, err
+			}
+			return n, figures{"commands/s": float64(busiest(links)-before) / length.Seconds()}, nil
+		})
+}
+
+// busiest is what the server was sent that was sent the most.
+func busiest(links []*link) int64 {
+	most := int64(0)
+	for _, l := range links {
+		most = max(most, l.commands.Load())
+	}
+	return most
+}
+
+// withCrowd measures a cell once a crowd waits, behind proxies that count, for a
+// lock that is held, and sends the crowd home after it.
+func (b *bench) withCrowd(ctx context.Context, c contender, n int, gather time.Duration, at cell,
+	work func(context.Context, *relay, []*link) (int, figures, error)) {
+	links, err := openLinks(b.servers.addrs[:nodes])
+	if err != nil {
+		b.noted("%s: %v", at.workload, err)
+		return
+	}
+	defer closeLinks(links)
+	clients, err := b.openClients(ctx, c, site{addrs: addrsOf(links)}, n)
+	if err != nil {
+		b.noted("%s: %v", at.workload, err)
+		return
+	}
+	defer b.closeAll(clients)
+	b.measure(ctx, clients[0], at, 45*time.Second, func(ctx context.Context) (ops int, f figures, err error) {
+		r, err := startRelay(ctx, clients, n)
+		if err != nil {
+			return 0, nil, err
+		}
+		if err = pause(ctx, gather); err == nil {
+			ops, f, err = work(ctx, r, links)
+		}
+		l, ended := r.stop(ctx)
+		if f != nil {
+			f["overlaps"], f["failures"], f["hung"] = float64(l.overlaps), float64(l.failures), float64(l.hung)
+		}
+		if err == nil {
+			err = ended
+		}
+		return ops, f, err
+	})
+}
+
+var contentionColumns = []column{
+	{"sections/s", "sections/s", whole},
+	{"hand-over p50", "handover-p50-ns", micros},
+	{"p99", "handover-p99-ns", micros},
+	{"to itself", "kept-share", percent},
+	{"to others: p50", "passed-p50-ns", micros},
+	{"p99", "passed-p99-ns", micros},
+	{"least share", "least-share", hundredths},
+	{"most share", "most-share", hundredths},
+	{"overlaps", "overlaps", whole},
+	{"failed", "failures", whole},
+	{"hung", "hung", whole},
+}
+
+func contentionTables(r *results) []table {
+	var all []table
+	for _, setting := range r.settings("contention") {
+		title := fmt.Sprintf("One name, %s clients", cell{setting: setting}.param("clients"))
+		all = append(all, r.byPeer("contention", setting, title, redlockDefault.name,
+			[]column{{"sections/s, ratio", "sections/s", ratio}, {"p99 to others, ratio", "passed-p99-ns", ratio}}, contentionColumns))
+	}
+	commands := column{"commands", "commands/handover", hundredths}
+	all = append(all, r.bySetting("commands", "Commands for one hand-over, at the busiest server", commands))
+	return append(all, r.bySetting("idle", "Commands per second at the busiest server while all wait", column{"commands/s", "commands/s", hundredths}))
+}
+
+func contentionCharts(r *results) []chart {
+	r = r.without(failFast)
+	return []chart{
+		r.lines("contention", "contention-sections", "Sections per second, each of 2 ms, on one name", "clients", "sections/s", "sections per second", 1),
+		r.lines("commands", "contention-commands", "Commands for one hand-over, at the busiest server", "clients", "commands/handover", "commands", 1),
+	}
+}
+
+// contentionTargets: the hand-over is compared with an uncontended Lock of the
+// same run, where it has that.
+func contentionTargets(r *results) []check {
+	ours := redlockDefault.name
+	few := cell{"contention", ours, contentionSetting(fewWaiters)}
+	alone := r.median(cell{"pairs", ours, pairsSetting(nodes, 1)}, "lock-p50-ns")
+	one := few
+	one.peer = rueidislockOne.name
+	checks := []check{
+		atMost(3.5, "x").ofValue(fmt.Sprintf("hand-over p50, %d clients / an uncontended Lock's p50", fewWaiters), r.median(few, "handover-p50-ns")/alone),
+		atMost(10, "x").ofValue(fmt.Sprintf("hand-over p99, %d clients / the same", fewWaiters), r.median(few, "handover-p99-ns")/alone),
+		atMost(1, "x").ofRatio(r, fmt.Sprintf("hand-over p50, %d clients: %s on %d servers / %s on one", fewWaiters, ours, nodes, one.peer), few, one, "handover-p50-ns"),
+		atLeast(0.8, "").ofValue(fmt.Sprintf("least share of %d equal clients", fewWaiters), r.median(few, "least-share")),
+		atMost(1.25, "").ofValue(fmt.Sprintf("most share of %d equal clients", fewWaiters), r.median(few, "most-share")),
+	}
+	small, large := cell{"commands", ours, few.setting}, few
+	for _, setting := range r.settings("commands") {
+		if c := (cell{"commands", ours, setting}); c.number("clients") >= 128 {
+			large = c
+		}
+	}
+	checks = append(checks, atMost(1.5, "x").ofRatio(r, fmt.Sprintf("commands for a hand-over, %s / %s", large.setting, small.setting), large, small, "commands/handover"))
+	idle := math.NaN()
+	for _, setting := range r.settings("idle") {
+		idle = r.median(cell{"idle", ours, setting}, "commands/s")
+	}
+	return append(checks, atMost(10, "").ofValue(fmt.Sprintf("commands per second while %d wait", manyIdle), idle), r.soundCheck())
+}
+
+// soundCheck: no two hold the lock at once, and no Lock or Unlock fails where
+// nothing is wrong.
+func (r *results) soundCheck() check {
+	c := check{what: "two holders at once, failures and hangs of this library while the lock goes round", target: "none"}
+	overlaps, failures, hung := 0.0, 0.0, 0.0
+	for _, e := range r.entries {
+		if e.peer == redlockDefault.name && slices.Contains([]string{"contention", "commands", "idle"}, e.workload) {
+			overlaps += e.figures["overlaps"]
+			failures += e.figures["failures"]
+			hung += e.figures["hung"]
+			c.measured = fmt.Sprintf("%.0f, %.0f, %.0f", overlaps, failures, hung)
+		}
+	}
+	c.met = c.measured != "" && overlaps+failures+hung == 0
+	return c
+}

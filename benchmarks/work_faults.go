@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+var faultsWorkload = workload{
+	name: "faults",
+	about: "Lock and unlock over five servers while the first of them is slow (20 ms), frozen, dead or flapping " +
+		"(frozen for 200 ms, then not). Each call has a limit of 1 s by its context; hung is who has not returned 2 s after that. " +
+		"Peers for one server have theirs at fault.",
+	budget:  map[size]time.Duration{tiny: time.Minute, quick: 4 * time.Minute, full: 6 * time.Minute},
+	run:     runFaults,
+	tables:  faultsTables,
+	charts:  faultsCharts,
+	targets: faultsTargets,
+}
+
+const (
+	slowBy     = 20 * time.Millisecond
+	flapPeriod = 200 * time.Millisecond
+	faultGrace = 200 * time.Millisecond // after the fault begins, for what was under way
+)
+
+// inflict makes one node slow, frozen, dead or flapping, until restore.
+func inflict(l *link, fault string) (restore func(), err error) {
+	heal := func() { _ = l.heal() } // where its port was taken meanwhile, the next use of it tells
+	switch fault {
+	case healthy:
+		return func() {}, nil
+	case slow:
+		was := time.Duration(2 * l.oneWay.Load())
+		l.delay(was + slowBy)
+		return func() { l.delay(was) }, nil
+	case frozen:
+		l.freeze()
+		return heal, nil
+	case dead:
+		l.cut()
+		return heal, nil
+	case flapping:
+		return l.flap(flapPeriod), nil
+	}
+	return nil, fmt.Errorf("there is no fault %q", fault)
+}
+
+func faultSetting(fault string) string { return "fault=" + fault }
+
+func faultPeers(c contender) bool { return c.kind == quorum || c.kind == single }
+
+// runFaults opens each peer anew for each fault, and its proxy too: what a fault
+// left behind is not the next one's.
+func runFaults(ctx context.Context, b *bench) error {
+	for range b.roundsOf(bySize(b, 1, 1, 2)) {
+		for _, fault := range bySize(b, []string{healthy, frozen}, []string{healthy, frozen}, []string{healthy, slow, frozen, dead, flapping}) {
+			for _, c := range b.peers {
+				if !faultPeers(c) {
+					continue
+				}
+				if err := b.fault(ctx, c, fault); err != nil {
+					b.noted("faults, %s, %s: %v", fault, c.name, err)
+				}
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (b *bench) fault(ctx context.Context, c contender, fault string) error {
+	l, err := openLink(b.servers.addrs[0], 0)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	addrs := append([]string{l.addr}, b.servers.addrs[1:nodes]...)
+	p, err := b.open(ctx, c, site{addrs: addrs}, false)
+	if err != nil {
+		return err
+	}
+	defer b.closeAll([]*opened{p})
+	limit := bySize(b, 100*time.Millisecond, time.Second, time.Second)
+	before := load{goroutines: 16, length: bySize(b, 50*time.Millisecond, 200*time.Millisecond, 300*time.Millisecond), limit: limit}
+	if _, _, err := b.drive(ctx, p.peer, before); err != nil {
+		return err
+	}
+	restore, err := inflict(l, fault)
+	if err != nil {
+		return err
+	}
+	defer restore() // before the peer is closed: what hangs goes on
+	if err := pause(ctx, faultGrace); err != nil {
+		return err
+	}
+	length := b.lengthOf(bySize(b, 100*time.Millisecond, 1200*time.Millisecond, 1200*time.Millisecond))
+	during := load{goroutines: 16, length: length, limit: limit}
+	b.measure(ctx, p, cell{"faults", p.name, faultSetting(fault)}, length+10*time.Second, func(ctx context.Context) (int, figures, error) {
+		return b.drive(ctx, p.peer, during)
+	})
+	return nil
+}
+
+var faultColumns = []column{
+	{"Lock p50", "lock-p50-ns", micros},
+	{"p99", "lock-p99-ns", micros},
+	{"longest", "lock-max-ns", micros},
+	{"pairs/s", "pairs/s", whole},
+	{"failed", "failures", whole},
+	{"hung", "hung", whole},
+}
+
+func faultsTables(r *results) []table {
+	var all []table
+	for _, setting := range r.settings("faults") {
+		title := "One node of five: " + cell{setting: setting}.param("fault")
+		t := r.byPeer("faults", setting, title, "", nil, faultColumns)
+		t.addRatio("p99/healthy", func(peer string) (spread, bool) {
+			return r.ratio(cell{"faults", peer, setting}, cell{"faults", peer, faultSetting(healthy)}, "lock-p99-ns")
+		})
+		all = append(all, t)
+	}
+	return all
+}
+
+func faultsCharts(r *results) []chart {
+	c := r.bars("faults", "faults-p99", "Lock, p99, one node of five at fault", "fault", "lock-p99-ns", "ms", 1e6)
+	c.logY = true
+	return []chart{c}
+}
+
+func faultsTargets(r *results) []check {
+	ours := redlockDefault.name
+	return []check{
+		atMost(2, "x").ofRatio(r, "one node frozen: p99 of Lock / healthy",
+			cell{"faults", ours, faultSetting(frozen)}, cell{"faults", ours, faultSetting(healthy)}, "lock-p99-ns"),
+		failureCheck(r, "faults"),
+	}
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+var growthWorkload = workload{
+	name:    "growth",
+	about:   "The same with clusters of 1, 3, 5, 7 and 9 servers: how each cost grows with N.",
+	budget:  map[size]time.Duration{tiny: time.Minute, quick: 2 * time.Minute, full: 4 * time.Minute},
+	run:     runGrowth,
+	tables:  growthTables,
+	charts:  growthCharts,
+	targets: growthTargets,
+}
+
+var growthPeers = []contender{redlockDefault, redlockUnfenced, redsyncOnRedigo, redsyncOnRueidis, floorPipelined}
+
+func runGrowth(ctx context.Context, b *bench) error {
+	for _, n := range bySize(b, []int{1, 3}, []int{1, 3, maxNodes}, []int{1, 3, nodes, 7, maxNodes}) {
+		peers := b.openAll(ctx, b.site(n), false, among(growthPeers...))
+		for _, g := range bySize(b, []int{4}, []int{1, manyGoroutines}, []int{1, manyGoroutines}) {
+			b.drivePeers(ctx, "growth", pairsSetting(n, g), peers, b.roundsOf(bySize(b, 1, 2, 4)), load{
+				goroutines: g,
+				warmUp:     bySize(b, 20*time.Millisecond, 100*time.Millisecond, 150*time.Millisecond),
+				length:     b.lengthOf(bySize(b, 50*time.Millisecond, 300*time.Millisecond, 500*time.Millisecond)),
+			})
+		}
+		b.closeAll(peers)
+	}
+	return nil
+}
+
+// among tells those of a list.
+func among(list ...contender) func(contender) bool {
+	return func(c contender) bool {
+		return slices.ContainsFunc(list, func(o contender) bool { return o.name == c.name })
+	}
+}
+
+func growthTables(r *results) []table {
+	var all []table
+	for _, c := range []column{
+		{"client CPU/pair", "cpu-ns/op", micros},
+		{"servers' CPU/pair", "server-cpu-ns/op", micros},
+		{"allocations/pair", "allocs/op", whole},
+		{"Lock p50", "lock-p50-ns", micros},
+		{"pairs/s", "pairs/s", whole},
+	} {
+		all = append(all, r.bySetting("growth", "Growth with N: "+c.title, c))
+	}
+	return all
+}
+
+func growthCharts(r *results) []chart {
+	return []chart{
+		r.only("goroutines", fmt.Sprint(manyGoroutines)).lines("growth", "growth-cpu",
+			"Client CPU for one lock+unlock, 128 goroutines", "nodes", "cpu-ns/op", "µs", 1e3),
+		r.only("goroutines", "1").lines("growth", "growth-latency",
+			"Lock, median, 1 goroutine", "nodes", "lock-p50-ns", "µs", 1e3),
+	}
+}
+
+// growthTargets: from n to N servers, no cost grows by more than N/n.
+func growthTargets(r *results) []check {
+	var all []check
+	for _, unit := range []string{"cpu-ns/op", "server-cpu-ns/op", "allocs/op"} {
+		for _, from := range []int{1, 3} {
+			few, many := pairsSetting(from, manyGoroutines), pairsSetting(maxNodes, manyGoroutines)
+			all = append(all, atMost(maxNodes/float64(from), "x").ofRatio(r,
+				fmt.Sprintf("%s, %d goroutines: N=%d / N=%d", unit, manyGoroutines, maxNodes, from),
+				cell{"growth", redlockDefault.name, many}, cell{"growth", redlockDefault.name, few}, unit))
+		}
+	}
+	return append(all, failureCheck(r, "growth"))
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+var pairsWorkload = workload{
+	name: "pairs",
+	about: "Lock and unlock on distinct names, 64 of its own for each goroutine in turn, over five servers " +
+		"(peers for one server use the first alone). Nobody waits for a holder: this is what the quorum costs.",
+	budget:  map[size]time.Duration{tiny: time.Minute, quick: 4 * time.Minute, full: 8 * time.Minute},
+	run:     runPairs,
+	tables:  pairsTables,
+	charts:  pairsCharts,
+	targets: pairsTargets,
+}
+
+const (
+	manyGoroutines = 128
+	mostGoroutines = 512
+)
+
+func runPairs(ctx context.Context, b *bench) error {
+	peers := b.openAll(ctx, b.site(nodes), false, func(contender) bool { return true })
+	defer b.closeAll(peers)
+	for _, g := range bySize(b, []int{1, 8}, []int{1, 16, manyGoroutines, mostGoroutines}, []int{1, 8, 32, manyGoroutines, mostGoroutines}) {
+		l := load{
+			goroutines: g,
+			warmUp:     bySize(b, 20*time.Millisecond, 150*time.Millisecond, 150*time.Millisecond),
+			length:     b.lengthOf(bySize(b, 50*time.Millisecond, 500*time.Millisecond, 600*time.Millisecond)),
+		}
+		rounds := bySize(b, 1, 3, 3)
+		if b.size == full && slices.Contains([]int{1, manyGoroutines, mostGoroutines}, g) {
+			rounds = 5 // targets are measured here
+		}
+		b.drivePeers(ctx, "pairs", pairsSetting(nodes, g), peers, b.roundsOf(rounds), l)
+	}
+	return nil
+}
+
+func pairsSetting(nodes, goroutines int) string {
+	return fmt.Sprintf("nodes=%d/goroutines=%d", nodes, goroutines)
+}
+
+// drivePeers measures peers that are open in one setting, round by round.
+func (b *bench) drivePeers(ctx context.Context, workload, setting string, peers []*opened, rounds int, l load) {
+	limit := l.warmUp + l.length + 2*(l.limit+stragglers) + 5*time.Second
+	round := func(p *opened, length time.Duration) func(context.Context) (int, figures, error) {
+		return func(ctx context.Context) (int, figures, error) {
+			l := l
+			l.length = length
+			return b.drive(ctx, p.peer, l)
+		}
+	}
+	var able []*opened
+	for _, p := range peers {
+		if !p.alone || l.goroutines == 1 {
+			able = append(able, p)
+		}
+	}
+	inTurn(rounds, able, func(p *opened) {
+		b.measure(ctx, p, cell{workload, p.name, setting}, limit, round(p, l.length))
+	})
+	for _, p := range able {
+		b.profile(ctx, p, cell{workload, p.name, setting}, limit, round(p, l.length))
+	}
+}
+
+var pairsColumns = []column{
+	{"pairs/s", "pairs/s", whole},
+	{"Lock p50", "lock-p50-ns", micros},
+	{"p99", "lock-p99-ns", micros},
+	{"Unlock p50", "unlock-p50-ns", micros},
+	{"p99", "unlock-p99-ns", micros},
+	{"client CPU/pair", "cpu-ns/op", micros},
+	{"servers'", "server-cpu-ns/op", micros},
+	{"allocs/pair", "allocs/op", whole},
+	{"B/pair", "B/op", whole},
+	{"failed", "failures", whole},
+	{"hung", "hung", whole},
+}
+
+var pairsRatios = []column{
+	{"pairs/s, ratio", "pairs/s", ratio},
+	{"Lock p50, ratio", "lock-p50-ns", ratio},
+	{"CPU, ratio", "cpu-ns/op", ratio},
+}
+
+func pairsTables(r *results) []table {
+	var all []table
+	for _, setting := range r.settings("pairs") {
+		g := cell{setting: setting}.param("goroutines")
+		all = append(all, r.byPeer("pairs", setting, "Goroutines: "+g, redlockDefault.name, pairsRatios, pairsColumns))
+	}
+	return all
+}
+
+func pairsCharts(r *results) []chart {
+	r = r.without(failFast)
+	return []chart{
+		r.lines("pairs", "pairs-throughput", "Lock+unlock on distinct names, 5 servers", "goroutines", "pairs/s", "pairs per second", 1),
+		r.lines("pairs", "pairs-latency", "Lock, median, 5 servers", "goroutines", "lock-p50-ns", "ms", 1e6),
+		r.lines("pairs", "pairs-cpu", "Client CPU for one lock+unlock, 5 servers", "goroutines", "cpu-ns/op", "µs", 1e3),
+	}
+}
+
+func pairsTargets(r *results) []check {
+	var all []check
+	compare := func(b bound, what, ours, theirs string, goroutines int, unit string) {
+		setting := pairsSetting(nodes, goroutines)
+		all = append(all, b.ofRatio(r, fmt.Sprintf("%s, goroutines: %d, %s / %s", what, goroutines, ours, theirs),
+			cell{"pairs", ours, setting}, cell{"pairs", theirs, setting}, unit))
+	}
+	const speed, p50 = "pairs/s", "lock-p50-ns"
+	ours, unfenced := redlockDefault.name, redlockUnfenced.name
+	best := r.bestOf("pairs", pairsSetting(nodes, manyGoroutines), speed, redsyncOnRedigo, redsyncOnGoRedis, redsyncOnRueidis)
+	compare(atLeast(5, "x"), "pairs/s", ours, redsyncOnRedigo.name, manyGoroutines, speed)
+	compare(atLeast(2.5, "x"), "pairs/s, best adapter", ours, best, manyGoroutines, speed)
+	compare(atLeast(8, "x"), "pairs/s", unfenced, redsyncOnRedigo.name, manyGoroutines, speed)
+	compare(atLeast(4, "x"), "pairs/s, best adapter", unfenced, best, manyGoroutines, speed)
+	compare(atLeast(0.5, "x"), "pairs/s", ours, floorPipelined.name, mostGoroutines, speed)
+	for _, c := range []contender{redsyncOnRedigo, redsyncOnGoRedis, redsyncOnRueidis} {
+		compare(atMost(0.85, "x"), "p50 of Lock", ours, c.name, 1, p50)
+	}
+	for _, c := range []contender{redsyncOnRedigoFast, redsyncOnGoRedisFast, redsyncOnRueidisFast} {
+		compare(atMost(1.2, "x"), "p50 of Lock", ours, c.name, 1, p50)
+	}
+	compare(atMost(1.25, "x"), "p50 of Lock", ours, floorBare.name, 1, p50)
+	return append(all, failureCheck(r, "pairs"))
+}
+
+// failureCheck: no call of this library may fail or hang where nothing is wrong.
+func failureCheck(r *results, workload string) check {
+	failed, rounds := 0.0, 0
+	for _, e := range r.entries {
+		if e.workload == workload && (e.peer == redlockDefault.name || e.peer == redlockUnfenced.name) {
+			failed += e.figures["failures"] + e.figures["hung"]
+			rounds++
+		}
+	}
+	c := check{what: "calls of this library that failed or hung: " + workload, target: "none", met: failed == 0 && rounds > 0}
+	if rounds > 0 {
+		c.measured = fmt.Sprintf("%.0f in %d rounds", failed, rounds)
+	}
+	return c
+}
+
+// bestOf is the name of the contender with the most of a unit.
+func (r *results) bestOf(workload, setting, unit string, among ...contender) string {
+	best, most := among[0].name, 0.0
+	for _, c := range among {
+		if v := r.median(cell{workload, c.name, setting}, unit); v > most {
+			best, most = c.name, v
+		}
+	}
+	return best
+}
