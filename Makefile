@@ -1,18 +1,20 @@
 # make demo   the library at work, on embedded nodes: needs Go and nothing else
 # make test   everything: unit tests, race detector, real Redis servers
 # make lint   formatting, vet, staticcheck
-# make bench  side by side with the peers, on local redis-server processes
+# make bench  side by side with the peers, on local redis-server processes: a few minutes
+# make bench-full  everything, and docs/benchmarks.md from it: about 25 minutes, on a quiet machine
 # make fuzz   every fuzz target for FUZZTIME
 # make sim    the whole library in a simulation, for 100000 seeds; SEEDS and SEED are yours
 # make chaos  random faults on real servers for DURATION, or those of a SEED again
 #
-# Four modules: the library (.), and integration/, benchmarks/ and examples/fencing/,
-# which need more than the library may depend on. Written for GNU make 3.81, which macOS has.
+# Six modules: the library (.), and cmd/redlock/, redlockotel/, integration/, benchmarks/ and
+# examples/fencing/, which need more than the library may depend on. Written for GNU make 3.81,
+# which macOS has.
 
 .NOTPARALLEL:
-.PHONY: demo test unit simulated sim beside servers integration chaos bench-test lint format vet cross staticcheck bench fuzz
+.PHONY: demo test unit simulated sim beside servers integration chaos bench-test lint format vet cross staticcheck bench bench-full fuzz
 
-MODULES     = . integration benchmarks examples/fencing
+MODULES     = . cmd/redlock redlockotel integration benchmarks examples/fencing
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 TEST        = go test -race -shuffle=on
 FUZZTIME   ?= 20s
@@ -39,12 +41,16 @@ test: servers unit beside bench-test
 # What needs no Redis server.
 unit:
 	$(TEST) ./...
+	cd cmd/redlock && $(TEST) ./...
+	cd redlockotel && $(TEST) ./...
 	cd examples/fencing && $(TEST) ./...
 
 # The simulation without the race detector, which slows it down tenfold; and that
-# it finds the bugs that are planted.
+# it finds the bugs that are planted. With the other tests that are too slow with it.
 simulated:
-	go test -count=1 -v -run '^(TestSimulation|TestTheSimulationFinds.*|TestTheSameSeed.*)$$' . -sim.runs=2000
+	go test -count=1 -v -run '^(TestSimulation|TestTheSimulationFinds.*|TestTheSameSeed.*|$(SLOW))$$' . -sim.runs=2000
+
+SLOW = TestTokensIncreaseWhile.*|TestAHalfCutWaiter.*|TestEqualClients.*|TestLostCallsAndAMinority.*|TestClientsThatComeAndDie.*
 
 # The simulation for as many seeds as wanted: make sim SEEDS=100000, from SEED on.
 sim:
@@ -84,9 +90,10 @@ format:
 vet:
 	@set -e; for module in $(MODULES); do echo "go vet, module $$module"; (cd $$module && go vet ./...); done
 
-# The library must build, and pass vet, wherever it says it does.
+# The library and the tool must build, and pass vet, wherever they say they do.
 cross:
-	@set -e; for system in linux darwin windows; do echo "go vet for $$system"; GOOS=$$system go vet ./...; done
+	@set -e; for system in linux darwin windows; do echo "go vet for $$system"; \
+		GOOS=$$system go vet ./...; (cd cmd/redlock && GOOS=$$system go vet ./...); done
 
 staticcheck:
 	@set -e; for module in $(MODULES); do echo "staticcheck, module $$module"; (cd $$module && go run $(STATICCHECK) ./...); done
@@ -96,8 +103,15 @@ staticcheck:
 bench-test:
 	cd benchmarks && go test -shuffle=on -count=1 -v ./...
 
+# BENCH are more flags: make bench BENCH="-only pairs,wan -strict". Built first,
+# so that an interrupt reaches the program itself.
 bench:
-	cd benchmarks && go run .
+	cd benchmarks && go build -o out/ . && out/benchmarks $(BENCH)
+
+# The tag builds the peers with servers of their own too: etcd alone is heavier
+# than all the rest.
+bench-full:
+	cd benchmarks && go build -tags full -o out/ . && out/benchmarks -full -docs ../docs $(BENCH)
 
 fuzz:
 	@set -e; for package in $$(go list ./...); do \

@@ -1,0 +1,81 @@
+package docs_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	// snippet is a block of Go, after a comment that declares what it takes as given:
+	//
+	//	<!-- with: ctx context.Context, client *redlock.Client -->
+	snippet = regexp.MustCompile("(?s)(?:<!-- with: ([^\n]*) -->\n)?```go\n(.*?)```")
+
+	// others' libraries are not among this module's: of what uses them, only the
+	// syntax is checked.
+	others = regexp.MustCompile(`\b(redsync|redislock|rs)\.`)
+
+	qualifier = regexp.MustCompile(`\b([a-z]\w*)\.[A-Z]`)
+)
+
+// imports are what the docs' Go may use.
+var imports = map[string]string{
+	"context": "context", "errors": "errors", "fmt": "fmt", "http": "net/http", "slog": "log/slog", "time": "time",
+	"redlock": "github.com/redlock-go/redlock", "fence": "github.com/redlock-go/redlock/fence",
+	"redlocktest": "github.com/redlock-go/redlock/redlocktest", "redis": "github.com/gomodule/redigo/redis",
+}
+
+func TestTheGoInTheDocsCompiles(t *testing.T) {
+	_, guides := pages(t)
+	dir := t.TempDir()
+	here, err := filepath.Abs("snippets") // as if the files stood there
+	require.NoError(t, err)
+	overlay := map[string]string{}
+	for _, p := range guides {
+		for i, m := range snippet.FindAllStringSubmatch(p.text, -1) {
+			name := fmt.Sprintf("%s_%d.go", regexp.MustCompile(`\W`).ReplaceAllString(p.path, "_"), i+1)
+			source := wrap(fmt.Sprintf("%s_%d", regexp.MustCompile(`\W`).ReplaceAllString(p.path, "_"), i+1), m[1], m[2])
+			_, err := parser.ParseFile(token.NewFileSet(), name, source, 0)
+			assert.NoError(t, err, source)
+			if others.MatchString(m[2]) {
+				continue
+			}
+			file := filepath.Join(dir, name)
+			require.NoError(t, os.WriteFile(file, []byte(source), 0o600))
+			overlay[filepath.Join(here, name)] = file
+		}
+	}
+	require.NotEmpty(t, overlay)
+	text, err := json.Marshal(map[string]any{"Replace": overlay})
+	require.NoError(t, err)
+	list := filepath.Join(dir, "overlay.json")
+	require.NoError(t, os.WriteFile(list, text, 0o600))
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-overlay", list, "./snippets").CombinedOutput()
+	assert.NoError(t, err, "%s", out)
+}
+
+// wrap makes a function of a fragment.
+func wrap(name, with, code string) string {
+	var source strings.Builder
+	source.WriteString("package snippets\n")
+	used := map[string]bool{}
+	for _, m := range qualifier.FindAllStringSubmatch(with+"\n"+code, -1) {
+		if path := imports[m[1]]; path != "" && !used[path] {
+			used[path] = true
+			fmt.Fprintf(&source, "import %q\n", path)
+		}
+	}
+	fmt.Fprintf(&source, "func _%s(%s) error {\n%s\nreturn nil\n}\n", name, with, code)
+	return source.String()
+}

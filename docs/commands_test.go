@@ -1,0 +1,111 @@
+package docs_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// way is how the commands that begin in some manner are tested.
+type way struct {
+	begin string
+	try   func(t *testing.T, command string)
+}
+
+// ways are looked through from the top. A command that none of them knows fails.
+var ways = []way{
+	{"make demo", run},               // as it stands
+	{"make ", plan},                  // CI runs the targets themselves
+	{"go run ./examples/", run},      // as it stands
+	{"go test ", list},               // CI runs the tests; here: they and their flags exist
+	{"redis-cli ", runByAnotherTest}, // at real servers
+	{"redlock ", checkSubcommand},    // the tool's own tests run it
+	{"git clone ", install},          // this tree in the place of the clone
+	{"export REDLOCK_NODES=redis://", func(*testing.T, string) {}},
+}
+
+func TestEveryCommandInTheDocsIsRun(t *testing.T) {
+	if _, err := exec.LookPath("make"); err != nil {
+		t.Skip("no make on the PATH")
+	}
+	_, guides := pages(t)
+	seen := map[string]bool{}
+	for _, p := range guides {
+		for _, command := range p.commands() {
+			if seen[command] {
+				continue
+			}
+			seen[command] = true
+			t.Run(p.path+": "+command, func(t *testing.T) {
+				for _, w := range ways {
+					if strings.HasPrefix(command, w.begin) || command == strings.TrimSpace(w.begin) {
+						w.try(t, command)
+						return
+					}
+				}
+				t.Error("no test runs this command: let one do so, and name it in ways")
+			})
+		}
+	}
+	assert.True(t, seen["make demo"], "the first command that a newcomer types")
+}
+
+// shell runs a line in the repository, with embedded nodes.
+func shell(t *testing.T, line string) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "sh", "-c", line)
+	command.Dir = root
+	command.Env = append(os.Environ(), "REDLOCK_NODES=")
+	out, err := command.CombinedOutput()
+	require.NoError(t, err, "%s\n%s", line, out)
+	return string(out)
+}
+
+// run does what the reader would do. From the clone to the first lock takes less
+// than two minutes, downloads aside.
+func run(t *testing.T, command string) {
+	began := time.Now()
+	assert.NotEmpty(t, shell(t, command))
+	assert.Less(t, time.Since(began), 2*time.Minute)
+}
+
+// plan lets make find the targets and say what it would do.
+func plan(t *testing.T, command string) {
+	assert.NotEmpty(t, shell(t, "make -n"+strings.TrimPrefix(command, "make")))
+}
+
+// list finds the tests, and parses the flags.
+func list(t *testing.T, command string) {
+	line := strings.Replace(strings.Replace(command, " -run ", " -list ", 1), " -v", "", 1)
+	require.Contains(t, line, " -list ")
+	assert.Regexp(t, regexp.MustCompile(`(?m)^(Test|Fuzz)`), shell(t, line))
+}
+
+func runByAnotherTest(t *testing.T, command string) {
+	// It reads the commands from there.
+	assert.Contains(t, read(t, "integration/operators_test.go"), "func TestEveryRedisCommandOfTheDocsWorks(")
+	assert.Contains(t, read(t, "docs/operations.md"), strings.Fields(command)[3])
+}
+
+func checkSubcommand(t *testing.T, command string) {
+	assert.Regexp(t, `^redlock (run|inspect|doctor|unlock|bench|completion)\b`, command)
+}
+
+// install does what follows the clone.
+func install(t *testing.T, command string) {
+	clone, rest, _ := strings.Cut(command, " && ")
+	require.Regexp(t, `^git clone https://\S+/redlock$`, clone)
+	tree, err := filepath.Abs(root)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	require.NoError(t, os.Symlink(tree, filepath.Join(dir, "redlock")))
+	shell(t, "cd '"+dir+"' && GOBIN='"+dir+"/bin' "+rest)
+	assert.FileExists(t, filepath.Join(dir, "bin", "redlock"))
+}
