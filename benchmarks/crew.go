@@ -24,6 +24,7 @@ type load struct {
 	warmUp     time.Duration
 	length     time.Duration
 	renew      bool          // each lock is renewed once
+	hold       time.Duration // between lock and unlock
 	limit      time.Duration // for one lock or unlock, by its context; 0: none
 }
 
@@ -201,6 +202,10 @@ func (w *worker) pair(ctx context.Context, p peer, l load, name string, begin ti
 		err = e.Extend(ctx)
 		renewed = time.Now()
 		renewal = renewed.Sub(granted)
+	}
+	if l.hold > 0 {
+		time.Sleep(l.hold)
+		renewed = time.Now()
 	}
 	unlocking, cancel := bounded(ctx, l.limit)
 	failed := lock.Unlock(unlocking)

@@ -52,7 +52,18 @@ func runContention(ctx context.Context, b *bench) error {
 			}
 		}
 	}
+	b.alone(ctx)
 	return b.idle(ctx)
+}
+
+// alone measures a Lock that nobody contends for at the pace of the relay. Between
+// the hand-overs servers and clients sleep, and whatever wakes them takes longer than
+// in a loop without rest.
+func (b *bench) alone(ctx context.Context) {
+	peers := b.openAll(ctx, b.site(nodes), true, among(redlockDefault, rueidislockOne))
+	defer b.closeAll(peers)
+	l := load{goroutines: 1, hold: holdTime, warmUp: 50 * time.Millisecond, length: b.lengthOf(bySize(b, 50*time.Millisecond, 500*time.Millisecond, time.Second))}
+	b.drivePeers(ctx, "alone", contentionSetting(1), peers, b.roundsOf(bySize(b, 1, 3, 5)), l)
 }
 
 // contend lets n runners of a peer compete: some rounds for the time, and one
@@ -225,6 +236,10 @@ func contentionTables(r *results) []table {
 	}
 	commands := column{"commands", "commands/handover", hundredths}
 	all = append(all, r.bySetting("commands", "Commands for one hand-over, at the busiest server", commands))
+	for _, setting := range r.settings("alone") {
+		all = append(all, r.byPeer("alone", setting, "One client alone, at the same pace", redlockDefault.name, nil,
+			[]column{{"Lock p50", "lock-p50-ns", micros}, {"p99", "lock-p99-ns", micros}}))
+	}
 	return append(all, r.bySetting("idle", "Commands per second at the busiest server while all wait", column{"commands/s", "commands/s", hundredths}))
 }
 
@@ -242,11 +257,13 @@ func contentionTargets(r *results) []check {
 	ours := redlockDefault.name
 	few := cell{"contention", ours, contentionSetting(fewWaiters)}
 	alone := r.median(cell{"pairs", ours, pairsSetting(nodes, 1)}, "lock-p50-ns")
+	paced := r.median(cell{"alone", ours, contentionSetting(1)}, "lock-p50-ns")
 	one := few
 	one.peer = rueidislockOne.name
 	checks := []check{
-		atMost(3.5, "x").ofValue(fmt.Sprintf("hand-over p50, %d clients / an uncontended Lock's p50", fewWaiters), r.median(few, "handover-p50-ns")/alone),
+		atMost(3.5, "x").ofValue(fmt.Sprintf("hand-over p50, %d clients / an uncontended Lock's p50 in a loop without rest", fewWaiters), r.median(few, "handover-p50-ns")/alone),
 		atMost(10, "x").ofValue(fmt.Sprintf("hand-over p99, %d clients / the same", fewWaiters), r.median(few, "handover-p99-ns")/alone),
+		atMost(3.5, "x").ofValue(fmt.Sprintf("hand-over p50, %d clients / an uncontended Lock's p50 at the same pace", fewWaiters), r.median(few, "handover-p50-ns")/paced),
 		atMost(1, "x").ofRatio(r, fmt.Sprintf("hand-over p50, %d clients: %s on %d servers / %s on one", fewWaiters, ours, nodes, one.peer), few, one, "handover-p50-ns"),
 		atLeast(0.8, "").ofValue(fmt.Sprintf("least share of %d equal clients", fewWaiters), r.median(few, "least-share")),
 		atMost(1.25, "").ofValue(fmt.Sprintf("most share of %d equal clients", fewWaiters), r.median(few, "most-share")),
