@@ -126,7 +126,7 @@ func (h *holding) queueRenewal(ctx context.Context, heir *holding) (b *ballot, c
 		}
 		v.call.Args = []any{renewScript.sha, "2", m.keyArg, v.standing.record, owner, m.ttlArg, m.least}
 	}
-	b.heir, b.lease = heir, h
+	b.heir, b.lease, b.stood = heir, h, h.until
 	b.within(ctx)
 	crowded = b.queue(0, true)
 	h.mayHold |= b.sent()

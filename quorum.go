@@ -46,6 +46,7 @@ type ballot struct {
 	undoing *ballot       // the attempt's rollback; its maker's own
 	heir    *holding      // is told the final verdict, where nobody awaits it
 	lease   *holding      // that a renewal is for
+	stood   time.Duration // until when that was valid without it
 	ticket  string        // of a release: of who waits, or waited
 	waiter  *waiter       // whose attempt it is, or its rollback; nil for who does not queue
 	trace   *ballotTrace  // nil where no hook is to know
@@ -212,22 +213,48 @@ func (v *vote) debt() *debt {
 
 // count takes one answer into the tally and tells a change of the verdict.
 func (v *vote) count(a answer) {
-	if b := v.ballot; b.take(v, a) && b.heir != nil {
-		b.heir.conclude(b, b.current())
+	if heir := v.ballot.take(v, a); heir != nil {
+		heir.conclude(v.ballot, v.ballot.current())
 	}
 }
 
-// take notes a vote, and tells whether it decided the ballot.
-func (b *ballot) take(v *vote, a answer) (decided bool) {
+// take notes a vote. It returns who is to be told the verdict that this one made, if
+// anybody is.
+func (b *ballot) take(v *vote, a answer) *holding {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.over || v.answer.voice != pending {
 		b.heardLate(v, a)
-		return false
+		if b.overturned(v, a) {
+			return b.lease
+		}
+		return nil
 	}
 	b.note(v, a)
 	b.review()
-	return b.over
+	if !b.over {
+		return nil
+	}
+	return b.heir
+}
+
+// overturned counts an answer that comes after the verdict of a renewal, and tells
+// whether it shows what would have been the verdict, had it come in time: that a
+// quorum had lost the lease. What was executed after the validity before shows
+// nothing: by then keys may have ended that a quorum elsewhere had replaced. Called
+// under b.mu.
+func (b *ballot) overturned(v *vote, a answer) bool {
+	if b.kind != renewing || b.verdict == taken || b.mutex.opts.clock() >= b.stood {
+		return false
+	}
+	b.tally[v.answer.voice]--
+	b.tally[a.voice]++
+	v.answer = a
+	if decideRenew(&b.tally, b.quorum) != taken {
+		return false
+	}
+	b.verdict = taken
+	return true
 }
 
 // note moves a vote from pending to its answer. Called under b.mu.
