@@ -92,27 +92,6 @@ func TestAHolderThatIsCutOffStopsBeforeItsKeysExpire(t *testing.T) {
 	}
 }
 
-func TestARenewalDecidedTooLateRevivesNothing(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		c := net.client(WithTTL(time.Second), WithNodeTimeout(400*ms), WithRenewEvery(500*ms))
-		lease, err := c.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
-		time.Sleep(100 * ms)
-		for _, n := range net.nodes {
-			n.mute()
-		}
-		// The renewal is executed, its answers come back after the end.
-		<-lease.Done()
-		for _, n := range net.nodes {
-			n.set(func(n *testNode) { n.muting = false })
-		}
-		time.Sleep(100 * ms)
-		require.ErrorIs(t, lease.Err(), ErrLost)
-		require.False(t, lease.Valid())
-		net.requireNoKeys()
-	})
-}
-
 func TestALeaseTakenAwayAtAQuorumEndsAtTheNextRenewal(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, net *testNet) {
 		a, b := net.client(WithTTL(3*time.Second)), net.client()
