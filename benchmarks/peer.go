@@ -63,11 +63,12 @@ type contender struct {
 }
 
 // contenders are all that can be measured, in the order of the report. The build
-// tag full adds those that are heavy to build.
+// tag full adds those that are heavy to build, and redislock one whose module is
+// not to be had everywhere.
 var contenders = []contender{
 	redlockDefault, redlockUnfenced,
 	redsyncOnRedigo, redsyncOnRedigoFast, redsyncOnGoRedis, redsyncOnGoRedisFast, redsyncOnRueidis, redsyncOnRueidisFast,
-	redislockOne, rueidislockOne,
+	rueidislockOne,
 	floorPipelined, floorBare,
 }
 

@@ -1,8 +1,11 @@
+//go:build redislock
+
 package main
 
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/bsm/redislock"
@@ -13,6 +16,12 @@ const (
 	redislockTTL   = 10 * time.Second
 	redislockRetry = 100 * time.Millisecond // as its own example has it
 )
+
+// It comes first among those for one server.
+func init() {
+	at := slices.IndexFunc(contenders, func(c contender) bool { return c.kind == single })
+	contenders = slices.Insert(contenders, at, redislockOne)
+}
 
 var redislockOne = contender{
 	name: "redislock",

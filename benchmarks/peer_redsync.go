@@ -10,11 +10,8 @@ import (
 	redsyncredis "github.com/go-redsync/redsync/v4/redis"
 	redsyncgoredis "github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	redsyncredigo "github.com/go-redsync/redsync/v4/redis/redigo"
-	redsyncrueidis "github.com/go-redsync/redsync/v4/redis/rueidis"
 	"github.com/gomodule/redigo/redis"
 	goredis "github.com/redis/go-redis/v9"
-	"github.com/redis/rueidis"
-	"github.com/redis/rueidis/rueidiscompat"
 )
 
 // idlePerPool lets a pool keep every connection that a full round needs: with
@@ -28,8 +25,8 @@ var (
 	redsyncOnRedigoFast  = redsyncOn("redsync-redigo"+failFastSuffix, "redigo, MaxIdle 1024", redigoPool, true)
 	redsyncOnGoRedis     = redsyncOn("redsync-goredis", "go-redis, PoolSize 1024", goredisPool, false)
 	redsyncOnGoRedisFast = redsyncOn("redsync-goredis"+failFastSuffix, "go-redis, PoolSize 1024", goredisPool, true)
-	redsyncOnRueidis     = redsyncOn("redsync-rueidis", "rueidis, which pipelines", rueidisPool, false)
-	redsyncOnRueidisFast = redsyncOn("redsync-rueidis"+failFastSuffix, "rueidis, which pipelines", rueidisPool, true)
+	redsyncOnRueidis     = redsyncOn("redsync-rueidis", rueidisMeans, rueidisPool, false)
+	redsyncOnRueidisFast = redsyncOn("redsync-rueidis"+failFastSuffix, rueidisMeans, rueidisPool, true)
 )
 
 // failFast tells the adapters that do not wait for all, by their names.
@@ -90,16 +87,7 @@ func goredisClient(addr string) *goredis.Client {
 	return goredis.NewClient(&goredis.Options{Addr: addr, PoolSize: idlePerPool})
 }
 
-func rueidisPool(addr string) (redsyncredis.Pool, func() error, error) {
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true})
-	if err != nil {
-		return nil, nil, err
-	}
-	end := func() error { client.Close(); return nil }
-	return redsyncrueidis.NewPool(rueidiscompat.NewAdapter(client)), end, nil
-}
-
-// redsyncPeer is redsync on one of its adapters.
+// redsyncPeer is redsync on one of the adapters.
 type redsyncPeer struct {
 	client  *redsync.Redsync
 	options []redsync.Option
