@@ -60,6 +60,11 @@ type standing struct {
 	until   time.Duration // where that is a quarantine: its end, on the client's clock
 }
 
+// goesOn tells that the node has voted by the same record since, on one connection.
+func (s *standing) goesOn(now *standing) bool {
+	return s != nil && now != nil && now.votes && s.pipe == now.pipe && s.record == now.record
+}
+
 // barredError is a node that does not vote before its quarantine is over.
 type barredError struct{ left time.Duration }
 

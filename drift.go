@@ -23,11 +23,15 @@ func (d drift) of(ttl time.Duration) time.Duration {
 	return time.Duration(float64(ttl)*d.factor) + d.base
 }
 
-// validUntil is the end of validity of a lease whose ballot began at start:
+// validUntil is the end of validity of a lease with the full ttl whose ballot began at
+// start.
+func (o *options) validUntil(start time.Duration) time.Duration { return o.validFor(start, o.ttl) }
+
+// validFor is the end of validity of a lease whose ballot began at start:
 // start + ttl − drift. start is read before anything is sent, so the oldest key
 // that the ballot can have set expires later than that, at any node whose clock
 // keeps within the allowance. (Redlock specification, step 3: the validity is
 // the ttl minus the time elapsed since the first step, minus the drift.)
-func (o *options) validUntil(start time.Duration) time.Duration {
-	return start + o.ttl - o.drift.of(o.ttl)
+func (o *options) validFor(start, ttl time.Duration) time.Duration {
+	return start + ttl - o.drift.of(ttl)
 }

@@ -90,7 +90,7 @@ func (m *Mutex) seize(ctx context.Context, s *Status) (*Lease, error) {
 	if m.opts.fencing {
 		s.Token = token // others may have counted higher at a minority: later leases need not
 	}
-	lease := newLease(m, owner, b, token, nil)
+	lease := newLease(m, b, token, nil)
 	if !m.client.adopt(ctx, lease.h) {
 		b.rollback()
 		return nil, fmt.Errorf("redlock: %s %q: %w", seizing.op, m.name, ErrClosed)

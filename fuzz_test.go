@@ -113,7 +113,7 @@ func requireFit(t *testing.T, m *Mutex) {
 		require.Less(t, o.renewal()+o.voteTimeout(), validity, "a renewal can end in time")
 	}
 	b := m.newBallot(acquiring, "owner", nil, o.clock())
-	left := newLease(m, "owner", b, 1, nil).Remaining()
+	left := newLease(m, b, 1, nil).Remaining()
 	require.Positive(t, left)
 	require.LessOrEqual(t, left, validity)
 	require.False(t, strings.HasPrefix(m.key, reserved))

@@ -130,7 +130,7 @@ func unconnected(t *testing.T) *Client {
 	group := &peers{registry: registry{owner: make(map[string]int)}, nodes: 1, quorum: 1}
 	c.nodes = []*node{newNode(0, "node", refusingPool{}, &c.opts, group)}
 	group.all = c.nodes
-	c.line = newLine(c)
+	c.line = newLine(c, len(c.nodes))
 	return c
 }
 

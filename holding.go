@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"sync"
 	"time"
 )
@@ -25,6 +24,7 @@ type holding struct {
 	renewAt  time.Duration // when to renew next
 	renewal  *ballot       // the renewal under way, if it is the keeper's
 	failing  bool          // the last renewal was inconclusive
+	untold   bool          // it was granted by a bid: its first renewal tells who is near in line
 	mayHold  nodeSet       // nodes where its key may stand, now or later
 	restored nodeSet       // nodes where it was missing, since the last renewal that succeeded
 	err      error         // why it ended; nil while held
@@ -40,8 +40,8 @@ type holding struct {
 }
 
 // newLease makes the lease that a ballot granted.
-func newLease(m *Mutex, owner string, b *ballot, token int64, w *waiter) *Lease {
-	h := &holding{mutex: m, owner: owner, token: token, since: b.start, limit: forever, mayHold: b.sent(), place: -1}
+func newLease(m *Mutex, b *ballot, token int64, w *waiter) *Lease {
+	h := &holding{mutex: m, owner: b.owner, token: token, since: b.start, limit: forever, mayHold: b.sent(), place: -1}
 	if w.queues() {
 		h.waiter = w
 		h.mayHold |= w.seats
@@ -49,8 +49,10 @@ func newLease(m *Mutex, owner string, b *ballot, token int64, w *waiter) *Lease 
 	if m.opts.maxHold > 0 {
 		h.limit = b.start + min(m.opts.maxHold, forever-b.start) // no overflow
 	}
-	h.until = min(m.opts.validUntil(b.start), h.limit)
-	h.planRenewal(b.start)
+	h.until = min(m.opts.validFor(b.start, b.ttl), h.limit)
+	if h.planRenewal(b.start); b.ttl < m.opts.ttl {
+		h.renewAt, h.untold = h.now(), true
+	}
 	h.due = h.next()
 	h.handle = &Lease{h}
 	return h.handle
@@ -89,64 +91,12 @@ func (h *holding) validity() time.Duration {
 	return h.until
 }
 
-// planRenewal sets the next renewal after one that began at start. A part of
-// the time is random, so that leases that were granted together are not renewed
-// together for ever. But the instants are rounded, so that those of many leases
-// coincide and share their writes. Called under h.mu.
-func (h *holding) planRenewal(start time.Duration) {
-	every := h.mutex.opts.renewal()
-	h.renewAt = forever
-	if every > 0 && h.until < h.limit {
-		at := start + every - h.mutex.opts.chance.below(every/4+1, "renewing")
-		h.renewAt = at - at%(every/64+1)
-	}
-}
-
 // next is when the keeper must look again. Called under h.mu.
 func (h *holding) next() time.Duration {
 	if h.renewal != nil {
 		return min(h.until, h.renewal.start+h.mutex.opts.voteTimeout())
 	}
 	return min(h.until, h.renewAt)
-}
-
-// queueRenewal queues a renewal. Called under h.mu: whether the lease is still
-// held is checked, and the renewal queued, under the lock under which its
-// release is queued. So on every connection a renewal is ahead of the release,
-// and none ever comes after it.
-func (h *holding) queueRenewal(ctx context.Context, heir *holding) (b *ballot, crowded bool) {
-	m := h.mutex
-	b = m.newBallot(renewing, h.owner, nil, h.now())
-	var owner any = h.owner
-	for i := range b.votes {
-		v := &b.votes[i]
-		if v.standing = v.node.standing.Load(); v.standing == nil {
-			v.barred = v.node.why()
-			continue
-		}
-		v.call.Args = []any{renewScript.sha, "2", m.keyArg, v.standing.record, owner, m.ttlArg, m.least}
-	}
-	b.heir, b.lease, b.stood = heir, h, h.until
-	b.within(ctx)
-	crowded = b.queue(0, true)
-	h.mayHold |= b.sent()
-	return b, crowded
-}
-
-// recall is what a node's vote in a renewal means: that the key is the lease's proves
-// nothing where an earlier renewal, which did not succeed, found it missing and put it
-// back. That counts also where its answer came too late. (The answer to the earlier
-// one is ahead on the same connection; it is unknown only where that broke.)
-func (h *holding) recall(node int, v voice) voice {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	switch {
-	case v == restored:
-		h.restored.add(node)
-	case v == mine && h.restored.has(node):
-		return restored
-	}
-	return v
 }
 
 // tick does what is due: ends the lease, begins a renewal, or gives one up that
@@ -176,70 +126,6 @@ func (h *holding) tick() *ballot {
 		h.mu.Unlock()
 	}
 	return nil
-}
-
-var errNoVerdict = fmt.Errorf("no answer within the node timeout")
-
-// renew begins a renewal of the keeper's. Called under h.mu.
-func (h *holding) renew() *ballot {
-	if h.handle != nil {
-		// From the first renewal on, only the user keeps the handle.
-		runtime.AddCleanup(h.handle, (*holding).abandon, h)
-		h.handle = nil
-	}
-	b, _ := h.queueRenewal(context.Background(), h)
-	h.renewal = b
-	h.mutex.client.keeper.move(h, h.next())
-	return b
-}
-
-// conclude takes the verdict of a renewal, and tells why the lease has ended, if
-// it has. A verdict counts only before the old validity ends: a lease that has
-// ended stays ended, whatever the nodes said meanwhile.
-func (h *holding) conclude(b *ballot, v verdict) (ended error) {
-	h.mu.Lock()
-	concluded := h.renewal != b // before, or it is not the keeper's
-	if !concluded {
-		h.renewal = nil
-	}
-	if why := h.ended(); why != nil || v == taken {
-		h.mu.Unlock()
-		h.end(ErrLost)
-		return h.why()
-	}
-	var danger *LeaseDanger
-	if v == granted {
-		// Of two renewals the one that began later counts.
-		h.until = max(h.until, min(h.mutex.opts.validUntil(b.start), h.limit))
-		h.failing, h.restored = false, 0
-		h.planRenewal(b.start)
-	} else if !concluded {
-		h.renewAt = h.now() + h.mutex.opts.voteTimeout()
-		danger = &LeaseDanger{Name: h.mutex.name, Owner: h.owner, Remaining: h.until - h.now()}
-	}
-	h.concluded(b, v)
-	h.mutex.client.keeper.move(h, h.next())
-	first := danger != nil && !h.failing
-	h.failing = h.failing || danger != nil
-	h.mu.Unlock()
-	if danger != nil {
-		danger.Err = b.quorumError()
-		h.warn(*danger, first)
-	}
-	return nil
-}
-
-// warn tells that a renewal failed while the lease is still valid.
-func (h *holding) warn(d LeaseDanger, first bool) {
-	opts := h.mutex.opts
-	if first {
-		opts.herald.log(slog.LevelWarn, "a lease could not be renewed and is lost unless a later renewal succeeds",
-			"name", d.Name, "owner", d.Owner, "remaining", d.Remaining, "error", d.Err)
-	}
-	if opts.tracer != nil {
-		d.Time, d.Token = time.Now(), h.token
-		report(opts.herald, opts.tracer.LeaseDanger, true, d)
-	}
 }
 
 // lapse ends a lease whose validity is over.

@@ -29,9 +29,10 @@ func (l *Lease) Owner() string { return l.h.owner }
 func (l *Lease) Token() int64 { return l.h.token }
 
 // Remaining is how long the lease may still be trusted: its ttl less the time
-// since it was asked for, less the drift allowance; 0 when it has ended. It is
-// measured on a clock that cannot be set and goes on while the machine is
-// suspended.
+// since it was asked for, less the drift allowance; 0 when it has ended. A lease
+// that was waited for may begin with less than half a second, until its first
+// renewal, which follows at once. It is measured on a clock that cannot be set and
+// goes on while the machine is suspended.
 func (l *Lease) Remaining() time.Duration { return l.h.remaining() }
 
 // Valid tells whether the lease may be trusted now.

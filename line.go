@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,8 +19,8 @@ import (
 // queue, and how the nodes call them.
 type line struct {
 	client *Client
-	id     string // names the client in tickets and at the nodes
-	serial atomic.Uint64
+	id     string        // names the client in tickets and at the nodes
+	serial atomic.Uint64 // of tickets, and of connections on which nodes call
 
 	begin sync.Once
 	opens sync.Once
@@ -30,11 +31,13 @@ type line struct {
 	yielded string             // the key of the lock that was handed over last
 	until   time.Duration      // while whom it was handed to is on the way
 	ears    nodeSet            // nodes that can call us
+	serials []uint64           // of the connections on which they do; 0 where they cannot
 	tried   nodeSet            // nodes where that was tried
 }
 
-func newLine(c *Client) *line {
-	return &line{client: c, id: c.opts.chance.name("client")[:16], open: make(chan struct{}), waiters: make(map[string]*waiter)}
+func newLine(c *Client, n int) *line {
+	return &line{client: c, id: c.opts.chance.name("client")[:16], open: make(chan struct{}), waiters: make(map[string]*waiter),
+		serials: make([]uint64, n)}
 }
 
 // channel is the one on which the nodes call this client.
@@ -87,8 +90,10 @@ func (l *line) hears(node int, able bool) {
 	l.tried.add(node)
 	before := l.ears.len()
 	l.ears.remove(node)
+	l.serials[node] = 0
 	if able {
 		l.ears.add(node)
+		l.serials[node] = l.serial.Add(1)
 	}
 	c := l.client
 	if l.ears.len() >= c.quorum || l.tried.len() == len(c.nodes) {
@@ -129,15 +134,27 @@ func (l *line) deaf() bool {
 	return l.ears.len() < l.client.quorum
 }
 
-// heard takes a call of a node, "ready" or "near", then the ticket, then the lock's
-// key. Ready: the lock is reserved for the ticket. Near: it is second in line.
+// hearing are the serials of the connections on which the nodes call, as they are now.
+func (l *line) hearing() []uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.serials)
+}
+
+// heard takes a call of a node: "ready" or "near", then the ticket, then the lock's
+// key; "yours", then the ticket, the count and the owner. Ready: the lock is reserved
+// for the ticket. Near: it is second in line. Yours: its attempt was executed late.
 func (l *line) heard(n *node, message string) {
 	what, rest, _ := strings.Cut(message, " ")
 	ticket, key, _ := strings.Cut(rest, " ")
 	l.mu.Lock()
 	w := l.waiters[ticket]
+	serial := l.serials[n.index]
 	l.mu.Unlock()
 	switch {
+	case w != nil && what == "yours":
+		count, owner, _ := strings.Cut(key, " ")
+		w.granted(n, serial, owner, count)
 	case w != nil && what == "ready":
 		w.ready(n.index, true)
 	case w != nil && what == "near":

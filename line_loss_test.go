@@ -240,8 +240,8 @@ func TestClientsThatComeAndDieDoNotFillTheLine(t *testing.T) {
 		longest := int64(0)
 		for range 3000 {
 			w := &waiter{mutex: c.Mutex("x"), asked: c.opts.clock()}
-			dead := newLine(c) // a client of its own, which is not heard of again
-			_, err := conn.Do("EVALSHA", acquireScript.sha, 1, "redlock:x", "owner", 1000, "", 1, dead.register(w), "label")
+			dead := newLine(c, len(c.nodes)) // a client of its own, which is not heard of again
+			_, err := conn.Do("EVALSHA", acquireScript.sha, 1, "redlock:x", "owner", 1000, "", 1, dead.register(w), "label", "", "0")
 			require.NoError(t, err)
 			n, err := conn.Do("ZCARD", "redlock::line:redlock:x")
 			require.NoError(t, err)

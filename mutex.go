@@ -140,13 +140,7 @@ func (m *Mutex) attempt(ctx context.Context, w *waiter) (*Lease, *refusal, error
 		return nil, nil, err
 	}
 
-	owner := m.opts.newOwner()
-	b := m.newAttempt(owner, w)
-	w.begins()
-	b.within(ctx)
-	b.send(0, true)
-	w.sent(b)
-	v, err := b.await(ctx, m.opts.voteTimeout())
+	b, v, err := m.ask(ctx, w)
 	var token int64
 	if err == nil && v == granted {
 		var failure *ballot
@@ -159,7 +153,7 @@ func (m *Mutex) attempt(ctx context.Context, w *waiter) (*Lease, *refusal, error
 		// A ctx that ended at the same time wins: who gave up must not be left
 		// with a lock that nobody will release.
 		if err = context.Cause(ctx); err == nil {
-			lease := newLease(m, owner, b, token, w)
+			lease := newLease(m, b, token, w)
 			switch {
 			case !lease.Valid():
 				b.rollback()
@@ -177,6 +171,19 @@ func (m *Mutex) attempt(ctx context.Context, w *waiter) (*Lease, *refusal, error
 	return nil, b.refusal(), err
 }
 
+// ask is an attempt's ballot and its verdict. Where the nodes have executed a waiter's
+// last one meanwhile, that is it, and nothing is sent.
+func (m *Mutex) ask(ctx context.Context, w *waiter) (*ballot, verdict, error) {
+	if b := w.won(); b != nil {
+		return b, granted, nil
+	}
+	b := m.newAttempt(m.opts.newOwner(), w)
+	b.within(ctx)
+	w.send(b)
+	v, err := b.await(ctx, m.opts.voteTimeout())
+	return b, v, err
+}
+
 // newAttempt makes the ballot that acquires, over the nodes that may vote. Those
 // that refuse a waiter who queues put it in their line.
 func (m *Mutex) newAttempt(owner string, w *waiter) *ballot {
@@ -184,8 +191,9 @@ func (m *Mutex) newAttempt(owner string, w *waiter) *ballot {
 	var ownerArg any = owner
 	var plain []plainVote
 	var set []any
+	var before any = ""
 	if w.queues() {
-		b.waiter = w
+		b.waiter, b.bid, before = w, m.newBid(b), w.owner
 	} else {
 		plain = make([]plainVote, len(b.votes))
 		set = []any{m.keyArg, ownerArg, "PX", m.ttlArg, "NX"}
@@ -198,10 +206,12 @@ func (m *Mutex) newAttempt(owner string, w *waiter) *ballot {
 		case plain != nil:
 			m.askPlainly(v, &plain[i], set, w != nil)
 		case m.opts.fencing:
-			v.call.Args = []any{acquireScript.sha, "2", m.keyArg, v.standing.record, ownerArg, m.ttlArg, m.stripe, m.least, w.ticket, m.opts.label}
+			v.call.Args = []any{acquireScript.sha, "2", m.keyArg, v.standing.record, ownerArg, m.ttlArg, m.stripe, m.least,
+				w.ticket, m.opts.label, before, b.bid.life(i)}
 		default:
 			v.kind = claiming
-			v.call.Args = []any{acquireScript.sha, oneKey, m.keyArg, ownerArg, m.ttlArg, "", m.least, w.ticket, m.opts.label}
+			v.call.Args = []any{acquireScript.sha, oneKey, m.keyArg, ownerArg, m.ttlArg, "", m.least,
+				w.ticket, m.opts.label, before, b.bid.life(i)}
 		}
 	}
 	if b.waiter != nil {

@@ -42,12 +42,14 @@ type ballot struct {
 	owner   string
 	quorum  int
 	start   time.Duration // read before anything was queued
+	ttl     time.Duration // of the keys that it sets
 	told    chan struct{} // told of every change of the verdict
 	undoing *ballot       // the attempt's rollback; its maker's own
 	heir    *holding      // is told the final verdict, where nobody awaits it
 	lease   *holding      // that a renewal is for
 	stood   time.Duration // until when that was valid without it
 	ticket  string        // of a release: of who waits, or waited
+	bid     *bid          // of a waiter's attempt: how it may be executed late
 	waiter  *waiter       // whose attempt it is, or its rollback; nil for who does not queue
 	trace   *ballotTrace  // nil where no hook is to know
 
@@ -93,6 +95,7 @@ func (m *Mutex) newBallot(kind *ballotKind, owner string, args []any, start time
 		owner:  owner,
 		quorum: m.client.quorum,
 		start:  start,
+		ttl:    m.opts.ttl,
 		told:   make(chan struct{}, 1),
 		trace:  m.traceBallot(kind, owner),
 	}

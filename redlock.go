@@ -130,7 +130,7 @@ func start(pools []Pool, settings options) *Client {
 		life:    ctx,
 		end:     end,
 	}
-	c.line = newLine(c)
+	c.line = newLine(c, len(pools))
 	c.opts.herald = newHerald(settings.logger, settings.trace != nil)
 	c.opts.tracer = newTracer(settings.trace, c.opts.herald)
 	c.keeper = newKeeper(settings.clock)

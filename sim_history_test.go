@@ -116,7 +116,7 @@ func (v *simVisit) returned(l *Lease, err error) {
 		return
 	}
 	v.lease = l
-	v.began = v.client.trueTime(l.h.validity() - v.mutex.opts.validUntil(0))
+	v.began = v.client.trueTime(l.h.since)
 	h.note("client %d has %s, token %d, owner %s", v.client.index, v.mutex.name, l.Token(), l.Owner())
 	done := l.Done()
 	v.doneAt = make(chan time.Duration, 1)
@@ -265,7 +265,7 @@ func losses(leases []*simVisit) (wrong []string) {
 func tokens(leases []*simVisit) (wrong []string) {
 	for i, b := range leases {
 		for _, a := range leases[:i] {
-			if s, t := a.lease.Token(), b.lease.Token(); s == t || a.answered < b.began && s > t {
+			if s, t := a.lease.Token(), b.lease.Token(); s == t || (a.answered < b.began || !a.lost && a.ended < b.answered) && s > t {
 				wrong = append(wrong, fmt.Sprintf("token %d of client %d, granted at %v, after token %d of client %d, granted at %v",
 					t, b.client.index, b.answered, s, a.client.index, a.answered))
 			}

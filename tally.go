@@ -54,8 +54,9 @@ func (b *ballot) decide() verdict {
 // decideAcquire: granted at the quorum-th grant, failing as soon as the votes
 // still out cannot make a quorum. The failure is final when no vote still out
 // can change whether one other owner may have a quorum. strongest is the
-// greatest number of nodes at which the same other owner was seen. Who waits for
-// that owner is patient: the votes still out are not worth a rollback each.
+// greatest number of nodes at which the same other owner was seen. Who waits is
+// patient where that owner has a quorum, or no node has granted yet: the votes still
+// out are not worth a rollback each, which would also take back its bids.
 func decideAcquire(t *tally, quorum, strongest int, patient bool) verdict {
 	if t[mine] >= quorum {
 		return granted
@@ -71,6 +72,9 @@ func decideAcquire(t *tally, quorum, strongest int, patient bool) verdict {
 	tooFewAnswers := t[mine]+t[others]+t[pending] < quorum
 	if t[pending] == 0 || heldForSure || freeForSure || tooFewAnswers {
 		return failed
+	}
+	if patient && t[mine] == 0 {
+		return open
 	}
 	return failing
 }

@@ -43,13 +43,14 @@ func TestAnAcquireIsDecidedAsSoonAsItIsCertain(t *testing.T) {
 	}
 }
 
-func TestAWaiterHearsAllVotesWhereSomebodyHasAQuorum(t *testing.T) {
+func TestAWaiterHearsAllVotesWhereItHoldsNobodyUp(t *testing.T) {
 	patient := func(counts map[voice]int, strongest int) verdict {
 		return decideAcquire(voicesOf(counts), 3, strongest, true)
 	}
 	require.Equal(t, outvoted, patient(map[voice]int{others: 3, pending: 2}, 3))
 	require.Equal(t, failed, patient(map[voice]int{others: 5}, 5))
-	require.Equal(t, failing, patient(map[voice]int{others: 3, pending: 2}, 2), "the votes are split: give them back at once")
+	require.Equal(t, failing, patient(map[voice]int{mine: 1, others: 3, pending: 1}, 2), "the votes are split: give them back at once")
+	require.Equal(t, open, patient(map[voice]int{others: 3, pending: 2}, 2), "nothing to give back, but bids that may be executed")
 	require.Equal(t, granted, patient(map[voice]int{mine: 3, others: 2}, 2))
 }
 

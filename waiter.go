@@ -29,12 +29,13 @@ type waiter struct {
 	ticket string        // its place in all lines; "" until it queues
 
 	// The caller's own.
-	owner  string       // of the last attempt
-	seats  nodeSet      // nodes in whose lines it may stand
-	misses int          // attempts in a row that followed a call and were refused
-	looked bool         // it has been told its place before
-	place  int          // in line, as far as known
-	trace  *ballotTrace // of the last attempt
+	owner  string        // of the last attempt
+	trip   time.Duration // that it took
+	seats  nodeSet       // nodes in whose lines it may stand
+	misses int           // attempts in a row that followed a call and were refused
+	looked bool          // it has been told its place before
+	place  int           // in line, as far as known
+	trace  *ballotTrace  // of the last attempt
 
 	waiting bool          // it was refused, and waits
 	began   time.Duration // when it began to
@@ -47,6 +48,7 @@ type waiter struct {
 	called bool       // a node has called it, since its last attempt
 	closer bool       // it has come near the head of the line, since its last attempt
 	look   bool       // it shall look again at once
+	bid    *bid       // the last attempt, which nodes may execute late; nil before the first
 	holds  bool       // it has got the lease
 }
 
@@ -101,20 +103,25 @@ func (w *waiter) leave(err error) {
 }
 
 // stepOut leaves all lines and undoes the last attempt; the ticket stays good.
-func (w *waiter) stepOut() {
-	if w.seats == 0 {
+func (w *waiter) stepOut() { w.leaveLines(w.seats) }
+
+// leaveLines does it at some of the nodes.
+func (w *waiter) leaveLines(at nodeSet) {
+	if at == 0 {
 		return
 	}
+	w.undoes(w.owner, at)
 	m := w.mutex
 	b := m.newBallot(releasing, w.owner, leaving(releaseScript.bySHA(m.keyArg, w.owner), w.ticket), m.opts.clock())
 	b.ticket = w.ticket
 	b.follows(w.trace)
-	b.send(w.seats, false)
-	w.seats = 0
+	b.send(at, false)
+	w.seats &^= at
 }
 
 // yield undoes an attempt, so that those who can go on do; it stays in the lines.
 func (w *waiter) yield(owner string, at nodeSet) *ballot {
+	w.undoes(owner, at)
 	m := w.mutex
 	b := m.newBallot(releasing, owner, releaseScript.bySHA(m.keyArg, owner, w.ticket, m.opts.label), m.opts.clock())
 	b.ticket, b.waiter = w.ticket, w
@@ -123,29 +130,33 @@ func (w *waiter) yield(owner string, at nodeSet) *ballot {
 	return b
 }
 
-// begins is told of every attempt, before it is sent: what is heard from then on
-// counts for the next.
-func (w *waiter) begins() {
+// send sends an attempt, also of one that does not queue. What is heard from then on
+// counts for the next attempt, but for what is said of this one's bid.
+func (w *waiter) send(b *ballot) {
 	if !w.queues() {
+		b.send(0, true)
 		return
 	}
+	before := w.begins(b)
+	b.send(0, true)
+	if before != nil {
+		w.leaveLines(before.stale(b.sent()))
+	}
+	w.owner, w.trace = b.owner, b.trace
+	w.seats |= b.sent()
+}
+
+func (w *waiter) begins(b *ballot) (before *bid) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	before, w.bid = w.bid, b.bid
 	w.calls, w.closer, w.look = 0, false, false
 	w.misses++
 	if !w.called {
 		w.misses = 0
 	}
 	w.called = false
-}
-
-// sent is told of every attempt, once it is sent.
-func (w *waiter) sent(b *ballot) {
-	if w.queues() {
-		w.owner = b.owner
-		w.seats |= b.sent()
-		w.trace = b.trace
-	}
+	return before
 }
 
 // got makes it the holder.
@@ -211,6 +222,7 @@ func (w *waiter) poke() {
 func (w *waiter) wait(ctx context.Context, r *refusal, try int) error {
 	c := w.mutex.client
 	w.waits(ctx, r)
+	w.trip = r.trip
 	switch {
 	case !r.reached:
 		// It must not hold up those who reach a quorum.

@@ -9,6 +9,10 @@
 -- ARGV[4]  the least count that shows the record to be whole
 -- ARGV[5]  the ticket
 -- ARGV[6]  the label of the ticket's client
+-- ARGV[7]  the owner of the ticket's attempt before this one, which may have been
+--          executed late; '' for none
+-- ARGV[8]  how long this attempt may be executed late if it is refused now, in
+--          milliseconds; '0' for not at all. See release
 --
 -- Returns when granted the count, or 1 without one; -1 when the counter was
 -- missing: this server has lost its memory and must not vote; else {holder or
@@ -19,7 +23,7 @@ if not granted or redis.call('EXISTS', 'redlock::line:' .. KEYS[1]) == 1 then
   local ticket = ARGV[5]
   local holder = not granted and redis.call('GET', KEYS[1])
   local kept = reserved(holder)
-  if kept == ticket then
+  if kept == ticket or holder == ARGV[7] then
     local alive = 'redlock::alive:' .. client(ticket)
     if redis.call('PTTL', alive) < 5000 then
       redis.call('SET', alive, ARGV[6], 'PX', 751000) -- see reserve; others of it may wait
@@ -37,6 +41,9 @@ if not granted or redis.call('EXISTS', 'redlock::line:' .. KEYS[1]) == 1 then
     end
     if not granted then
       local place = join(ticket, ARGV[6])
+      if ARGV[8] ~= '0' then
+        redis.call('SET', bidOf(ticket), table.concat({KEYS[2] or '', ARGV[3], ARGV[4], ARGV[1]}, ' '), 'PX', ARGV[8])
+      end
       if found then
         place = 2 -- it watches over the one that is called
       elseif kept then
@@ -50,12 +57,7 @@ if not granted or redis.call('EXISTS', 'redlock::line:' .. KEYS[1]) == 1 then
   end
   redis.call('ZREM', line, ticket)
   redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-  -- The second in line is told that it is near, as the first was when it was
-  -- second.
-  local second = redis.call('ZRANGE', line, 1, 1)[1]
-  if second then
-    tell('near', second)
-  end
+  tellSecond()
 end
 if ARGV[3] == '' then
   return 1

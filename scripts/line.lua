@@ -13,6 +13,11 @@
 local claim = 500 -- milliseconds that a reservation lasts
 local line = 'redlock::line:' .. KEYS[1]
 
+-- The attempt of a ticket that was refused and may be executed late.
+local function bidOf(ticket)
+  return 'redlock::bid:' .. ticket
+end
+
 -- The client that a ticket belongs to.
 local function client(ticket)
   return string.match(ticket, '^%d+%-(%w+)') or ''
@@ -54,8 +59,8 @@ local function head()
 end
 
 -- Where there is no right to publish, the waiters' timers serve.
-local function tell(what, ticket)
-  redis.pcall('PUBLISH', 'redlock::wake:' .. client(ticket), what .. ' ' .. ticket .. ' ' .. KEYS[1])
+local function tell(what, ticket, more)
+  redis.pcall('PUBLISH', 'redlock::wake:' .. client(ticket), what .. ' ' .. ticket .. ' ' .. (more or KEYS[1]))
 end
 
 -- Tells the first two in line that they are near: from then on they look every
@@ -81,6 +86,14 @@ local function tellAnother(mine)
     end
     rank = 2 * rank + 1
   until rank > 4095
+end
+
+-- Tells the second in line that it is near, as the first was when it was second.
+local function tellSecond()
+  local second = redis.call('ZRANGE', line, 1, 1)[1]
+  if second then
+    tell('near', second)
+  end
 end
 
 -- Keeps the free key for the first in line, and tells it, unless it asks itself.

@@ -1,6 +1,7 @@
 -- release: drops the lock's key if it is this attempt's; a newer one stays. What
--- becomes free is reserved for the first in line. Who waits leaves the line, or
--- stays in it.
+-- becomes free goes to the first in line: if its refused attempt, its bid, is still
+-- here, that is executed now, as one that was long on its way; else the key is
+-- reserved for it. Who waits leaves the line, or stays in it.
 --
 -- KEYS[1]  the lock's key
 -- ARGV[1]  the owner of the attempt or lease to undo
@@ -8,8 +9,8 @@
 --          empty for who did not and found the lock free though others wait
 -- ARGV[3]  the label of the ticket's client, if it is to stay; missing if it leaves
 --
--- Returns 1 when the key was this attempt's and is gone, 3 when it is reserved for
--- somebody else now, 2 when it is for this ticket, 0 when there was nothing of it.
+-- Returns 1 when the key was this attempt's and is gone, 3 when it is somebody else's
+-- now or reserved, 2 when it is for this ticket, 0 when there was nothing of it.
 local holder = redis.call('GET', KEYS[1])
 local ticket, stays = ARGV[2], ARGV[3]
 local found = ticket == '' or not holder
@@ -23,12 +24,44 @@ if not ticket and redis.call('EXISTS', 'redlock::line:' .. KEYS[1]) == 0 then
   return redis.call('DEL', KEYS[1])
 end
 --@line
+
+-- Executes the bid of the first in line, and tells it the count. Its key lasts as
+-- long as a reservation: should it not come, it holds up nobody for longer. Others
+-- are told that they are near by its first renewal, which nobody awaits; but if the
+-- holder before it did not come to that, here.
+local function execute(first)
+  local bid = first and redis.call('GETDEL', bidOf(first))
+  if not bid then
+    return false
+  end
+  local record, stripe, least, owner = string.match(bid, '^(%S*) (%S*) (%S*) (.*)$')
+  local count = 1
+  if stripe ~= '' then
+    count = redis.call('HINCRBY', record, stripe, 1)
+    if count < tonumber(least) then
+      redis.call('DEL', record)
+      return false
+    end
+  end
+  redis.call('ZREM', line, first)
+  local untold = redis.call('PTTL', KEYS[1]) <= claim
+  redis.call('SET', KEYS[1], owner, 'PX', claim)
+  tell('yours', first, string.format('%.0f ', count) .. owner)
+  if untold then
+    tellNear()
+    tellAnother(client(first))
+  end
+  return true
+end
+
 if stays then
   join(ticket, stays)
+  redis.call('DEL', bidOf(ticket))
 elseif ticket then
   local rank = redis.call('ZRANK', line, ticket)
   if rank then
     redis.call('ZREM', line, ticket)
+    redis.call('DEL', bidOf(ticket))
     if rank < 2 then
       tellNear()
     end
@@ -37,6 +70,11 @@ end
 local kept = reserved(holder)
 local mine = ticket and kept == ticket
 if not holder or holder == ARGV[1] or mine and not stays then
+  -- A bid is for what a holder releases. What an attempt gives back that too few
+  -- granted would pass from bid to bid, and no renewal could take it back.
+  if holder == ARGV[1] and not stays and not found and execute(redis.call('ZRANGE', line, 0, 0)[1]) then
+    return 3
+  end
   local first = head()
   if first then
     reserve(first, ticket, found)

@@ -5,6 +5,8 @@
 -- ARGV[1]  the lease's owner
 -- ARGV[2]  time to live from now on, in milliseconds
 -- ARGV[3]  "1" where admission is off, else something else
+-- ARGV[4]  the ticket of who got the lease by a bid, in its first renewals: they tell
+--          others that they are near; missing else
 --
 -- Returns 1 when the key was still the lease's, 2 when it was missing, or only
 -- reserved, and has been created (that shows that nobody else stands there), 0
@@ -13,9 +15,16 @@
 local holder = redis.call('GET', KEYS[1])
 if holder == ARGV[1] then
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
-  return 1
+  if not ARGV[4] then
+    return 1
+  end
 end
 --@line
+if holder == ARGV[1] then
+  tellSecond()
+  tellAnother(client(ARGV[4]))
+  return 1
+end
 local kept = reserved(holder)
 if holder and not kept then
   return {holder, redis.call('PTTL', KEYS[1])}
