@@ -30,10 +30,11 @@ end
 -- are told that they are near by its first renewal, which nobody awaits; but if the
 -- holder before it did not come to that, here.
 local function execute(first)
-  local bid = first and redis.call('GETDEL', bidOf(first))
+  local bid = first and redis.call('GET', bidOf(first))
   if not bid then
     return false
   end
+  redis.call('DEL', bidOf(first))
   local record, stripe, least, owner = string.match(bid, '^(%S*) (%S*) (%S*) (.*)$')
   local count = 1
   if stripe ~= '' then

@@ -221,6 +221,9 @@ func (r *runner) acquire(client *redlock.Client, name string, tell bool) (*redlo
 		lock = client.Mutex(name).TryLock
 	}
 	lease, err := lock(bounded)
+	for err == nil && !r.settles(lease) {
+		lease, err = lock(bounded)
+	}
 	close(over)
 	beside.Wait()
 
@@ -235,6 +238,19 @@ func (r *runner) acquire(client *redlock.Client, name string, tell bool) (*redlo
 		return nil, &exit{codeNoQuorum, err}
 	}
 	return lease, err
+}
+
+// settles awaits the first renewal of a lease that was handed over: until then it may be
+// shorter than what a command is stopped before. It returns false if it was lost instead.
+func (r *runner) settles(lease *redlock.Lease) bool {
+	for lease.Remaining() <= r.flags.stopBefore {
+		select {
+		case <-lease.Done():
+			return false
+		case <-time.After(time.Millisecond): // it renews itself
+		}
+	}
+	return true
 }
 
 // heed cancels the waiting at a signal that asks to end.

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -90,6 +91,22 @@ func TestAHeldLockHasAnExitCodeOfItsOwn(t *testing.T) {
 	require.NoError(t, lease.Unlock(t.Context()))
 	assert.Zero(t, waiting.end().code, "by default it waits")
 	assert.FileExists(t, ran)
+}
+
+func TestACommandIsNotStoppedForALeaseThatIsYoung(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	lease := hold(t, nodes, "job")
+	watch, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil))
+	require.NoError(t, err)
+	defer watch.Close()
+	waiting := start(t, nodes, "run", "job", "--ttl", "2s", "--stop-before", "900ms", "--", "true")
+	eventually(t, func() bool {
+		s, err := watch.Inspect(t.Context(), "job")
+		return err == nil && len(s.Line) == 1
+	}, "in line")
+	require.NoError(t, lease.Unlock(t.Context())) // the release executes what was refused just now
+	r := waiting.end()
+	assert.Zero(t, r.code, r.log)
 }
 
 func TestTooFewNodesHaveAnExitCodeOfTheirOwn(t *testing.T) {

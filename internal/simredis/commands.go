@@ -28,16 +28,13 @@ func (s *Server) data(args []string) (reply any, ok bool) {
 	switch command := strings.ToUpper(args[0]); command {
 	case "SET":
 		return s.set(key, rest, now), true
-	case "GET", "GETDEL":
+	case "GET":
 		e := s.store.get(key, now)
 		switch {
 		case e == nil:
 			return nil, true
 		case e.hash != nil || e.members != nil:
 			return errWrongType, true
-		}
-		if command == "GETDEL" {
-			delete(s.store, key)
 		}
 		return e.text, true
 	case "EXISTS":

@@ -55,7 +55,7 @@ func compare(t *testing.T, draw *rand.Rand) {
 	for range 400 {
 		key, member := pick("a", "b", "c"), pick("x", "y", "z", "1")
 		var c []any
-		switch draw.IntN(19) {
+		switch draw.IntN(18) {
 		case 0:
 			c = []any{"SET", key, member}
 		case 1:
@@ -90,8 +90,6 @@ func compare(t *testing.T, draw *rand.Rand) {
 			c = []any{"ZRANK", key, member}
 		case 17:
 			c = []any{"ZRANGE", key, pick("0", "1", "-1"), pick("0", "1", "99", "-1")}
-		case 18:
-			c = []any{"GETDEL", key}
 		}
 		mine, its := ask(t, ours, c[0].(string), c[1:]...), ask(t, theirs, c[0].(string), c[1:]...)
 		require.Equal(t, its, mine, "%v", c)
