@@ -105,10 +105,16 @@ func releases(net *testNet, _ *Client, lease *Lease) {
 // requireNoLines checks that nobody stands in any line.
 func (w *testNet) requireNoLines() {
 	w.t.Helper()
+	w.requireNone("line:")
+}
+
+// requireNone checks that no node has a key of this kind.
+func (w *testNet) requireNone(kind string) {
+	w.t.Helper()
 	synctest.Wait()
 	for _, n := range w.nodes {
 		for _, key := range n.keys() {
-			require.False(w.t, strings.HasPrefix(key, reserved+"line:"), "node %d has %s", n.index, key)
+			require.False(w.t, strings.HasPrefix(key, reserved+kind), "node %d has %s", n.index, key)
 		}
 	}
 }
