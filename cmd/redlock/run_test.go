@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -201,9 +202,19 @@ func TestWithoutStopBeforeTheCommandIsStoppedAtTheEndOfValidity(t *testing.T) {
 	assert.Contains(t, r.log, "could not be renewed and is lost unless a later renewal succeeds")
 }
 
+// heed undoes for the tools that are started what nohup and shells' background jobs do:
+// they start what they run with some signals ignored, and then so is the tool's command.
+func heed(t *testing.T, sig os.Signal) {
+	if signal.Ignored(sig) {
+		signal.Notify(make(chan os.Signal, 1), sig)
+		t.Cleanup(func() { signal.Ignore(sig) })
+	}
+}
+
 func TestSignalsReachTheCommand(t *testing.T) {
 	nodes := redlocktest.Start(t, 1)
 	for i, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2} {
+		heed(t, sig)
 		file := filepath.Join(t.TempDir(), "ready")
 		script := fmt.Sprintf(`trap 'exit %d' %d; touch "$1"; while :; do sleep 0.01; done`, 40+i, sig)
 		p := start(t, nodes, "run", "job", "--", "sh", "-c", script, "sh", file)
