@@ -137,21 +137,3 @@ func (n *node) keepHearing(ctx context.Context, conn redis.Conn, p *pipe.Pipe) {
 		}
 	}
 }
-
-// refer answers a call for somebody who waits no more: the node goes on to the
-// next in line.
-func (n *node) refer(key, ticket string) {
-	p := n.pipe.Load()
-	if p == nil {
-		return
-	}
-	c := &pipe.Call{Command: "EVAL", Args: leaving(releaseScript.byText(key, "-"), ticket), To: nobody{}}
-	if flush, _, err := p.Queue(c, n.opts.clock(), nil); err == nil && flush {
-		p.Flush()
-	}
-}
-
-// nobody hears an answer that does not matter.
-type nobody struct{}
-
-func (nobody) Receive(any, error) {}

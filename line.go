@@ -19,8 +19,8 @@ import (
 // queue, and how the nodes call them.
 type line struct {
 	client *Client
-	id     string        // names the client in tickets and at the nodes
-	serial atomic.Uint64 // of tickets, and of connections on which nodes call
+	id     string // names the client in tickets and at the nodes
+	serial atomic.Uint64
 
 	begin sync.Once
 	opens sync.Once
@@ -32,6 +32,7 @@ type line struct {
 	until   time.Duration      // while whom it was handed to is on the way
 	ears    nodeSet            // nodes that can call us
 	serials []uint64           // of the connections on which they do; 0 where they cannot
+	latest  uint64             // of these
 	tried   nodeSet            // nodes where that was tried
 }
 
@@ -93,7 +94,8 @@ func (l *line) hears(node int, able bool) {
 	l.serials[node] = 0
 	if able {
 		l.ears.add(node)
-		l.serials[node] = l.serial.Add(1)
+		l.latest++
+		l.serials[node] = l.latest
 	}
 	c := l.client
 	if l.ears.len() >= c.quorum || l.tried.len() == len(c.nodes) {
@@ -146,21 +148,22 @@ func (l *line) hearing() []uint64 {
 // for the ticket. Near: it is second in line. Yours: its attempt was executed late.
 func (l *line) heard(n *node, message string) {
 	what, rest, _ := strings.Cut(message, " ")
-	ticket, key, _ := strings.Cut(rest, " ")
+	ticket, said, _ := strings.Cut(rest, " ")
 	l.mu.Lock()
 	w := l.waiters[ticket]
 	serial := l.serials[n.index]
 	l.mu.Unlock()
-	switch {
-	case w != nil && what == "yours":
-		count, owner, _ := strings.Cut(key, " ")
+	if w == nil {
+		return // it has left: its release is on its way
+	}
+	switch what {
+	case "yours":
+		count, owner, _ := strings.Cut(said, " ")
 		w.granted(n, serial, owner, count)
-	case w != nil && what == "ready":
+	case "ready":
 		w.ready(n.index, true)
-	case w != nil && what == "near":
+	case "near":
 		w.isNear()
-	case w == nil && what == "ready":
-		n.refer(key, ticket)
 	}
 }
 
