@@ -157,10 +157,10 @@ func TestALongHistoryIsCheckedSoon(t *testing.T) {
 func TestAVerdictThatTakesTooLongIsAViolation(t *testing.T) {
 	c := &Checker{Patience: time.Nanosecond}
 	var ops []Op
-	for i := int64(0); i < 400; i++ {
+	for i := int64(0); i < 20_000; i++ { // a third of a second to check
 		ops = append(ops, at(i, i+1000, Held, 1, 0))
 	}
-	ops = append([]Op{at(0, 2000, Acquire, 1, 0)}, ops...)
+	ops = append([]Op{at(0, 30_000, Acquire, 1, 0)}, ops...)
 	violations := c.Check(&History{Locks: map[string][]Op{"lock": ops}})
 	require.Len(t, violations, 1)
 	assert.Contains(t, violations[0].String(), "Unknown")
