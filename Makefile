@@ -48,7 +48,7 @@ unit:
 # The simulation without the race detector, which slows it down tenfold; and that
 # it finds the bugs that are planted. With the other tests that are too slow with it.
 simulated:
-	go test -count=1 -v -run '^(TestSimulation|TestTheSimulationFinds.*|TestTheSameSeed.*|$(SLOW))$$' . -sim.runs=2000
+	go test -count=1 -v -run '^(TestSimulation|TestTheSimulationFinds.*|TestTheSameSeed.*|$(SLOW))$$' . -sim.runs=1000
 
 SLOW = TestTokensIncreaseWhile.*|TestAHalfCutWaiter.*|TestEqualClients.*|TestLostCallsAndAMinority.*|TestClientsThatComeAndDie.*
 

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -151,5 +152,22 @@ func TestAnAttemptThatDoesNotReachANodeTakesItsBidAwayThere(t *testing.T) {
 		require.True(t, net.nodes[1].redis.Exists(bid))
 		require.False(t, net.nodes[2].redis.Exists(bid))
 		require.False(t, net.nodes[2].redis.Exists("redlock::line:redlock:x"))
+	})
+}
+
+// Who yielded a node, and got the lock by its bids at others, does not join the line
+// again there when its first renewal takes over the reservation.
+func TestARenewalTakesItsOwnReservationWithoutJoiningTheLine(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, net *testNet) {
+		n, eval := bidding(t, net, time.Minute, 1)
+		for _, ticket := range []string{firstTicket, secondTicket} {
+			_, err := n.redis.ZRem("redlock::line:redlock:x", firstTicket)
+			require.NoError(t, err)
+			require.NoError(t, n.redis.Set("redlock:x", reservation+firstTicket))
+			require.EqualValues(t, 2, eval(renewScript, 2, "redlock:x", "record", "of "+ticket, 10_000, "1", ticket))
+			line, err := n.redis.ZMembers("redlock::line:redlock:x")
+			require.NoError(t, err)
+			require.Equal(t, ticket == secondTicket, slices.Contains(line, firstTicket))
+		}
 	})
 }

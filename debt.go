@@ -55,6 +55,14 @@ func (n *node) owe(d *debt) (paying bool) {
 	return p != nil && n.pay(p, d) == nil
 }
 
+// owes tells that the release of this owner's attempt is not confirmed.
+func (n *node) owes(owner string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	_, owes := n.debts[owner]
+	return owes
+}
+
 // payAll queues the payment of all debts, first thing on a new connection.
 // The order is always the same, as everywhere, so that a
 // simulation can be repeated. Called under n.mu.
@@ -101,9 +109,20 @@ func (n *node) pay(p *pipe.Pipe, d *debt) error {
 	return err
 }
 
+// lineLife is how long a line lasts at a node, at most: see join in scripts/line.lua.
+const lineLife = 751 * time.Second
+
+// lasts is how long it stands at the node, at most, if nothing is done.
+func (d *debt) lasts() time.Duration {
+	if d.ticket == "" {
+		return d.ttl
+	}
+	return max(d.ttl, lineLife)
+}
+
 // Receive strikes the debt out when it is paid. One that got no answer is paid
-// on the next connection. One that was refused is tried again for a ttl: the
-// server is alive, so what it may have executed before has ended by then.
+// on the next connection. One that was refused is tried again for as long as it
+// stands: the server is alive, so what it may have executed before ends by then.
 func (d *debt) Receive(reply any, err error) {
 	var refusal redis.Error
 	n := d.node
@@ -115,7 +134,7 @@ func (d *debt) Receive(reply any, err error) {
 	case errors.As(err, &refusal):
 		d.refused = true
 		if d.until == 0 {
-			d.until = n.opts.clock() + d.ttl
+			d.until = n.opts.clock() + d.lasts()
 		}
 	}
 	n.mu.Unlock()

@@ -73,7 +73,7 @@ func TestTooManyDebtsAreGivenUpAndThatIsToldOnce(t *testing.T) {
 
 // A payment that the server refuses is tried again for a ttl, and then forgotten: the
 // server was alive all the while, so the key has ended.
-func TestARefusedPaymentIsTriedAgainForATTL(t *testing.T) {
+func TestARefusedPaymentIsTriedAgainForAsLongAsItStands(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, net *testNet) {
 		c := net.client()
 		n := c.nodes[0]
@@ -94,6 +94,13 @@ func TestARefusedPaymentIsTriedAgainForATTL(t *testing.T) {
 		tries := net.nodes[0].executed("release")
 		time.Sleep(3 * time.Second)
 		require.Equal(t, tries, net.nodes[0].executed("release"))
+
+		// A place in line stands for longer than a key.
+		require.True(t, n.owe(&debt{node: n, key: "redlock:x", owner: "me", ticket: firstTicket, ttl: 5 * time.Second}))
+		time.Sleep(lineLife - time.Second)
+		require.Equal(t, 1, n.owed())
+		time.Sleep(2 * time.Second)
+		require.Zero(t, n.owed())
 	})
 }
 

@@ -20,9 +20,9 @@ import (
 // lease before this call, and less than those of all after it.
 //
 // The Status is what was found at the nodes, and broken: Holder is "" if nobody
-// held the lock. Who waits stays in line. It takes at most five node timeouts, one
-// of them so that renewals on their way find the lock taken. When it was taken,
-// ctx matters no more.
+// held the lock. Who waits stays in line. It takes at most four node timeouts, and
+// another one, or half a second if that is longer, so that renewals and attempts on
+// their way find the lock taken. When it was taken, ctx matters no more.
 //
 // Errors: a *QuorumError (ErrNoQuorum) when less than a quorum answered, or took
 // part; ctx's cause; ErrClosed; ErrConfig for a name that no lock can have. After
@@ -46,7 +46,7 @@ func (c *Client) ForceUnlock(ctx context.Context, name string) (Status, error) {
 	if err != nil {
 		return s, err
 	}
-	time.Sleep(c.opts.voteTimeout()) // renewals that began before are over then
+	time.Sleep(max(c.opts.voteTimeout(), claim)) // renewals that began before are over then, and bids
 	if err := lease.Unlock(ctx); err != nil && !errors.Is(err, ErrLost) {
 		return s, err
 	}

@@ -21,6 +21,7 @@ type holding struct {
 
 	mu       sync.Mutex    // protects what follows; ballots are queued, and the keeper's lock taken, under it
 	until    time.Duration // end of validity, on the client's clock
+	keysEnd  time.Duration // its keys may stand so long by the last renewal, whatever came of that
 	renewAt  time.Duration // when to renew next
 	renewal  *ballot       // the renewal under way, if it is the keeper's
 	failing  bool          // the last renewal was inconclusive
@@ -169,9 +170,13 @@ func (h *holding) shut() (working bool) {
 	return true
 }
 
-// awaitEnd waits until a lease that was shut is released by its Do, or over.
+// awaitEnd waits until a lease that was shut is released by its Do, or over with its
+// keys.
 func (h *holding) awaitEnd() {
-	timer := time.NewTimer(h.validity() - h.now())
+	h.mu.Lock()
+	end := max(h.until, h.keysEnd)
+	h.mu.Unlock()
+	timer := time.NewTimer(end - h.now())
 	defer timer.Stop()
 	select {
 	case <-h.gone:

@@ -104,6 +104,38 @@ func TestAProcessThatDiesWithManyWaitersAtTheHeadDelaysTheLineForSeconds(t *test
 	}
 }
 
+// A process holds, has all the next places in line too, and dies after a while.
+func TestAProcessThatDiesWhileItHoldsWithManyWaitersBehindDelaysTheLineForSeconds(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, net *testNet) {
+		a, c := net.client(), net.client()
+		b, pools := net.cuttableClient()
+		lease, err := a.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		go func() {
+			if l, err := b.Mutex("x").Lock(t.Context()); err == nil {
+				<-l.Done()
+				_ = l.Unlock(t.Context())
+			}
+		}()
+		time.Sleep(ms)
+		leave, gone := queueUp(t, b, 100)
+		_, served := queueUp(t, c, 1)
+		time.Sleep(500 * ms)
+		require.NoError(t, lease.Unlock(t.Context()))
+		time.Sleep(20 * time.Second)
+		for _, p := range pools {
+			p.hold(true)
+		}
+		took := elapsed(served.Wait)
+		for _, p := range pools {
+			p.hold(false)
+		}
+		leave()
+		gone.Wait()
+		require.Less(t, took, 20*time.Second, "the ttl and a few seconds")
+	})
+}
+
 func TestEarsThatReopenRouseTheFirstOfTheClient(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, net *testNet) {
 		a := net.client()

@@ -191,7 +191,7 @@ func (v *vote) hear(a answer) {
 		v.node.forgot(v.standing)
 	}
 	if v.kind == renewing {
-		a.voice = v.ballot.lease.recall(v.node.index, a.voice)
+		a.voice = v.ballot.lease.recall(v.node, a.voice)
 	}
 	v.count(a)
 }

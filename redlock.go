@@ -263,7 +263,7 @@ func (c *Client) Mutex(name string, opts ...Option) *Mutex {
 // Close ends the client: calls that wait return ErrClosed, new ones fail with
 // it, contexts of leases are cancelled with it, and leases that are held end with
 // it and are released; they are no longer renewed. It takes at most about one
-// node timeout, or five where a ForceUnlock is under way. A lease under which a Do is running is released when its fn
+// node timeout, or as long as a ForceUnlock that is under way. A lease under which a Do is running is released when its fn
 // returns, so that nobody else comes in before, or ends with its validity; its
 // connections live until then. Further calls do nothing.
 func (c *Client) Close() error {

@@ -46,21 +46,30 @@ func (h *holding) queueRenewal(ctx context.Context, heir *holding) (b *ballot, c
 	b.within(ctx)
 	crowded = b.queue(0, true)
 	h.mayHold |= b.sent()
+	h.keysEnd = m.opts.validUntil(b.start)
 	return b, crowded
 }
 
 // recall is what a node's vote in a renewal means: that the key is the lease's proves
 // nothing where an earlier renewal, which did not succeed, found it missing and put it
 // back. That counts also where its answer came too late. (The answer to the earlier
-// one is ahead on the same connection; it is unknown only where that broke.)
-func (h *holding) recall(node int, v voice) voice {
+// one is ahead on the same connection; it is unknown only where that broke.) Nor does
+// it count where the node is still to undo the attempt, which became a lease by its bid
+// at others: that takes the key away again.
+func (h *holding) recall(n *node, v voice) voice {
+	undone := n.owes(h.owner)
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if v == restored {
+		h.restored.add(n.index)
+	} else if v == mine && h.restored.has(n.index) {
+		v = restored
+	}
 	switch {
-	case v == restored:
-		h.restored.add(node)
-	case v == mine && h.restored.has(node):
-		return restored
+	case undone && v == mine:
+		return silent
+	case undone && v == restored:
+		return others
 	}
 	return v
 }

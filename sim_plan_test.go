@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/simredis"
 )
 
 // What a simulation does is planned from its seed alone.
@@ -99,6 +101,7 @@ func drawSimPlan(seed uint64, source rand.Source) *simPlan {
 	p.clocks(draw)
 	p.network(draw)
 	p.trouble(draw)
+	p.refusals(rand.New(rand.NewPCG(seed, 0xbad)))
 	return p
 }
 
@@ -287,6 +290,21 @@ func (p *simPlan) mishap(draw *rand.Rand, client int) {
 		ways := 1 + draw.IntN(3)
 		p.add(at, func(r *simRun) { r.clients[client].block(at2, ways, true) }, "client %d is cut off from %b, ways %d", client, at2, ways)
 		p.add(at+last, func(r *simRun) { r.clients[client].block(at2, ways, false) }, "client %d reaches %b", client, at2)
+	}
+}
+
+// refusals have servers answer with errors for a while.
+func (p *simPlan) refusals(draw *rand.Rand) {
+	if p.kind == simDeleted || draw.IntN(4) > 0 {
+		return // an error may hide a deletion, as an answer that is lost may
+	}
+	for range 1 + draw.IntN(3) {
+		node, at, last := draw.IntN(p.nodes), p.instant(draw), below(draw, 2*p.ttl)
+		how := []simredis.Refusal{simredis.Busy, simredis.Unsaved, simredis.Full}[draw.IntN(3)]
+		if p.victims.has(node) {
+			p.add(at, func(r *simRun) { r.servers[node].Refuse(how) }, "node %d refuses: %.9s", node, how)
+			p.add(min(at+last, p.busy), func(r *simRun) { r.servers[node].Refuse("") }, "node %d is well again", node)
+		}
 	}
 }
 

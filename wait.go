@@ -29,6 +29,7 @@ type refusal struct {
 	reached bool          // a quorum answered
 	place   int           // in line, 0: none
 	kept    bool          // the lock is reserved for somebody at a quorum
+	holder  string        // who may have it; "" if nobody is known to
 	some    bool          // nodes granted it, too few
 	free    time.Duration // until a quorum is free, if nothing is renewed
 }
@@ -60,7 +61,7 @@ func (b *ballot) refusal() *refusal {
 		if kept {
 			held.Holder = "" // nobody has it yet
 		}
-		r.err = held
+		r.err, r.holder = held, held.Holder
 	default:
 		r.again = true
 		r.rank = b.rank()

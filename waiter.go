@@ -34,6 +34,8 @@ type waiter struct {
 	seats  nodeSet       // nodes in whose lines it may stand
 	misses int           // attempts in a row that followed a call and were refused
 	looked bool          // it has been told its place before
+	guards bool          // it was told that it is near: whoever holds the lock may be all that lives before it
+	holder string        // whom it guards; "" if that is not known yet
 	place  int           // in line, as far as known
 	trace  *ballotTrace  // of the last attempt
 
@@ -150,6 +152,9 @@ func (w *waiter) begins(b *ballot) (before *bid) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	before, w.bid = w.bid, b.bid
+	if w.closer {
+		w.guards, w.holder = true, ""
+	}
 	w.calls, w.closer, w.look = 0, false, false
 	w.misses++
 	if !w.called {
@@ -296,7 +301,9 @@ func (w *waiter) hesitation() time.Duration {
 // line a second, place p a little more than p seconds. That is enough for calls
 // that are lost, heads that died and locks that other clients release, and a
 // thousand waiters cost a node a few commands a second. scripts/line.lua reckons
-// with it.
+// with it. Whoever is farther back and was told that it is near looks as often as the
+// first two until the lock goes to another holder: all others before it may be of one
+// process, and die with it.
 func (w *waiter) patience(r *refusal) time.Duration {
 	d := jitter(w.mutex.opts.chance, nearLook, "looking")
 	if r.place > 2 {
@@ -308,6 +315,10 @@ func (w *waiter) patience(r *refusal) time.Duration {
 	w.looked = true
 	if w.mutex.client.line.deaf() {
 		d /= 4
+	}
+	if w.guards = w.guards && (w.holder == "" || w.holder == r.holder); w.guards {
+		w.holder = r.holder
+		d = min(d, jitter(w.mutex.opts.chance, nearLook, "looking"))
 	}
 	if r.place <= 1 || r.place == 2 && r.kept || r.some {
 		// Whoever holds it, or is called, may have died: then the keys end.

@@ -6,7 +6,7 @@
 -- ARGV[2]  time to live from now on, in milliseconds
 -- ARGV[3]  "1" where admission is off, else something else
 -- ARGV[4]  the ticket of who got the lease by a bid, in its first renewals: they tell
---          others that they are near; missing else
+--          others that they are near, and it does not join the line again; missing else
 --
 -- Returns 1 when the key was still the lease's, 2 when it was missing, or only
 -- reserved, and has been created (that shows that nobody else stands there), 0
@@ -32,7 +32,7 @@ end
 if ARGV[3] ~= '1' and redis.call('HEXISTS', KEYS[2], 'nodes') == 0 then
   return 0
 end
-if kept then
+if kept and kept ~= ARGV[4] then
   putBack(kept)
 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])

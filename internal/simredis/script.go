@@ -37,6 +37,7 @@ func compile(text string) (*lua.FunctionProto, error) {
 type scripts struct {
 	lua    *lua.LState
 	server *Server // whose script is running
+	wrote  bool    // it has changed the memory
 	known  map[*lua.FunctionProto]*lua.LFunction
 }
 
@@ -59,15 +60,29 @@ func (s *scripts) call(l *lua.LState, raise bool) int {
 	for i := range args {
 		args[i] = l.Get(i + 1).String()
 	}
-	reply, ok := s.server.data(args)
-	if !ok {
-		reply = redis.Error(fmt.Sprintf("ERR the simulation does not know %q", args))
-	}
+	reply := s.execute(args)
 	if err, bad := reply.(redis.Error); bad && raise {
 		l.RaiseError("%s", string(err))
 	}
 	l.Push(s.toLua(reply))
 	return 1
+}
+
+func (s *scripts) execute(args []string) any {
+	if len(args) == 0 {
+		return redis.Error("ERR Please specify at least one argument for this redis.call() call")
+	}
+	if err, refused := s.server.refuses(args[0], s.wrote); refused {
+		return err
+	}
+	if _, change := changes[strings.ToUpper(args[0])]; change {
+		s.wrote = true
+	}
+	reply, ok := s.server.data(args)
+	if !ok {
+		return redis.Error(fmt.Sprintf("ERR the simulation does not know %q", args))
+	}
+	return reply
 }
 
 // run executes a script at a server.
@@ -81,7 +96,7 @@ func (s *scripts) run(server *Server, text string, keys, argv []string) any {
 		f = s.lua.NewFunctionFromProto(proto)
 		s.known[proto] = f
 	}
-	s.server = server
+	s.server, s.wrote = server, false
 	s.lua.SetGlobal("KEYS", s.list(keys))
 	s.lua.SetGlobal("ARGV", s.list(argv))
 	if err := s.lua.CallByParam(lua.P{Fn: f, NRet: 1, Protect: true}); err != nil {

@@ -24,6 +24,8 @@ type Server struct {
 	frozen bool // it executes nothing
 	down   bool // nobody listens
 	silent bool // and nobody says so
+
+	refusal Refusal // what it answers to some commands; "" while it is well
 }
 
 // Server adds a server whose clock shows what clock makes of the true time. It may
@@ -64,7 +66,7 @@ func (s *Server) Freeze(frozen bool) {
 func (s *Server) Crash(silent bool) {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
-	s.down, s.silent, s.frozen = true, silent, false
+	s.down, s.silent, s.frozen, s.refusal = true, silent, false, ""
 	for _, c := range s.conns {
 		c.leaveServer(silent)
 	}
@@ -136,6 +138,9 @@ func (s *Server) execute(c *Conn, args []string) any {
 		c.channel = args[1]
 		return []any{[]byte("subscribe"), []byte(args[1]), int64(1)}
 	}
+	if err, refused := s.refuses(args[0], false); refused {
+		return err
+	}
 	if reply, ok := s.data(args); ok {
 		return reply
 	}
@@ -143,6 +148,9 @@ func (s *Server) execute(c *Conn, args []string) any {
 }
 
 func (s *Server) script(command string, args []string) any {
+	if s.refusal == Busy {
+		return redis.Error(Busy)
+	}
 	text := args[0]
 	if command == "EVALSHA" {
 		known, ok := s.loaded[text]

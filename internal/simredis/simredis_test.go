@@ -121,6 +121,35 @@ func TestScriptsAreLuaAsInRedis(t *testing.T) {
 	require.Equal(t, lua.LuaVersion, "Lua 5.1", "Redis has this one")
 }
 
+func TestAServerInTroubleRefusesWhatRedisRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, c := simulation(t)
+		eval := func(script string) any { return ask(t, c, "EVAL", script, "0") }
+		require.Equal(t, "OK", ask(t, c, "SET", "key", "value"))
+
+		server.Refuse(Busy)
+		require.Equal(t, "error BUSY Redi", ask(t, c, "GET", "key"))
+		require.Equal(t, "error BUSY Redi", eval(`return 1`))
+		require.Equal(t, "PONG", ask(t, c, "PING"))
+
+		server.Refuse(Unsaved)
+		require.Equal(t, []byte("value"), ask(t, c, "GET", "key"))
+		require.Equal(t, "error MISCONF R", ask(t, c, "DEL", "key"))
+		require.Contains(t, eval(`return redis.call('DEL', 'key')`), "error")
+		require.Equal(t, int64(1), ask(t, c, "EXISTS", "key"))
+
+		server.Refuse(Full)
+		require.Equal(t, "error OOM comma", ask(t, c, "SET", "key", "value"))
+		require.Contains(t, eval(`return redis.call('SET', 'key', 'value')`), "error")
+		require.Equal(t, "OK", eval(`redis.call('DEL', 'key'); return redis.call('SET', 'key', 'value')`))
+		require.Contains(t, eval(`return redis.call('SET', 'key', 'value')`), "error")
+
+		server.Refuse("")
+		require.Equal(t, int64(1), ask(t, c, "DEL", "key"))
+		require.NoError(t, c.Close())
+	})
+}
+
 func TestAMessageMeetsItsFate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		world := NewWorld(nil)
