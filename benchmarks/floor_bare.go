@@ -93,7 +93,7 @@ func (f *bareFloor) ask(command []byte, answers int) error {
 
 func (f *bareFloor) lock(_ context.Context, name string) (held, error) {
 	key := "redlock:" + name
-	if err := f.ask(f.commands.appendAcquire(f.command[:0], key), acquireAnswers); err != nil {
+	if err := f.ask(f.commands.appendAcquire(f.command[:0], key), f.commands.acquireAnswers()); err != nil {
 		return nil, err
 	}
 	return bareHeld{f, key}, nil

@@ -12,7 +12,14 @@ var floorPipelined = contender{
 	about: "no lock logic: the library's own commands, one connection per node shared by all goroutines, " +
 		"all that is asked meanwhile encoded once and sent to each node in one write, returns at a majority's answers",
 	kind: bare,
-	open: func(s site) (peer, error) { return openFloor(s) },
+	open: func(s site) (peer, error) { return openFloor(s, false) },
+}
+
+var floorUnfenced = contender{
+	name:  "floor-unfenced",
+	about: "the same with the library's commands without fencing",
+	kind:  bare,
+	open:  func(s site) (peer, error) { return openFloor(s, true) },
 }
 
 // floor is what any library has to do at least: send a command to every node and
@@ -52,11 +59,12 @@ type floorCall struct {
 // floorAhead is how many batches may be unanswered.
 const floorAhead = 4096
 
-func openFloor(s site) (*floor, error) {
+func openFloor(s site, unfenced bool) (*floor, error) {
 	wires, commands, err := dialFloor(s)
 	if err != nil {
 		return nil, err
 	}
+	commands.unfenced = unfenced
 	f := &floor{commands: commands, majority: int32(len(wires)/2 + 1)}
 	for _, w := range wires {
 		n := &floorNode{w, make(chan []*floorCall, floorAhead)}
@@ -145,7 +153,7 @@ func (c *floorCall) count(yes bool, majority int32) {
 
 func (f *floor) lock(_ context.Context, name string) (held, error) {
 	key := "redlock:" + name
-	if err := f.ask(f.commands.appendAcquire, key, acquireAnswers); err != nil {
+	if err := f.ask(f.commands.appendAcquire, key, f.commands.acquireAnswers()); err != nil {
 		return nil, err
 	}
 	return floorHeld{f, key}, nil

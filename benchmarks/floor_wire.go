@@ -20,6 +20,7 @@ type floorWire struct {
 // floorCommands are the commands of a floor, but for the key.
 type floorCommands struct {
 	renew, release string // SHA-1
+	unfenced       bool
 }
 
 // dialFloor connects to all servers, chooses this library's database, and loads
@@ -41,7 +42,7 @@ func dialFloor(s site) ([]*floorWire, *floorCommands, error) {
 			return nil, nil, errors.Join(err, closeWires(wires))
 		}
 	}
-	return wires, &floorCommands{shaOf(scripts.renew), shaOf(scripts.release)}, nil
+	return wires, &floorCommands{renew: shaOf(scripts.renew), release: shaOf(scripts.release)}, nil
 }
 
 func closeWires(wires []*floorWire) error {
@@ -75,8 +76,12 @@ func (w *floorWire) load(database string, scripts ...string) error {
 	return nil
 }
 
-// What the library sends to each node for a lock that nobody waits for: four commands.
+// What the library sends to each node for a lock that nobody waits for: four commands,
+// or one without a token.
 func (c *floorCommands) appendAcquire(to []byte, key string) []byte {
+	if c.unfenced {
+		return appendCommand(to, "SET", key, floorOwner, "PX", floorTTL, "NX", "GET")
+	}
 	to = appendCommand(to, "SET", key, floorOwner, "PX", floorTTL, "NX")
 	to = appendCommand(to, "HINCRBY", floorRecord, "0", "1")
 	to = appendCommand(to, "EXISTS", "redlock::line:"+key)
@@ -84,7 +89,16 @@ func (c *floorCommands) appendAcquire(to []byte, key string) []byte {
 }
 
 // acquireAnswers is how many answers an acquire gets; the others get one.
-const acquireAnswers = 4
+func (c *floorCommands) acquireAnswers() int {
+	if c.unfenced {
+		return unfencedAnswers
+	}
+	return 4
+}
+
+// unfencedAnswers are those of a SET with GET: the one is the holder there was
+// before, and so nil means yes.
+const unfencedAnswers = -1
 
 func (c *floorCommands) appendRenew(to []byte, key string) []byte {
 	return appendCommand(to, "EVALSHA", c.renew, "2", key, floorRecord, floorOwner, floorTTL, "2")
@@ -97,6 +111,9 @@ func (c *floorCommands) appendRelease(to []byte, key string) []byte {
 // answers reads the replies to one call. The first tells whether it was granted.
 func (w *floorWire) answers(n int) (bool, error) {
 	yes, err := w.answer()
+	if n == unfencedAnswers {
+		return !yes, err
+	}
 	for range n - 1 {
 		if err == nil {
 			_, err = w.answer()

@@ -69,7 +69,7 @@ var contenders = []contender{
 	redlockDefault, redlockUnfenced,
 	redsyncOnRedigo, redsyncOnRedigoFast, redsyncOnGoRedis, redsyncOnGoRedisFast, redsyncOnRueidis, redsyncOnRueidisFast,
 	rueidislockOne,
-	floorPipelined, floorBare,
+	floorPipelined, floorUnfenced, floorBare,
 }
 
 // choose finds the contenders of a list of names, parted by commas; all for "".

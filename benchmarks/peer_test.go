@@ -57,7 +57,7 @@ func TestThisLibraryAndTheFloorsExcludeEachOther(t *testing.T) {
 	ours, err := b.open(t.Context(), redlockDefault, b.site(nodes), false)
 	require.NoError(t, err)
 	defer b.closeAll([]*opened{ours})
-	for _, c := range []contender{floorPipelined, floorBare} {
+	for _, c := range []contender{floorPipelined, floorUnfenced, floorBare} {
 		bare, err := b.open(t.Context(), c, b.site(nodes), false)
 		require.NoError(t, err)
 		lease, err := ours.peer.lock(t.Context(), "same")

@@ -47,6 +47,15 @@ func twoRounds() (r *results, ours, theirs cell) {
 	return r, ours, theirs
 }
 
+func TestTheHeadroomIsTheFloorsThatWereMeasured(t *testing.T) {
+	r, ours, _ := twoRounds()
+	assert.Empty(t, headroom(r).rows)
+	bare := cell{"pairs", floorUnfenced.name, ours.setting}
+	r.add(bare, 800, figures{"pairs/s": 800})
+	r.add(bare, 750, figures{"pairs/s": 750})
+	assert.Equal(t, [][]string{{floorUnfenced.name, "9.00x (8.00 to 10.00)", "-", "-"}}, headroom(r).rows)
+}
+
 func TestRatiosAreTakenRoundByRound(t *testing.T) {
 	r, ours, theirs := twoRounds()
 	v, ok := r.ratio(ours, theirs, "pairs/s")

@@ -95,7 +95,32 @@ func pairsTables(r *results) []table {
 		g := cell{setting: setting}.param("goroutines")
 		all = append(all, r.byPeer("pairs", setting, "Goroutines: "+g, redlockDefault.name, pairsRatios, pairsColumns))
 	}
-	return all
+	return append(all, headroom(r))
+}
+
+// headroom says how much faster than redsync the floors are: that is what is left for
+// any library on this machine, between the two.
+func headroom(r *results) table {
+	t := table{title: fmt.Sprintf("Goroutines: %d, pairs/s of those without lock logic / redsync's", manyGoroutines), head: []string{"floor"}}
+	adapters := []contender{redsyncOnRedigo, redsyncOnGoRedis, redsyncOnRueidis}
+	for _, c := range adapters {
+		t.head = append(t.head, c.name)
+	}
+	setting := pairsSetting(nodes, manyGoroutines)
+	for _, f := range []contender{floorPipelined, floorUnfenced} {
+		row, known := []string{f.name}, false
+		for _, c := range adapters {
+			text := "-"
+			if v, ok := r.ratio(cell{"pairs", f.name, setting}, cell{"pairs", c.name, setting}, "pairs/s"); ok {
+				text, known = fmt.Sprintf("%.2fx (%.2f to %.2f)", v.median, v.least, v.most), true
+			}
+			row = append(row, text)
+		}
+		if known {
+			t.rows = append(t.rows, row)
+		}
+	}
+	return t
 }
 
 func pairsCharts(r *results) []chart {
