@@ -13,11 +13,13 @@ import (
 // What errors.Is finds in the errors of this package.
 var (
 	// ErrHeld occurs when somebody else holds the lock, or may hold it. The
-	// error is a *HeldError.
+	// error is a *HeldError. It also occurs, without one, when the caller would
+	// wait for itself: its context is that of a Do or Lease of the same lock.
 	ErrHeld = errors.New("the lock is held")
 
-	// ErrNoQuorum occurs when no majority of the nodes granted what was asked,
-	// and nobody was seen to hold the lock. The error is a *QuorumError.
+	// ErrNoQuorum occurs when no majority of the nodes granted what was asked, and
+	// none can be said to hold the lock: the votes were split, or too few answered to
+	// tell. The error is a *QuorumError.
 	ErrNoQuorum = errors.New("no quorum")
 
 	// ErrLost occurs when a lease's validity ended before it was released, or

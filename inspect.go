@@ -47,7 +47,8 @@ type NodeStatus struct {
 }
 
 // Inspect asks all nodes what stands there for a lock of this name, with the
-// client's prefix. It changes nothing, and takes at most one node timeout.
+// client's prefix. It changes nothing, and takes at most one node timeout, after the first
+// connections.
 //
 // It returns a *QuorumError (ErrNoQuorum) when less than a quorum answered, beside
 // what the others said; ctx's cause; ErrClosed; ErrConfig for a name that no lock

@@ -28,15 +28,17 @@ type Mutex struct {
 }
 
 // Lock acquires the lock. If somebody holds it, it waits in a line with all who
-// do, over all clients: first come, first served. ctx bounds the waiting, not the
-// holding.
+// do, over all clients: first come, first served. It waits also where too few nodes
+// answer. ctx bounds the waiting, not the holding: give it a deadline.
 //
 // Errors: when ctx ends, one that is both its cause and ErrHeld or ErrNoQuorum,
 // whichever was met last (a *HeldError names the holder and the place in line);
+// ErrHeld at once where ctx is that of a Do or Lease of this very lock;
 // ErrNoQuorum at once where so many nodes fail for reasons that waiting cannot
-// mend (a wrong password, missing rights, a replica, one server given twice) that
-// there will be no quorum; ErrClosed; ErrConfig. After an error nothing of the
-// attempt stays at the nodes.
+// mend (a wrong password, missing rights, a replica, one server given twice, a
+// record of another number of nodes, a key of another type) that there will be no
+// quorum; ErrClosed; ErrConfig. After an error nothing of the attempt stays at the
+// nodes.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 	ctx, call := m.begin(ctx, "lock")
 	lease, err := m.lock(ctx)
@@ -84,7 +86,8 @@ const tryBallots = 3
 // split among callers that came at the same instant, it asks up to three times, and
 // takes five node timeouts at most.
 //
-// Errors: ErrHeld where one owner may have a quorum (a *HeldError names it);
+// Errors: ErrHeld where a quorum answered and one owner may have a quorum (a *HeldError
+// names it), or ctx is that of a Do or Lease of this very lock;
 // ErrNoQuorum (a *QuorumError has each node's vote); ctx's cause; ErrClosed;
 // ErrConfig. After an error nothing of the attempt stays at the nodes.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {

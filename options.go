@@ -173,7 +173,7 @@ func WithRestartGuard(d time.Duration) Option {
 }
 
 // WithFencing turns fencing tokens on or off. Default: on. Without them
-// Lease.Token is 0, a vote costs a node two commands less, and a node that is
+// Lease.Token is 0, a vote costs a node one or two commands instead of four, and a node that is
 // wiped while the client is connected to it is noticed at its next connection
 // only.
 func WithFencing(on bool) Option {

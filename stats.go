@@ -14,7 +14,7 @@ type Stats struct {
 	// Attempts: a TryLock makes one or a few, a Lock one more after each wait.
 	Acquired uint64 // got the lock
 	Held     uint64 // found somebody else who has it, or may have it
-	NoQuorum uint64 // had too few votes, though nobody else was seen to have it
+	NoQuorum uint64 // had too few votes, and too few answers to say that somebody else has it
 
 	Renewed   uint64 // leases prolonged, by themselves or by Extend
 	Unrenewed uint64 // renewals that were inconclusive

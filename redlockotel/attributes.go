@@ -16,7 +16,7 @@ import (
 // The attributes that OpenTelemetry's conventions have no names for.
 const (
 	operationKey = attribute.Key("redlock.operation.name") // lock, trylock, extend, unlock
-	ballotKey    = attribute.Key("redlock.ballot.name")    // lock, raise, extend, unlock, rollback, ping
+	ballotKey    = attribute.Key("redlock.ballot.name")    // lock, raise, extend, unlock, force unlock, rollback, ping
 	outcomeKey   = attribute.Key("redlock.outcome")
 	lateKey      = attribute.Key("redlock.vote.late")
 	nodeKey      = attribute.Key("redlock.node.index")

@@ -38,7 +38,7 @@ func (i *instruments) make(m metric.Meter) error {
 	i.operation, errs[0] = histogram("redlock.operation.duration", "Duration of Lock, TryLock, Extend and Unlock, with the time that Lock waited.", tasks)
 	i.wait, errs[1] = histogram("redlock.wait.duration", "How long a Lock that was refused waited.", tasks)
 	i.hold, errs[2] = histogram("redlock.lease.duration", "How long a lease was held, since it was asked for.", tasks)
-	i.ballot, errs[3] = histogram("redlock.ballot.duration", "Time until the verdict of a script that was sent to all nodes.", trips)
+	i.ballot, errs[3] = histogram("redlock.ballot.duration", "Time until the verdict of a question that was sent to all nodes.", trips)
 	i.vote, errs[4] = histogram("redlock.vote.duration", "Time until a node answered, late answers among them.", trips)
 	return errors.Join(errs[:]...)
 }

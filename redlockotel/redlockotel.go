@@ -9,7 +9,7 @@
 //	defer registration.Unregister()
 //
 // Spans: "redlock lock" (trylock, extend, unlock) for each call, a child of the span
-// in the caller's context; "redlock ballot" for each script sent to the nodes, with
+// in the caller's context; "redlock ballot" for each question sent to the nodes, with
 // an event for each vote; "redlock wait" while a Lock waits in line. They are made
 // from hooks, a moment after the fact and with the times of the fact: no vote and no
 // lease waits for an exporter. So the library cannot put its spans into contexts: a

@@ -34,14 +34,15 @@ consequence and its remedy, and is a danger (locks may be held twice, or cannot 
 from that node), a warning (it endangers something in certain events), or a note. It
 exits with 1 if there is a danger.
 
-It looks for: nodes that do not answer, wrong passwords, missing rights, replicas and
+It looks for: nodes that do not answer, wrong passwords, missing rights to read, replicas and
 servers with replicas, cluster mode, servers given twice, eviction, full memory,
 failing saves, missing persistence, nodes that may not vote yet (young, restarted,
 wiped) or that belong to another list of nodes, slow nodes, clocks that are off, clocks
 that run at another rate or were stepped, and lists that tolerate little.
 
 It needs the rights of a client and, to know of snapshots, +config|get; what it cannot
-know it shows as unknown, and does not judge.
+know it shows as unknown, and does not judge. Whether the rights suffice for locks,
+redlock bench shows.
 
 With --json there is one object: nodes, quorum, and findings (severity, code, node,
 what, consequence, remedy). Fields and codes may be added, never renamed.`,

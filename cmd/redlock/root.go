@@ -48,7 +48,7 @@ the machine. Passwords are never printed.`,
   # In the crontabs of many machines, a job that runs on one at a time; that another
   # machine has it (75) is no error:
   ` + nodesEnv + `=redis://10.0.0.1,redis://10.0.1.1,redis://10.0.2.1
-  0 3 * * *  redlock run nightly --no-wait -q -- /usr/local/bin/nightly || [ $? -eq 75 ]`,
+  0 3 * * *  /usr/local/bin/redlock run nightly --no-wait -q -- /usr/local/bin/nightly || [ $? -eq 75 ]`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
@@ -59,8 +59,8 @@ the machine. Passwords are never printed.`,
 	flags.StringArrayVar(&s.nodes, "nodes", nil, "the Redis masters' `URLs`, separated by commas; may be repeated (default $"+nodesEnv+")")
 	flags.StringVar(&s.prefix, "prefix", "redlock:", "`text` before a lock's name in its key at the nodes")
 	flags.DurationVar(&s.nodeTimeout, "node-timeout", 0, "one node's time to answer (default a twentieth of the ttl, within 5ms and 500ms)")
-	flags.DurationVar(&s.guard, "restart-guard", 0, "time for which a node that lost its memory does not vote, at least (default the longest ttl in use); 0 trusts such nodes at once: for tests and caches only, and for all clients or none")
-	flags.BoolVarP(&s.verbose, "verbose", "v", false, "tell more on stderr, such as which nodes must wait before they vote")
+	flags.DurationVar(&s.guard, "restart-guard", 0, "time for which a node that lost its memory does not vote, at least (default the longest ttl ever used); 0 trusts such nodes at once: for tests and caches only, and for all clients or none")
+	flags.BoolVarP(&s.verbose, "verbose", "v", false, "tell more on stderr, such as which nodes are back")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage("%w\nTry %s --help", err, cmd.CommandPath())
 	})

@@ -32,7 +32,7 @@ func newRun(s *settings) *cobra.Command {
 		Short: "Run a command under a lock",
 		Long: `run takes the lock NAME, runs COMMAND, and releases the lock when COMMAND ends. While
 it runs the lock is renewed. By default run waits in line for as long as somebody else
-holds the lock.
+holds the lock, and for as long as too few nodes answer: give --wait or --no-wait in cron.
 
 COMMAND finds in its environment REDLOCK_NAME, REDLOCK_OWNER (the value that marks
 this lease at the nodes) and REDLOCK_TOKEN (the fencing token: greater than that of
