@@ -83,13 +83,14 @@ func (l *line) turnOn(ctx context.Context) error {
 }
 
 // hears notes whether a node can call us. When it can again, calls may have been
-// missed: the first of ours in each line looks again. When too few can, it looks
-// every second from then on.
+// missed: the first of ours in each line looks again. Not so where it can for the
+// first time and a quorum could before: of any quorum that called, one was heard.
+// When too few can, it looks every second from then on.
 func (l *line) hears(node int, able bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	before, first := l.ears.len(), !l.tried.has(node)
 	l.tried.add(node)
-	before := l.ears.len()
 	l.ears.remove(node)
 	l.serials[node] = 0
 	if able {
@@ -102,7 +103,7 @@ func (l *line) hears(node int, able bool) {
 		l.opens.Do(func() { close(l.open) })
 	}
 	switch {
-	case able:
+	case able && !(first && before >= c.quorum):
 		for _, w := range l.foremost() {
 			w.lookNow()
 		}

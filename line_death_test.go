@@ -155,6 +155,24 @@ func TestEarsThatReopenRouseTheFirstOfTheClient(t *testing.T) {
 	})
 }
 
+func TestEarsThatOpenLateDoNotRouseAnybody(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, net *testNet) {
+		lease, err := net.client().Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		b := net.client()
+		for i, n := range net.nodes {
+			n.set(func(n *testNode) { n.log, n.delay = nil, time.Duration(i)*20*ms })
+		}
+		_, served := queueUp(t, b, 1)
+		time.Sleep(700 * ms)
+		for _, n := range net.nodes {
+			require.LessOrEqual(t, n.executed("acquire"), 2, "one to see that it is held, one to queue")
+		}
+		require.NoError(t, lease.Unlock(t.Context()))
+		served.Wait()
+	})
+}
+
 // breakLast breaks the connection that was made last.
 func (p *cuttable) breakLast() {
 	p.mu.Lock()
