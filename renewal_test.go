@@ -59,7 +59,7 @@ func TestAHolderThatIsCutOffStopsBeforeItsKeysExpire(t *testing.T) {
 	}
 	for name, cut := range cuts {
 		t.Run(name, func(t *testing.T) {
-			for range 350 {
+			for range tries(50, 350) {
 				inBubble(t, 5, func(t *testing.T, net *testNet) {
 					const ttl = 2 * time.Second
 					c := net.client(WithTTL(ttl))
@@ -119,7 +119,7 @@ func TestUnlockAtAnyInstantOfTheKeepersRenewal(t *testing.T) {
 		for i, n := range net.nodes {
 			n.set(func(n *testNode) { n.delay = time.Duration(i+1) * 3 * ms })
 		}
-		for range 10_000 {
+		for range tries(1000, 10_000) {
 			lease, err := c.Mutex("x").Lock(t.Context())
 			require.NoError(t, err)
 			time.Sleep(c.opts.renewal() - rand.N(c.opts.renewal()/3) + rand.N(30*ms))

@@ -11,3 +11,12 @@ func slowWithRace(t *testing.T) {
 	}
 	t.Parallel()
 }
+
+// tries is how often a test tries what depends on chance: few times with the race
+// detector, which makes each take long, and many times without it.
+func tries(few, many int) int {
+	if raceDetector {
+		return few
+	}
+	return many
+}
