@@ -45,7 +45,11 @@ know it shows as unknown, and does not judge. Whether the rights suffice for loc
 redlock bench shows.
 
 With --json there is one object: nodes, quorum, and findings (severity, code, node,
-what, consequence, remedy). Fields and codes may be added, never renamed.`,
+what, consequence, remedy). A node has node, answers, error, round_trip (min_ms,
+median_ms, max_ms), version, role, run_id, uptime_s, eviction_policy, rdb and aof (on,
+off, unknown), clock (known, offset_ms from this machine's, drift_ppm, uncertainty_ppm)
+and admission (state: votes, waits, new, unknown; left_s, nodes, longest_ttl_s, error).
+Fields and codes may be added, never renamed.`,
 		Example: `  redlock doctor
   redlock doctor --for 10s --slow 20ms
   redlock doctor --json | jq -r '.findings[] | select(.severity == "danger") | .what'`,

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -25,6 +26,32 @@ func TestTheManualSaysWhatTheHelpSays(t *testing.T) {
 	written, err := os.ReadFile(manual)
 	require.NoError(t, err)
 	assert.Equal(t, page, string(written), "the manual is stale: go test -run Manual . -update")
+}
+
+func TestTheHelpNamesEachFieldOfTheJSON(t *testing.T) {
+	for command, object := range map[string]any{"doctor": examination{}, "inspect": lockView{}} {
+		help, _, err := newRoot().Find([]string{command})
+		require.NoError(t, err)
+		for _, field := range jsonFields(reflect.TypeOf(object)) {
+			assert.Regexp(t, `\b`+field+`\b`, help.Long, "redlock %s --help", command)
+		}
+	}
+}
+
+// jsonFields are the names in a type's JSON, and in what it is made of.
+func jsonFields(t reflect.Type) (names []string) {
+	for t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	for i := range t.NumField() {
+		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name != "" {
+			names = append(append(names, name), jsonFields(t.Field(i).Type)...)
+		}
+	}
+	return names
 }
 
 func writeManual(root *cobra.Command) string {
