@@ -14,7 +14,7 @@
 .NOTPARALLEL:
 .PHONY: demo test unit library fencing simulated sim beside servers integration measured others chaos bench-test lint format vet cross staticcheck bench bench-full fuzz
 
-MODULES     = . cmd/redlock redlockotel integration benchmarks examples/fencing
+RACED       = . cmd/redlock redlockotel integration examples/fencing
 STATICCHECK = $(CURDIR)/tools/out/staticcheck
 TEST        = go test -race -shuffle=on
 FUZZTIME   ?= 20s
@@ -106,8 +106,10 @@ format:
 	@unformatted=$$(gofmt -l .) && test -z "$$unformatted" || { \
 		echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; } >&2
 
+# With -race where the tests have it: what is compiled for these checks serves them too.
 vet:
-	@set -e; for module in $(MODULES); do echo "go vet, module $$module"; (cd $$module && go vet ./...); done
+	@set -e; for module in $(RACED); do echo "go vet, module $$module"; (cd $$module && go vet -race ./...); done
+	cd benchmarks && go vet ./...
 
 # The library and the tool must build, and pass vet, wherever they say they do.
 cross:
@@ -118,7 +120,8 @@ cross:
 # proxy for modules that are none, and not every proxy answers so that it goes on.
 staticcheck:
 	cd tools && go build -o out/ honnef.co/go/tools/cmd/staticcheck
-	@set -e; for module in $(MODULES); do echo "staticcheck, module $$module"; (cd $$module && "$(STATICCHECK)" ./...); done
+	@set -e; for module in $(RACED); do echo "staticcheck, module $$module"; (cd $$module && GOFLAGS=-race "$(STATICCHECK)" ./...); done
+	cd benchmarks && "$(STATICCHECK)" ./...
 
 # The benchmarks' own tests, without the race detector: they compare speeds.
 # They need redis-server, and say so where they skip.

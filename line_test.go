@@ -190,47 +190,53 @@ func TestAHandOverTakesTwoRoundTrips(t *testing.T) {
 
 func TestCancelAtAnyInstantLeavesNothing(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		clients := clientsApart(net, 3, WithTTL(2*time.Second))
-		for i, n := range net.nodes {
-			n.set(func(n *testNode) { n.delay = time.Duration(i+1) * 2 * ms })
-		}
-		const atOnce, rounds = 8, 10_000 / 8
-		for range rounds {
-			var wg sync.WaitGroup
-			lease, err := clients[0].Mutex("x").Lock(t.Context())
-			require.NoError(t, err)
-			for i := range atOnce {
-				wg.Go(func() {
-					time.Sleep(rand.N(20 * ms))
-					ctx, cancel := context.WithTimeout(t.Context(), rand.N(80*ms))
-					defer cancel()
-					got, err := clients[i%3].Mutex("x").Lock(ctx)
-					if err == nil {
-						require.NoError(t, got.Unlock(t.Context()))
+	const halves = 2 // one for each processor
+	for range halves {
+		t.Run("", func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, 3, func(t *testing.T, net *testNet) {
+				clients := clientsApart(net, 3, WithTTL(2*time.Second))
+				for i, n := range net.nodes {
+					n.set(func(n *testNode) { n.delay = time.Duration(i+1) * 2 * ms })
+				}
+				const atOnce, rounds = 8, 10_000 / halves / 8
+				for range rounds {
+					var wg sync.WaitGroup
+					lease, err := clients[0].Mutex("x").Lock(t.Context())
+					require.NoError(t, err)
+					for i := range atOnce {
+						wg.Go(func() {
+							time.Sleep(rand.N(20 * ms))
+							ctx, cancel := context.WithTimeout(t.Context(), rand.N(80*ms))
+							defer cancel()
+							got, err := clients[i%3].Mutex("x").Lock(ctx)
+							if err == nil {
+								require.NoError(t, got.Unlock(t.Context()))
+							}
+						})
 					}
-				})
-			}
-			served := false
-			wg.Go(func() {
-				next, err := clients[1].Mutex("x").Lock(t.Context())
-				require.NoError(t, err)
-				served = true
-				require.NoError(t, next.Unlock(t.Context()))
+					served := false
+					wg.Go(func() {
+						next, err := clients[1].Mutex("x").Lock(t.Context())
+						require.NoError(t, err)
+						served = true
+						require.NoError(t, next.Unlock(t.Context()))
+					})
+					time.Sleep(rand.N(60 * ms))
+					go func() {
+						time.Sleep(rand.N(40 * ms))
+						require.NoError(t, lease.Unlock(t.Context()))
+					}()
+					took := elapsed(wg.Wait)
+					require.True(t, served)
+					require.Less(t, took, 3*time.Second)
+					time.Sleep(20 * ms)
+					net.requireNoKeys()
+					net.requireNoLines()
+				}
 			})
-			time.Sleep(rand.N(60 * ms))
-			go func() {
-				time.Sleep(rand.N(40 * ms))
-				require.NoError(t, lease.Unlock(t.Context()))
-			}()
-			took := elapsed(wg.Wait)
-			require.True(t, served)
-			require.Less(t, took, 3*time.Second)
-			time.Sleep(20 * ms)
-			net.requireNoKeys()
-			net.requireNoLines()
-		}
-	})
+		})
+	}
 }
 
 // schedules is how many are played; the race detector makes each take long, make test
