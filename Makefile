@@ -1,22 +1,26 @@
-# make demo   the library at work, on embedded nodes: needs Go and nothing else
-# make test   everything: unit tests, race detector, real Redis servers
-# make lint   formatting, vet, staticcheck
-# make bench  side by side with the peers, on local redis-server processes: a few minutes
+# make demo    the library at work, on embedded nodes: needs Go and nothing else
+# make test    unit tests, race detector, real Redis servers: at most four minutes on two processors
+# make verify  the other tests that a change must pass: ten minutes of simulation, planted bugs, chaos
+# make soak    tests that take hours or compare speeds, on a quiet machine
+# make lint    formatting, vet, staticcheck
+# make bench   side by side with the peers, on local redis-server processes: a few minutes
 # make bench-full  everything, and docs/benchmarks.md from it: about 25 minutes, on a quiet machine
-# make fuzz   every fuzz target for FUZZTIME
-# make sim    the whole library in a simulation, for 100000 seeds; SEEDS and SEED are yours
-# make chaos  random faults on real servers for DURATION, or those of a SEED again
+# make fuzz    every fuzz target for FUZZTIME
+# make sim     the whole library in a simulation, for SEEDS seeds (100000) from SEED (1) on
+# make chaos   random faults on real servers for DURATION; SEED repeats those of an earlier run
 #
 # Six modules: the library (.), and cmd/redlock/, redlockotel/, integration/, benchmarks/ and
 # examples/fencing/, which need more than the library may depend on. tools/ is a seventh without
 # code of its own: it names the version of staticcheck. Written for GNU make 3.81, which macOS has.
 
 .NOTPARALLEL:
-.PHONY: demo test unit library fencing simulated sim beside servers integration measured others chaos bench-test lint format vet cross staticcheck bench bench-full fuzz
+.PHONY: demo test verify soak unit library tools fencing simulated thorough sim sim-timed sim-hash sim-repeat
+.PHONY: servers integration integration-rest soak-integration soak-benchmarks chaos chaos-minute soak-chaos bench-test bench-rest
+.PHONY: lint format vet cross staticcheck bench bench-full fuzz
 
 RACED       = . cmd/redlock redlockotel integration examples/fencing
 STATICCHECK = $(CURDIR)/tools/out/staticcheck
-TEST        = go test -race -shuffle=on
+TEST        = go test -race -shuffle=on -count=1
 FUZZTIME   ?= 20s
 SEEDS      ?= 100000
 DURATION   ?= 10m
@@ -36,68 +40,118 @@ demo:
 	@echo
 	@go run ./examples/counter
 
-test: servers library measured beside bench-test
+# A part is a target that prints a description of itself; tools/parts.sh runs parts and ends
+# with a table of them. Parts in one pair of quotes run one after the other, at the same time
+# as the other pairs: the integration tests sleep for most of their time, and no test compares
+# a measured time with a limit below some seconds. docs/testing.md has a table of how long
+# each part takes. A change that adds a part, or makes one longer, must keep to its limits.
+PARTS = @MAKE="$(MAKE)" tools/parts.sh
 
-# What needs no Redis server.
-unit: library fencing
+test: servers
+	$(PARTS) "make test" "library simulated" "integration tools fencing bench-test"
+
+verify: servers
+	$(PARTS) "make verify" "sim-timed" "thorough integration-rest chaos-minute bench-rest"
+
+# One after the other: a comparison of speeds needs a quiet machine.
+soak: servers
+	$(PARTS) "make soak" "soak-integration soak-benchmarks soak-chaos sim fuzz"
+
+# The tests that need no Redis server.
+unit: library tools fencing
 
 library:
-	$(TEST) ./...
-	cd cmd/redlock && $(TEST) ./...
+	@echo "what: the library, its examples and its docs, with the race detector"
+	$(TEST) -short -timeout=15m ./...
+
+tools:
+	@echo "what: the command line tool and OpenTelemetry, with the race detector"
+	cd cmd/redlock && $(TEST) -parallel=6 ./...
 	cd redlockotel && $(TEST) ./...
 
-# Apart, as its database takes long to compile.
+# A part of its own, as its database takes long to compile.
 fencing:
+	@echo "what: fencing with a database, with the race detector"
 	cd examples/fencing && $(TEST) ./...
 
-# The simulation without the race detector, which slows it down tenfold; and that
-# it finds the bugs that are planted. With the other tests that are too slow with it,
-# and those that it leaves time for a few tries only.
+# The race detector slows the simulation down tenfold.
 simulated:
-	go test -count=1 -v -run '^(TestSimulation|TestTheSimulationFinds.*|TestTheSameSeed.*|$(SLOW)|$(OFTEN))$$' . -sim.runs=2000 -schedules=4000
+	@echo "what: 300 seeds of the simulation"
+	go test -count=1 -v -short -run '^(TestSimulation|TestTheSameSeed.*)$$' . -sim.runs=300 -sim.seed=$(FROM)
 
-SLOW  = TestTokensIncreaseWhile.*|TestAHalfCutWaiter.*|TestEqualClients.*|TestLostCallsAndAMinority.*|TestClientsThatComeAndDie.*
-OFTEN = TestAHolderThatIsCutOff.*|TestUnlockAtAnyInstant.*|TestSplitVotes.*
+# All of the library's tests without the race detector: the long ones, the planted bugs,
+# whether the simulation repeats, and many tries of what depends on chance.
+thorough:
+	@echo "what: the long tests, planted bugs, 100 seeds twice, many tries of what depends on chance"
+	go test -count=1 -timeout=20m .
 
-# The simulation for as many seeds as wanted: make sim SEEDS=100000, from SEED on.
+# The simulation for a number of seeds: make sim SEEDS=100000, from SEED on.
 sim:
+	@echo "what: the simulation, $(SEEDS) seeds"
 	go test -count=1 -v -timeout=0 -run '^TestSimulation$$' . -sim.runs=$(SEEDS) -sim.seed=$(if $(filter 0,$(SEED)),1,$(SEED))
 
-# The integration tests sleep for most of their time: what has no time limits takes
-# that, and gives way to them.
-beside:
-	@log=$$(mktemp) && { $(GIVING_WAY) $(MAKE) simulated fencing >$$log 2>&1 & } && simulated=$$! && \
-	status=0; $(MAKE) others || status=1; wait $$simulated || status=1; \
-	cat $$log; rm -f $$log; exit $$status
+# The simulation for SIMTIME. Each commit has seeds of its own; SEED=… repeats those of another.
+sim-timed:
+	@from=$(FROM) && echo "what: the simulation for $(SIMTIME), from seed $$from on; again with make sim-timed SEED=$$from" && \
+	nice -n 10 go test -count=1 -v -timeout=0 -run '^TestSimulation$$' . -sim.time=$(SIMTIME) -sim.seed=$$from
 
-# Linux' policy for the idle: a server that wakes up need not await the end of a slice.
-GIVING_WAY = $$(chrt --idle 0 true 2>/dev/null && echo chrt --idle 0 || echo nice -n 19)
+SIMTIME ?= 10m
+FROM = $(if $(filter 0,$(SEED)),$$(printf %d 0x0$$(git rev-parse HEAD 2>/dev/null | cut -c 1-7)),$(SEED))
 
-# Its tests say which servers they run on: Docker containers where an engine
-# answers, else redis-server processes. Never from the cache: the servers are
-# part of the result.
-integration: measured others
-INTEGRATION = cd integration && $(TEST) -count=1 -timeout=12m -v
+# The hash of 2000 histories: it stays the same if a change does not alter the library's
+# behaviour. HASHES names a file for one hash per seed: two such files show the first seed
+# that differs.
+sim-hash:
+	@go test -count=1 -v -timeout=0 -run '^TestSimulationHash$$' . -sim.hash -sim.runs=$(HASHED) $(if $(HASHES),-sim.hashes=$(abspath $(HASHES)))
 
-# Those that compare speeds: nothing else may run meanwhile.
-measured: servers
-	$(INTEGRATION) -run '^($(MEASURED))$$' .
+HASHED ?= 2000
 
-others: servers
-	$(INTEGRATION) -skip '^($(MEASURED))$$' ./...
+# Runs each seed REPEAT times on all processors and REPEAT times on one: the histories of
+# a seed must be the same.
+sim-repeat:
+	go test $(if $(RACE),-race) -count=1 -v -timeout=0 -run '^TestSimulationRepeats$$' . -sim.repeat=$(REPEAT) -sim.runs=$(HASHED) -sim.seed=$(if $(filter 0,$(SEED)),1,$(SEED))
 
-MEASURED = TestFrozenMinorityLeaves.*|TestAHalfCutWaiterLeaves.*
+REPEAT ?= 3
 
-# One minute of it is part of make test. A test's output ends with the summary.
+# Its tests say which servers they run on: Docker containers where an engine answers, else
+# redis-server processes. Never from the cache: the servers are part of the result.
+INTEGRATION = cd integration && $(TEST) -timeout=15m -v
+
+integration: servers
+	@echo "what: the library on real servers that fail, with the race detector"
+	$(INTEGRATION) -short ./...
+
+# Without -short all tests run but those of make soak; the chaos test has a part of its own.
+integration-rest: servers
+	@echo "what: all tests on real servers but chaos, with the race detector"
+	$(INTEGRATION) -skip '^TestHistories' ./...
+
+# No other test runs meanwhile.
+soak-integration: servers
+	@echo "what: comparisons of speed and long loads on real servers"
+	$(INTEGRATION) -timeout=0 -run '^TestSoak' . -soak
+
+soak-benchmarks: servers
+	@echo "what: comparisons of speed with other libraries"
+	cd benchmarks && go test -count=1 -v -run '^TestSoak' . -soak
+
+# A test's output ends with the summary.
 chaos: servers
+	@echo "what: chaos on real servers for $(DURATION), with the race detector"
 	cd integration && go test -race -count=1 -timeout=0 -v -run '^TestHistories' . \
 		-chaos.duration=$(DURATION) -chaos.seed=$(SEED)
+
+chaos-minute:
+	@$(MAKE) --no-print-directory chaos DURATION=1m
+
+soak-chaos:
+	@$(MAKE) --no-print-directory chaos DURATION=1h
 
 servers:
 	@docker version >/dev/null 2>&1 || test -n "$$DOCKER_HOST" || command -v redis-server >/dev/null || { \
 		echo "The integration tests need real Redis servers: start Docker, or install redis-server"; \
 		echo "(Debian, Ubuntu: apt-get install redis-server; macOS: brew install redis)."; \
-		echo "Without either, make unit runs all other tests, and make demo needs no server."; \
+		echo "Without either, make unit runs the other tests, and make demo needs no server."; \
 		exit 1; } >&2
 
 lint: format vet cross staticcheck
@@ -106,12 +160,12 @@ format:
 	@unformatted=$$(gofmt -l .) && test -z "$$unformatted" || { \
 		echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; } >&2
 
-# With -race where the tests have it: what is compiled for these checks serves them too.
+# With -race where the tests have it, so that both use the same compiled packages.
 vet:
 	@set -e; for module in $(RACED); do echo "go vet, module $$module"; (cd $$module && go vet -race ./...); done
 	cd benchmarks && go vet ./...
 
-# The library and the tool must build, and pass vet, wherever they say they do.
+# The library and the tool must build, and pass vet, on every system that they support.
 cross:
 	@set -e; for system in linux darwin windows; do echo "go vet for $$system"; \
 		GOOS=$$system go vet ./...; (cd cmd/redlock && GOOS=$$system go vet ./...); done
@@ -123,10 +177,14 @@ staticcheck:
 	@set -e; for module in $(RACED); do echo "staticcheck, module $$module"; (cd $$module && GOFLAGS=-race "$(STATICCHECK)" ./...); done
 	cd benchmarks && "$(STATICCHECK)" ./...
 
-# The benchmarks' own tests, without the race detector: they compare speeds.
-# They need redis-server, and say so where they skip.
+# The benchmarks' own tests. They need redis-server, and say so where they skip.
 bench-test:
-	cd benchmarks && go test -shuffle=on -count=1 -v ./...
+	@echo "what: the benchmarks, a tiny run of each kind"
+	cd benchmarks && go test -shuffle=on -count=1 -v -short ./...
+
+bench-rest:
+	@echo "what: the benchmarks, all of their tests"
+	cd benchmarks && go test -shuffle=on -count=1 -v -timeout=15m ./...
 
 # The tag redislock, where go gets that peer's module: not every module proxy has it.
 # In a shell in benchmarks/, $(1) are the other tags.
@@ -146,6 +204,7 @@ bench-full:
 	cd benchmarks && $(call BUILD_BENCHMARKS,full) && out/benchmarks -full -docs ../docs $(BENCH)
 
 fuzz:
+	@echo "what: every fuzz target for $(FUZZTIME)"
 	@set -e; for package in $$(go list ./...); do \
 		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
 			echo "$$package $$target, $(FUZZTIME)"; \

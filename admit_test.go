@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/admission"
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // A master that lost its memory, or a part of it, does not vote before all
@@ -46,6 +49,13 @@ var forget = map[string]func(n *testNode, before map[string]any){
 		}
 		n.restore(before)
 	},
+	"without its record and its locks, but with its bar": func(n *testNode, _ map[string]any) {
+		for _, key := range n.keys() {
+			if !strings.HasPrefix(key, protocol.Reserved) || strings.HasPrefix(key, protocol.Key("record", n.runID)) {
+				n.redis.Del(key)
+			}
+		}
+	},
 }
 
 // twoHolders plays it: one client holds on exactly a quorum, a node of it
@@ -66,7 +76,7 @@ func twoHolders(t *testing.T, net *testNet, lose func(n *testNode, before map[st
 		if err == nil {
 			return lease, second
 		}
-		time.Sleep(50 * ms)
+		time.Sleep(ttl / 100)
 	}
 	return lease, nil
 }
@@ -117,6 +127,20 @@ func TestAWipedNodeVotesAgainAfterTheGuard(t *testing.T) {
 	})
 }
 
+// A client sees a quarantine of a minute. It is over sooner: the node lost its memory
+// again, and another client admitted it after a shorter one.
+func TestAQuarantineThatEndsSoonerIsNoticed(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, net *testNet) {
+		c := net.guarded(WithTTL(time.Minute))
+		net.nodes[0].restart(nil)
+		time.Sleep(time.Second)
+		require.ErrorContains(t, c.nodes[0].Current().Why(), "it does not vote for another")
+		net.nodes[0].redis.Del(protocol.Key("quarantine", net.nodes[0].runID))
+		time.Sleep(2 * admission.QuarantineInterval)
+		require.True(t, c.nodes[0].Current().Votes)
+	})
+}
+
 func TestARenewalHealsOntoANodeOnceItVotesAgain(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, net *testNet) {
 		c := net.guarded()
@@ -160,21 +184,22 @@ func TestALongerTTLIsPutOnRecordBeforeItIsUsed(t *testing.T) {
 
 func TestADelayedAdmissionCannotEndASecondQuarantine(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		c := net.guarded()
-		n := c.nodes[0]
-		a := n.newAdmission(n.pipe.Load())
-		net.nodes[0].redis.FlushAll()
-		_ = a.step(t.Context())
-		first, _ := net.nodes[0].redis.Get(a.key("quarantine"))
-		require.NotEmpty(t, first)
-		net.nodes[0].redis.FlushAll()
-		_ = a.step(t.Context())
-		net.nodes[0].redis.Del(a.key("quarantine")) // as if the second were over
-		reply, err := a.run(admitScript, 5, a.key("record"), a.key("quarantine"), a.key("bar"),
-			reserved+"newest", a.key("record"), first, 3, 10000, 5)
-		require.NoError(t, err)
-		require.EqualValues(t, 0, reply, "it was gathered for the quarantine before")
-		require.False(t, net.nodes[0].redis.Exists(a.key("record")))
+		c, n := net.guarded(), net.nodes[0]
+		lose := func() (quarantine string) {
+			n.redis.FlushAll()
+			c.nodes[0].Nudge()
+			synctest.Wait()
+			quarantine, _ = n.redis.Get(n.key("quarantine"))
+			require.NotEmpty(t, quarantine)
+			return quarantine
+		}
+		first := lose()
+		require.NotEqual(t, first, lose())
+		n.redis.Del(n.key("quarantine")) // as if the second were over
+		reply := n.run(protocol.Admit, 5, n.key("record"), n.key("quarantine"), n.key("bar"),
+			protocol.NewestKey, n.key("record"), first, 3, 10000, 5)
+		require.EqualValues(t, 0, reply, "its counters were collected for the quarantine before")
+		require.False(t, n.redis.Exists(n.key("record")))
 	})
 }
 
@@ -202,10 +227,9 @@ func TestASilentConnectionIsGivenUpInTimeThoughTheRecordIsLookedAt(t *testing.T)
 		}
 		hold(true)
 		defer hold(false)
-		n := c.nodes[0]
-		p := n.pipe.Load()
-		for began := time.Now(); time.Since(began) < 2*probeEvery; time.Sleep(ms) {
-			require.LessOrEqual(t, p.Silence(c.opts.clock()), n.patience+n.patience/4*6/5+ms, "a look in every quarter, give or take a fifth of it")
+		p, patience := c.nodes[0].Pipe(), c.patience()
+		for began := time.Now(); time.Since(began) < 2*admission.ProbeInterval; time.Sleep(ms) {
+			require.LessOrEqual(t, p.Silence(c.opts.clock()), patience+patience/4*6/5+ms, "a look in every quarter, give or take a fifth of it")
 		}
 		lease, err := c.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)

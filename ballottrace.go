@@ -3,18 +3,21 @@ package redlock
 import (
 	"context"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/quorum"
 )
 
-// ballotTrace is what hooks are told of a ballot; nil where none is to know.
-// Protected by the ballot's mutex until the verdict.
+// ballotTrace is what hooks are told of a ballot. It is the ballot's Recorder, and its
+// methods are called under the ballot's lock.
 type ballotTrace struct {
 	tracer *tracer
+	mutex  *Mutex
 	start  BallotStart
 	votes  []BallotVote // until the verdict, but for what start says
 	end    BallotEnd
 }
 
-// traceBallot begins to trace a ballot, where hooks are to know.
+// traceBallot begins to trace a ballot. It returns nil if no hook is to know.
 func (m *Mutex) traceBallot(kind *ballotKind, owner string) *ballotTrace {
 	t := m.opts.tracer
 	if t == nil || !t.ballots {
@@ -27,99 +30,80 @@ func (m *Mutex) traceBallot(kind *ballotKind, owner string) *ballotTrace {
 	case releasing:
 		op = "rollback" // unless it is a lease's
 	}
-	return &ballotTrace{tracer: t, start: BallotStart{
+	return &ballotTrace{tracer: t, mutex: m, start: BallotStart{
 		Context: context.Background(), Ballot: ids.Add(1), Op: op, Name: m.name, Owner: owner,
 	}}
 }
 
-// within names the call for which the ballot is. It comes before queue.
-func (b *ballot) within(ctx context.Context) {
-	if b.trace != nil {
-		b.trace.start.Context, b.trace.start.Call = origin(ctx)
+// setCall names the call that the ballot is for. It comes before Queue; t may be nil.
+func (t *ballotTrace) setCall(ctx context.Context) {
+	if t != nil {
+		t.start.Context, t.start.Call = origin(ctx)
 	}
 }
 
-// follows makes it a part of the same call as another ballot. It comes before queue.
-func (b *ballot) follows(of *ballotTrace) {
-	if b.trace != nil && of != nil {
-		b.trace.start.Context, b.trace.start.Call = of.start.Context, of.start.Call
+// follow makes the ballot a part of the same call as another one. It comes before Queue;
+// t and of may be nil.
+func (t *ballotTrace) follow(of *ballotTrace) {
+	if t != nil && of != nil {
+		t.start.Context, t.start.Call = of.start.Context, of.start.Call
 	}
 }
 
-// isUnlock tells that it releases a lease, rather than what an attempt left.
-func (b *ballot) isUnlock() {
-	if b.trace != nil {
-		b.trace.start.Op = "unlock"
+// setUnlock records that the ballot releases a lease, rather than what an attempt left. t
+// may be nil.
+func (t *ballotTrace) setUnlock() {
+	if t != nil {
+		t.start.Op = "unlock"
 	}
 }
 
-// begins tells that the ballot is sent. Called under b.mu.
-func (b *ballot) begins() {
-	if t := b.trace; t != nil {
-		t.start.Time = time.Now().Add(b.start - b.mutex.opts.clock()) // of the start, from which Elapsed counts
-		report(t.tracer.herald, t.tracer.BallotStart, false, t.start)
+// Begun implements quorum.Recorder.
+func (t *ballotTrace) Begun(b *quorum.Ballot) {
+	t.start.Time = time.Now().Add(b.Start - t.mutex.opts.clock()) // of the start, from which Elapsed counts
+	report(t.tracer.events, t.tracer.BallotStart, false, t.start)
+}
+
+// Voted implements quorum.Recorder.
+func (t *ballotTrace) Voted(v *quorum.Vote, a quorum.Answer) {
+	if t.tracer.BallotVote != nil {
+		t.votes = append(t.votes, t.voteOf(v, a))
 	}
 }
 
-// heard counts a vote, and tells it. One that was only told that it is not asked is
-// none. Called under b.mu.
-func (b *ballot) heard(v *vote, a answer) {
-	if a.outcome == NotSent && a.cause == nil {
-		return
-	}
-	v.node.counts.votes[a.outcome].Add(1)
-	if b.trace != nil && b.trace.tracer.BallotVote != nil {
-		b.trace.votes = append(b.trace.votes, b.voteOf(v, a))
-	}
+// VotedLate implements quorum.Recorder.
+func (t *ballotTrace) VotedLate(v *quorum.Vote, a quorum.Answer) {
+	e := t.voteOf(v, a)
+	e.BallotStart, e.Late = t.start, true
+	report(t.tracer.events, t.tracer.BallotVote, false, e)
 }
 
-// heardLate does it for a vote that came after the verdict. Called under b.mu.
-func (b *ballot) heardLate(v *vote, a answer) {
-	if v.answer.voice == pending {
-		v.node.counts.votes[a.outcome].Add(1)
-	} else {
-		v.node.counts.late.Add(1) // it was counted as unknown before
-	}
-	if b.trace != nil {
-		e := b.voteOf(v, a)
-		e.BallotStart, e.Late = b.trace.start, true
-		report(b.trace.tracer.herald, b.trace.tracer.BallotVote, false, e)
-	}
-}
-
-func (b *ballot) voteOf(v *vote, a answer) BallotVote {
-	e := BallotVote{Vote: Vote{Index: v.node.index, Node: v.node.name, Outcome: a.outcome, Holder: a.holder,
-		Remaining: a.remaining, Cause: a.cause}}
-	if a.outcome != NotSent {
-		e.Latency = b.mutex.opts.clock() - b.start
+func (t *ballotTrace) voteOf(v *quorum.Vote, a quorum.Answer) BallotVote {
+	e := BallotVote{Vote: voteOf(v.Node, &a)}
+	if a.Outcome != quorum.NotSent {
+		e.Latency = t.mutex.opts.clock() - v.Ballot().Start
 	}
 	return e
 }
 
-// ends tells the votes and the verdict, which is final. Called under b.mu.
-func (b *ballot) ends() {
-	t := b.trace
-	if t == nil || t.tracer.BallotEnd == nil && t.tracer.BallotVote == nil {
+// Ended implements quorum.Recorder.
+func (t *ballotTrace) Ended(verdict quorum.Verdict, c quorum.Census) {
+	if t.tracer.BallotEnd == nil && t.tracer.BallotVote == nil {
 		return
 	}
-	e := BallotEnd{BallotStart: t.start, Elapsed: b.mutex.opts.clock() - b.start, Outcome: Unknown}
-	var votes [NotSent + 1]int
-	for i := range b.votes {
-		if a := &b.votes[i].answer; a.voice != pending {
-			votes[a.outcome]++
-		}
-	}
-	e.Granted, e.Refused, e.Silent = votes[Granted], votes[Refused], votes[Unknown]+votes[NotSent]
+	e := BallotEnd{BallotStart: t.start, Elapsed: t.mutex.opts.clock() - c.Start, Outcome: Unknown}
+	e.Granted, e.Refused = c.Votes[quorum.Confirmed], c.Votes[quorum.Refused]
+	e.Silent = c.Votes[quorum.Unknown] + c.Votes[quorum.NotSent]
 	switch {
-	case b.verdict == granted:
+	case verdict == quorum.Granted:
 		e.Outcome = Granted
-	case b.verdict == taken || e.Refused > len(b.votes)-b.quorum:
+	case verdict == quorum.Revoked || e.Refused > c.Nodes-c.Need:
 		e.Outcome = Refused
-	case votes[NotSent] == len(b.votes):
+	case c.Votes[quorum.NotSent] == c.Nodes:
 		e.Outcome = NotSent
 	}
 	t.end = e
-	t.tracer.herald.tellOften(t.deliver)
+	t.tracer.events.SendFrequent(t.deliver)
 }
 
 // deliver calls the hooks. Nothing changes any more.

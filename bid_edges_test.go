@@ -7,6 +7,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/admission"
+	"github.com/redlock-go/redlock/internal/node"
+	"github.com/redlock-go/redlock/internal/quorum"
 )
 
 // Leases by bids, where something else was under way. Each of these let two hold the
@@ -49,7 +53,7 @@ func TestARenewalDoesNotCountWhereTheAttemptIsStillToBeUndone(t *testing.T) {
 			got <- l
 		}()
 		time.Sleep(60 * ms)
-		require.Equal(t, 1, b.nodes[1].owed())
+		require.Equal(t, 1, b.nodes[1].Undos())
 		third.set(func(n *testNode) { n.links[1].held = true }) // b's; the calls go over another
 		require.NoError(t, held.Unlock(t.Context()))
 		lease := <-got
@@ -67,14 +71,17 @@ func TestARenewalDoesNotCountWhereTheAttemptIsStillToBeUndone(t *testing.T) {
 
 func TestARenewalOfAnAttemptThatIsToBeUndoneIsRecalled(t *testing.T) {
 	h := &holding{owner: "me"}
-	n := &node{index: 1, debts: map[string]*debt{"me": nil, "other": nil}}
-	require.Equal(t, silent, h.recall(n, mine))
-	require.Equal(t, others, h.recall(n, restored))
-	require.Equal(t, others, h.recall(n, mine), "it was put back before")
-	delete(n.debts, "me")
-	require.Equal(t, restored, h.recall(n, mine))
+	n := &admission.Member{Node: node.New(1, "node", nil, nil)}
+	undo, other := &node.Undo{Owner: "me"}, &node.Undo{Owner: "other"}
+	n.Undo(undo)
+	n.Undo(other)
+	require.Equal(t, quorum.NoAnswer, h.recount(n, quorum.Yes))
+	require.Equal(t, quorum.No, h.recount(n, quorum.Recreated))
+	require.Equal(t, quorum.No, h.recount(n, quorum.Yes), "it was put back before")
+	undo.Receive(int64(1), nil)
+	require.Equal(t, quorum.Recreated, h.recount(n, quorum.Yes))
 	h.restored = 0
-	require.Equal(t, mine, h.recall(n, mine))
+	require.Equal(t, quorum.Yes, h.recount(n, quorum.Yes))
 }
 
 // A bid was executed at one node before ForceUnlock seized it, and would be at another

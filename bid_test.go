@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/admission"
 )
 
 // What a release executes for who was refused a moment ago.
@@ -161,9 +163,9 @@ func TestWhoLeavesTakesItsBidsAlong(t *testing.T) {
 
 // waiting is a waiter of an otherwise idle lock whose attempt was refused by all nodes,
 // and may be executed late. leave ends its wait.
-func waiting(t *testing.T, net *testNet) (w *waiter, leave func()) {
-	c := hearingClient(t, net)
-	held, err := net.client().Mutex("x").Lock(t.Context())
+func waiting(t *testing.T, net *testNet, opts ...Option) (w *waiter, leave func()) {
+	c := hearingClient(t, net, opts...)
+	held, err := net.client(opts...).Mutex("x").Lock(t.Context())
 	require.NoError(t, err)
 	synctest.Wait() // it has all nodes
 	w, err = c.line.newWaiter(t.Context(), c.Mutex("x"))
@@ -177,40 +179,52 @@ func waiting(t *testing.T, net *testNet) (w *waiter, leave func()) {
 	}
 }
 
-// restand changes what is known of a node.
-func restand(n *node, change func(*standing)) {
-	s := *n.standing.Load()
-	change(&s)
-	n.standing.Store(&s)
+// rightOf replaces the right by which a node voted in the waiter's attempt.
+func (w *waiter) rightOf(node int, right admission.VoteRight) {
+	w.bid.attempt.Votes[node].Right = &right
 }
 
 func TestOnlyWhatCameOnConnectionsFromBeforeTheAttemptCounts(t *testing.T) {
-	for name, change := range map[string]func(n *node, serial *uint64, owner *string){
-		"":                           func(*node, *uint64, *string) {},
-		"another ear since":          func(_ *node, serial *uint64, _ *string) { *serial++ },
-		"an ear that is closed":      func(_ *node, serial *uint64, _ *string) { *serial = 0 },
-		"another connection since":   func(n *node, _ *uint64, _ *string) { restand(n, func(s *standing) { s.pipe = nil }) },
-		"another record since":       func(n *node, _ *uint64, _ *string) { restand(n, func(s *standing) { s.record = "another" }) },
-		"the node is barred":         func(n *node, _ *uint64, _ *string) { restand(n, func(s *standing) { s.votes = false }) },
-		"the node is away":           func(n *node, _ *uint64, _ *string) { n.standing.Store(nil) },
-		"of the attempt before this": func(_ *node, _ *uint64, owner *string) { *owner = "another" },
+	for name, change := range map[string]func(net *testNet, w *waiter, serial *uint64, owner *string){
+		"":                      func(*testNet, *waiter, *uint64, *string) {},
+		"another ear since":     func(_ *testNet, _ *waiter, serial *uint64, _ *string) { *serial++ },
+		"an ear that is closed": func(_ *testNet, _ *waiter, serial *uint64, _ *string) { *serial = 0 },
+		"another connection since": func(_ *testNet, w *waiter, _ *uint64, _ *string) {
+			w.rightOf(1, admission.VoteRight{Votes: true, Record: w.bid.attempt.Votes[1].Right.Record})
+		},
+		"another record since": func(_ *testNet, w *waiter, _ *uint64, _ *string) {
+			right := *w.bid.attempt.Votes[1].Right
+			right.Record = "another"
+			w.rightOf(1, right)
+		},
+		"the node is barred": func(net *testNet, w *waiter, _ *uint64, _ *string) {
+			loseRecord(net.nodes[1], w.mutex.client)
+			require.False(net.t, w.mutex.client.nodes[1].Current().Votes)
+		},
+		"the node is away": func(net *testNet, w *waiter, _ *uint64, _ *string) {
+			net.nodes[1].down()
+			synctest.Wait()
+			require.Nil(net.t, w.mutex.client.nodes[1].Current())
+		},
+		"of the attempt before this": func(_ *testNet, _ *waiter, _ *uint64, owner *string) { *owner = "another" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, net *testNet) {
-				w, leave := waiting(t, net)
+				net.guarded()
+				w, leave := waiting(t, net, WithRestartGuard(time.Millisecond))
 				defer leave()
 				nodes := w.mutex.client.nodes
 				for _, n := range nodes[:2] {
-					w.granted(n, w.bid.serials[n.index], w.owner, "7")
+					w.granted(n, w.bid.serials[n.Index], w.owner, "7")
 				}
 				require.NotNil(t, w.won())
 				w.bid.counts[1] = 0
 				w.calls = 0
 				serial, owner := w.bid.serials[1], w.owner
-				change(nodes[1], &serial, &owner)
+				change(net, w, &serial, &owner)
 				w.granted(nodes[1], serial, owner, "7")
 				require.Equal(t, name == "", w.won() != nil)
-				require.Equal(t, owner == w.owner, w.calls.has(1), "it is ready for the next attempt")
+				require.Equal(t, owner == w.owner, w.calls.Has(1), "it is ready for the next attempt")
 			})
 		})
 	}
@@ -238,7 +252,7 @@ func TestABidWithoutEnoughValidityIsNoLease(t *testing.T) {
 		w, leave := waiting(t, net)
 		defer leave()
 		for _, n := range w.mutex.client.nodes {
-			w.granted(n, w.bid.serials[n.index], w.owner, "7")
+			w.granted(n, w.bid.serials[n.Index], w.owner, "7")
 		}
 		valid := claim - w.mutex.opts.drift.of(claim)
 		time.Sleep(valid - claim/4)

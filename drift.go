@@ -2,15 +2,6 @@ package redlock
 
 import "time"
 
-// clock reads the time since some fixed instant, on a clock that cannot be set
-// and, where the system has such a one, does not stop while the machine is
-// suspended. Every validity is computed on it: the wall clock may jump, and
-// Go's monotonic clock stops on a sleeping laptop or a paused virtual machine
-// while the keys at the nodes go on expiring.
-//
-// It is the one seam for reading time: tests replace it.
-type clock func() time.Duration
-
 // drift is the allowance for clocks that run at different rates: a node may
 // count a ttl down faster than the client does.
 type drift struct {

@@ -6,8 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/hashicorp/go-multierror"
+
+	"github.com/redlock-go/redlock/internal/node"
+	"github.com/redlock-go/redlock/internal/printable"
 )
 
 // What errors.Is finds in the errors of this package.
@@ -23,7 +25,7 @@ var (
 	ErrNoQuorum = errors.New("no quorum")
 
 	// ErrLost occurs when a lease's validity ended before it was released, or
-	// the lease was found to be taken away at a quorum.
+	// the lease was found to be taken away at a quorum. The error is a *LostError.
 	ErrLost = errors.New("the lease is lost")
 
 	// ErrReleased occurs when a lease is used after its Unlock.
@@ -86,7 +88,7 @@ func (v *Vote) err() error {
 	case v.Outcome == Granted:
 		return nil
 	case v.Cause != nil:
-		return fmt.Errorf("%s: %v: %w", v.Node, v.Outcome, v.Cause)
+		return printableError{fmt.Errorf("%s: %v: %w", v.Node, v.Outcome, v.Cause)}
 	case v.Holder != "":
 		return fmt.Errorf("%s: %v: held by %q", v.Node, v.Outcome, v.Holder)
 	default:
@@ -95,7 +97,8 @@ func (v *Vote) err() error {
 }
 
 // HeldError says who holds the lock. errors.Is finds ErrHeld in it; errors.As
-// takes both *HeldError and HeldError.
+// takes both *HeldError and HeldError. A key with an empty value, which only other
+// programs set, has the holder "(an empty value)".
 type HeldError struct {
 	Name      string        // the lock's
 	Holder    string        // its owner, as Lease.Owner has it; empty while the lock is handed over to the first in line
@@ -194,12 +197,20 @@ func (e *QuorumError) count(o Outcome) int {
 func (e *QuorumError) hopeless() bool {
 	n := 0
 	for i := range e.Votes {
-		if permanent(e.Votes[i].Cause) {
+		if node.IsPermanent(e.Votes[i].Cause) {
 			n++
 		}
 	}
 	return n > len(e.Votes)-e.Need
 }
+
+// printableError is an error that may repeat what a server said: its text has neither
+// escape sequences nor line breaks.
+type printableError struct{ error }
+
+func (e printableError) Error() string { return printable.Line(e.error.Error()) }
+
+func (e printableError) Unwrap() error { return e.error }
 
 // fill sets *target to e where target is a *T; the pointer form, **T, is what
 // errors.As does by itself.
@@ -209,47 +220,6 @@ func fill[T any](target any, e T) bool {
 		*t = e
 	}
 	return ok
-}
-
-// misfitError is a node that cannot vote as things are: a person must act.
-type misfitError struct{ what string }
-
-func (e *misfitError) Error() string { return e.what }
-
-// permanent tells whether an error of a node stays until a person acts.
-func permanent(err error) bool {
-	var misfit *misfitError
-	if errors.As(err, &misfit) {
-		return true
-	}
-	var reply redis.Error
-	if !errors.As(err, &reply) {
-		return false
-	}
-	switch code(reply) {
-	case "WRONGPASS", "NOAUTH", "NOPERM", "DENIED", "WRONGTYPE":
-		return true
-	}
-	// Servers without ACLs, and the default user of newer ones, say it so.
-	return strings.HasPrefix(string(reply), "ERR invalid password") ||
-		strings.HasPrefix(string(reply), "ERR AUTH") ||
-		strings.HasPrefix(string(reply), "ERR Client sent AUTH")
-}
-
-// code is the first word of an error reply; of one that a script met, that of the
-// command's. Servers before 7.0 wrap it: "ERR Error running script …: -OOM …".
-func code(reply redis.Error) string {
-	text := string(reply)
-	if strings.HasPrefix(text, "ERR Error running script") {
-		if i := strings.LastIndex(text, ": -"); i >= 0 {
-			text = text[i+len(": -"):]
-		}
-	}
-	if strings.Contains(text, "The user executing the script can't") {
-		return "NOPERM"
-	}
-	word, _, _ := strings.Cut(text, " ")
-	return word
 }
 
 // waitError is a call that was ended from outside: it is the cause of that, and

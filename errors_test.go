@@ -10,14 +10,17 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/hashicorp/go-multierror"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/node"
 )
 
 func TestRichErrorsAreFoundByPointerAndByValue(t *testing.T) {
+	notConnected := errors.New("not connected yet")
 	held := &HeldError{Name: "x", Holder: "them", Remaining: time.Second}
 	quorum := &QuorumError{Op: "lock", Name: "x", Need: 2, Votes: []Vote{
 		{Index: 0, Node: "node 0", Outcome: Granted},
 		{Index: 1, Node: "node 1", Outcome: Unknown, Cause: io.ErrUnexpectedEOF},
-		{Index: 2, Node: "node 2", Outcome: NotSent, Cause: errConnecting},
+		{Index: 2, Node: "node 2", Outcome: NotSent, Cause: notConnected},
 	}}
 	both := &waitError{op: "lock", name: "x", cause: context.Canceled, last: held}
 
@@ -37,7 +40,7 @@ func TestRichErrorsAreFoundByPointerAndByValue(t *testing.T) {
 	require.ErrorAs(t, error(quorum), &p)
 	require.ErrorIs(t, quorum, ErrNoQuorum)
 	require.ErrorIs(t, quorum, io.ErrUnexpectedEOF, "every node's cause is found")
-	require.ErrorIs(t, quorum, errConnecting)
+	require.ErrorIs(t, quorum, notConnected)
 	var all *multierror.Error
 	require.ErrorAs(t, error(quorum), &all)
 	require.Len(t, all.Errors, 2)
@@ -56,13 +59,13 @@ func TestOnlyAMajorityOfPermanentErrorsIsHopeless(t *testing.T) {
 		redis.Error("ERR Client sent AUTH, but no"):      true,
 		redis.Error("ERR AUTH <password> called withou"): true,
 		redis.Error("DENIED Redis is running in protec"): true,
-		&misfitError{"a replica"}:                        true,
+		&node.UnfitError{Reason: "a replica"}:            true,
 		redis.Error("LOADING"):                           false,
 		redis.Error("ERR unknown"):                       false,
 		io.EOF:                                           false,
 		errors.New("WRONGPASS, says somebody else"):      false,
 	} {
-		require.Equal(t, want, permanent(cause), "%v", cause)
+		require.Equal(t, want, node.IsPermanent(cause), "%v", cause)
 		votes := make([]Vote, 5)
 		for n := range votes {
 			hopeless := (&QuorumError{Need: 3, Votes: votes}).hopeless()
@@ -72,13 +75,41 @@ func TestOnlyAMajorityOfPermanentErrorsIsHopeless(t *testing.T) {
 	}
 }
 
-func TestTheCodeOfAnErrorThatAScriptMetIsTheCommands(t *testing.T) {
-	for text, want := range map[string]string{
-		"OOM command not allowed": "OOM",
-		"ERR Error running script (call to f_0a): @user_script:1: @user_script: 1: -READONLY You can't write against a read only replica.": "READONLY",
-		"ERR The user executing the script can't run this command or subcommand script: f_0a, on @user_script:1.":                          "NOPERM",
-		"ERR syntax error": "ERR",
-	} {
-		require.Equal(t, want, code(redis.Error(text)))
+func TestErrorsShowForeignTextWithoutEscapeSequences(t *testing.T) {
+	const attack = "ERR \x1b[2J\aforged \u202e"
+	requireHarmless := func(t *testing.T, err error, shown string) {
+		t.Helper()
+		require.ErrorContains(t, err, shown)
+		require.NotRegexp(t, `\x1b|\x07|\x{202e}`, err.Error())
 	}
+	inBubble(t, 3, func(t *testing.T, net *testNet) {
+		c := net.client()
+		for _, n := range net.nodes {
+			require.NoError(t, n.redis.Set("redlock:held", attack))
+		}
+		_, err := c.Mutex("held").TryLock(t.Context())
+		require.ErrorIs(t, err, ErrHeld)
+		requireHarmless(t, err, `held by "ERR \x1b[2J\aforged \u202e"`)
+		for _, n := range net.nodes {
+			n.set(func(n *testNode) {
+				n.override = func(cmd string, _ []string) string {
+					if cmd == "EVAL" || cmd == "SET" {
+						return attack
+					}
+					return ""
+				}
+			})
+		}
+		_, err = c.Mutex("free").TryLock(t.Context())
+		require.ErrorIs(t, err, ErrNoQuorum)
+		requireHarmless(t, err, `refused: ERR \x1b[2J\aforged \u202e`)
+		var said redis.Error
+		require.ErrorAs(t, err, &said)
+		require.Equal(t, redis.Error(attack), said, "a program gets what the server said")
+		requireHarmless(t, errors.Unwrap(err), `refused: ERR \x1b[2J\aforged \u202e`)
+
+		s, err := c.Inspect(t.Context(), "free")
+		requireHarmless(t, err, `ERR \x1b[2J\aforged \u202e`)
+		requireHarmless(t, s.Nodes[0].Err, `ERR \x1b[2J\aforged \u202e`)
+	})
 }

@@ -84,6 +84,58 @@ func ExampleMutex_Lock() {
 	// over, and not lost: true
 }
 
+func ExampleLostError() {
+	nodes, err := redlocktest.New(3)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer nodes.Close()
+	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	err = client.Mutex("invoice-42").Do(ctx, func(ctx context.Context, lease *redlock.Lease) error {
+		// An operator takes the lock away from its holder.
+		if _, err := client.ForceUnlock(context.Background(), "invoice-42"); err != nil {
+			return err
+		}
+		return lease.Extend(ctx)
+	})
+	var lost *redlock.LostError
+	if errors.As(err, &lost) {
+		fmt.Println("lost:", lost.Name, "reason:", lost.Reason)
+	}
+	switch {
+	case lost == nil:
+		fmt.Println("done")
+	case lost.Reason == redlock.LostRevoked:
+		fmt.Println("somebody took the lock away, or the servers lost their memory: stop")
+	case lost.Reason == redlock.LostNoQuorum:
+		fmt.Println("too few servers answered for too long:", lost.Cause)
+	default:
+		fmt.Println("the work took too long, or the process was suspended")
+	}
+	// Output:
+	// lost: invoice-42 reason: revoked
+	// somebody took the lock away, or the servers lost their memory: stop
+}
+
+func ExampleLostReason_String() {
+	for _, reason := range []redlock.LostReason{
+		redlock.LostExpired, redlock.LostMaxHold, redlock.LostRevoked, redlock.LostNoQuorum,
+	} {
+		fmt.Println(reason)
+	}
+	// Output:
+	// expired
+	// max hold
+	// revoked
+	// no quorum
+}
+
 func ExampleMutex_TryLock() {
 	nodes, err := redlocktest.New(3)
 	if err != nil {

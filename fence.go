@@ -3,8 +3,10 @@ package redlock
 import (
 	"context"
 	"errors"
-	"hash/fnv"
 	"strconv"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/quorum"
 )
 
 // Fencing tokens: for one lock name, every lease has a greater token than every
@@ -13,23 +15,12 @@ import (
 // known to stand at T or above: any later lease is granted by one of those
 // nodes, which counts on from there. docs/safety.md has the proof.
 
-// stripeOf names the counter of a lock's key, as the scripts take it.
-func stripeOf(key string) string {
-	h := fnv.New32a()
-	h.Write([]byte(key))
-	return strconv.Itoa(int(h.Sum32() % stripes))
-}
-
-// firstCount is the least that the counters of a record begin with: the clock of 1987,
-// in microseconds. What counts below it has begun at 0, in no record.
-const firstCount = 1 << 49
-
 // leastCount is the least count by which a node shows that its record is whole.
 func (o *options) leastCount() int64 {
 	if o.noGuard {
 		return 1
 	}
-	return firstCount
+	return protocol.FirstCount
 }
 
 // leastArg is the same as the scripts take it.
@@ -40,7 +31,7 @@ func (o *options) leastArg() any {
 	return firstCountArg
 }
 
-var firstCountArg any = strconv.FormatInt(firstCount, 10)
+var firstCountArg any = strconv.FormatInt(protocol.FirstCount, 10)
 
 var errNotAsked = errors.New("it had no part in the grant")
 
@@ -52,42 +43,25 @@ func (m *Mutex) tokenOf(ctx context.Context, b *ballot) (token int64, failure *b
 	if !m.opts.fencing {
 		return 0, nil, nil
 	}
-	token, agreed := b.greatest()
-	if agreed >= b.quorum {
+	token, agreed := b.Greatest()
+	if agreed >= m.client.cluster.Need {
 		return token, nil, nil
 	}
-	lift := m.newBallot(raising, b.owner, nil, m.opts.clock())
+	lift := m.newBallot(raising, b.Owner, nil, m.opts.clock())
 	lifted := strconv.FormatInt(token, 10)
-	for i := range lift.votes {
-		v, grant := &lift.votes[i], &b.votes[i]
-		v.barred = errNotAsked
-		if st := grant.standing; st != nil {
-			v.barred, v.standing = nil, st
-			v.call.Args = []any{raiseScript.sha, "2", m.keyArg, st.record, b.owner, m.stripe, lifted, m.least}
+	for i := range lift.Votes {
+		v, grant := &lift.Votes[i], &b.Votes[i]
+		v.Skip = errNotAsked
+		if right := grant.Right; right != nil {
+			v.Skip, v.Right = nil, right
+			v.Call.Args = []any{protocol.Raise.SHA, "2", m.keyArg, right.Record, b.Owner, m.stripe, lifted, m.least}
 		}
 	}
-	lift.within(ctx)
-	lift.send(0, true)
-	v, err := lift.await(ctx, m.opts.voteTimeout())
-	if v != granted {
+	lift.trace.setCall(ctx)
+	lift.Send(0, true)
+	v, err := lift.Await(ctx, m.opts.voteTimeout(), nil)
+	if v != quorum.Granted {
 		return 0, lift, err
 	}
 	return token, nil, nil
-}
-
-// greatest is the greatest count that the ballot was granted with, and the
-// number of nodes that are known to stand there.
-func (b *ballot) greatest() (token int64, agreed int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i := range b.votes {
-		switch a := &b.votes[i].answer; {
-		case a.voice != mine || a.token < token:
-		case a.token > token:
-			token, agreed = a.token, 1
-		default:
-			agreed++
-		}
-	}
-	return token, agreed
 }

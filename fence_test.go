@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // Fencing tokens: every lease of a name has a greater one than every lease before.
@@ -97,7 +99,7 @@ func TestWithoutAdmissionTheSameScheduleCountsBackwards(t *testing.T) {
 func TestATokenIsWrittenBackWhereTheQuorumDisagrees(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, net *testNet) {
 		c := net.guarded()
-		field := stripeOf("redlock:x")
+		field := protocol.StripeOf("redlock:x")
 		raise := func(n *testNode, by int) {
 			n.redis.HIncrBy(n.record(), field, by)
 		}
@@ -124,11 +126,11 @@ func TestATokenIsWrittenBackWhereTheQuorumDisagrees(t *testing.T) {
 func TestAWriteBackWithoutAQuorumGrantsNothing(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, net *testNet) {
 		c := net.guarded()
-		net.nodes[0].redis.HIncrBy(net.nodes[0].record(), stripeOf("redlock:x"), 1000)
+		net.nodes[0].redis.HIncrBy(net.nodes[0].record(), protocol.StripeOf("redlock:x"), 1000)
 		for _, n := range net.nodes[1:] {
 			n.set(func(n *testNode) {
 				n.override = func(cmd string, args []string) string {
-					if cmd == "EVALSHA" && args[0] == raiseScript.sha {
+					if cmd == "EVALSHA" && args[0] == protocol.Raise.SHA {
 						return "OOM command not allowed"
 					}
 					return ""

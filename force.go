@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/quorum"
 )
 
 // ForceUnlock takes a lock away from whoever holds it, at a quorum of the nodes,
@@ -22,7 +26,8 @@ import (
 // The Status is what was found at the nodes, and broken: Holder is "" if nobody
 // held the lock. Who waits stays in line. It takes at most four node timeouts, and
 // another one, or half a second if that is longer, so that renewals and attempts on
-// their way find the lock taken. When it was taken, ctx matters no more.
+// their way find the lock taken. Where another caller gets the lock meanwhile, it asks
+// again, up to three times in all. When the lock was taken, ctx matters no more.
 //
 // Errors: a *QuorumError (ErrNoQuorum) when less than a quorum answered, or took
 // part; ctx's cause; ErrClosed; ErrConfig for a name that no lock can have. After
@@ -30,51 +35,73 @@ import (
 // from the next: repeat the call. Where a QuorumError's Op is "unlock", the lock was
 // broken, and may stay taken for a ttl.
 func (c *Client) ForceUnlock(ctx context.Context, name string) (Status, error) {
-	s, err := c.Inspect(ctx, name)
-	if err == nil && ctx.Err() != nil {
-		err = fmt.Errorf("redlock: force unlock %q: %w", name, context.Cause(ctx))
+	for try := 1; ; try++ {
+		s, err := c.Inspect(ctx, name)
+		if err == nil && ctx.Err() != nil {
+			err = fmt.Errorf("redlock: force unlock %q: %w", name, context.Cause(ctx))
+		}
+		if err != nil {
+			return s, err
+		}
+		err = c.forceUnlock(ctx, &s)
+		if try == seizeTries || !changedHands(err) {
+			return s, err
+		}
 	}
-	if err != nil {
-		return s, err
-	}
+}
+
+// seizeTries is how often ForceUnlock asks for the lock's holder, where another caller
+// gets the lock between this question and the attempt to take it.
+const seizeTries = 3
+
+// changedHands reports whether the lock could not be taken since a node named a holder
+// that Inspect had not found.
+func changedHands(err error) bool {
+	var q *QuorumError
+	return errors.As(err, &q) && slices.ContainsFunc(q.Votes, func(v Vote) bool { return v.Holder != "" && v.Outcome == Refused })
+}
+
+// forceUnlock takes the lock away from the holders in s, and frees it. It records in s
+// what it took, and the token.
+func (c *Client) forceUnlock(ctx context.Context, s *Status) error {
 	if err := c.enter(ctx); err != nil {
-		return s, fmt.Errorf("redlock: force unlock %q: %w", name, err)
+		return fmt.Errorf("redlock: force unlock %q: %w", s.Name, err)
 	}
 	defer c.leave()
-	m := c.Mutex(name)
-	lease, err := m.seize(ctx, &s)
+	lease, err := c.Mutex(s.Name).seize(ctx, s)
 	if err != nil {
-		return s, err
+		return err
 	}
 	time.Sleep(max(c.opts.voteTimeout(), claim)) // renewals that began before are over then, and bids
 	if err := lease.Unlock(ctx); err != nil && !errors.Is(err, ErrLost) {
-		return s, err
+		return err
 	}
-	return s, nil
+	return nil
 }
 
 // seize makes a lease of a lock that may be held. It notes in s what it took, and
 // the token.
 func (m *Mutex) seize(ctx context.Context, s *Status) (*Lease, error) {
-	owner := m.opts.newOwner()
+	owner, found := m.opts.newOwner(), s.holders()
 	b := m.newBallot(seizing, owner, nil, m.opts.clock())
-	for i := range b.votes {
-		v := &b.votes[i]
-		if v.standing, v.barred = v.node.mayVote(m.opts.ttl); v.barred != nil {
+	for i := range b.Votes {
+		v := &b.Votes[i]
+		if v.Right, v.Skip = v.Node.Right(m.opts.ttl); v.Skip != nil {
 			continue
 		}
 		stripe := m.stripe
 		if !m.opts.fencing {
 			stripe = ""
 		}
-		v.call.Args = []any{seizeScript.text, "2", m.keyArg, v.standing.record, owner, m.ttlArg, stripe, m.least}
+		v.Call.Args = []any{protocol.Seize.Text, "2", m.keyArg, v.Right.Record, owner, m.ttlArg, stripe, m.least}
+		v.Call.Args = append(v.Call.Args, found...)
 	}
 	b.spareAMinority(m.opts.voteTimeout())
-	b.send(0, true)
-	v, err := b.await(ctx, m.opts.voteTimeout())
+	b.Send(0, true)
+	v, err := b.Await(ctx, m.opts.voteTimeout(), nil)
 	var token int64
 	failure := b
-	if err == nil && v == granted {
+	if err == nil && v == quorum.Granted {
 		token, failure, err = m.tokenOf(ctx, b)
 	}
 	switch {
@@ -86,7 +113,7 @@ func (m *Mutex) seize(ctx context.Context, s *Status) (*Lease, error) {
 		return nil, failure.quorumError()
 	}
 	b.took(s)
-	s.sum(b.quorum)
+	s.sum(m.client.cluster.Need)
 	if m.opts.fencing {
 		s.Token = token // others may have counted higher at a minority: later leases need not
 	}
@@ -98,25 +125,39 @@ func (m *Mutex) seize(ctx context.Context, s *Status) (*Lease, error) {
 	return lease, nil
 }
 
-// took notes in s what a ballot that seized the lock found at the nodes.
+// holders returns the values of the lock's key that the nodes showed. The script replaces
+// only these: it may arrive when ForceUnlock has long returned, and must not take a
+// later lease.
+func (s *Status) holders() (values []any) {
+	for i := range s.Nodes {
+		switch value := s.Nodes[i].Holder; value {
+		case "":
+		case emptyHolder:
+			values = append(values, "")
+		default:
+			values = append(values, value)
+		}
+	}
+	return values
+}
+
+// took records in s what a ballot that seized the lock found at the nodes.
 func (b *ballot) took(s *Status) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i := range b.votes {
-		if a := &b.votes[i].answer; a.voice == mine {
-			s.Nodes[i].has(a.holder, a.remaining)
-			s.Nodes[i].Count = max(s.Nodes[i].Count, a.token)
+	for i, a := range b.Answers() {
+		if a.Count == quorum.Yes {
+			s.Nodes[i].has(a.Holder, a.Remaining)
+			s.Nodes[i].Count = max(s.Nodes[i].Count, a.Token)
 		}
 	}
 }
 
-// understandSeized reads {count, whose key it was, milliseconds}.
-func understandSeized(reply []any) answer {
-	var count, ms int64
-	a := answer{voice: mine, outcome: Granted}
-	if _, err := redis.Scan(reply, &count, &a.holder, &ms); err != nil {
-		return answer{voice: silent, outcome: Unknown, cause: fmt.Errorf("unexpected reply to %s: %w", seizing.op, err)}
+// readSeized reads {count, whose key it was, milliseconds}.
+func readSeized(reply []any) quorum.Answer {
+	var ms int64
+	a := quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed}
+	if _, err := redis.Scan(reply, &a.Token, &a.Holder, &ms); err != nil {
+		return quorum.Answer{Count: quorum.NoAnswer, Outcome: quorum.Unknown, Cause: fmt.Errorf("unexpected reply to %s: %w", seizing.op, err)}
 	}
-	a.token, a.remaining = count, time.Duration(ms)*time.Millisecond
+	a.Holder, a.Remaining = foundHolder(a.Holder, ms), remaining(ms)
 	return a
 }

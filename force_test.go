@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 func TestForceUnlockTakesTheLockAwayAndRaisesTheToken(t *testing.T) {
@@ -18,8 +20,8 @@ func TestForceUnlockTakesTheLockAwayAndRaisesTheToken(t *testing.T) {
 		// One node counts far ahead, and answers late: later leases need not be above it.
 		ahead := net.nodes[4]
 		for _, key := range ahead.keys() {
-			if strings.HasPrefix(key, keyOf("record", "")) {
-				_, err := ahead.redis.HIncrBy(key, stripeOf("redlock:x"), 1000)
+			if strings.HasPrefix(key, protocol.Key("record", "")) {
+				_, err := ahead.redis.HIncrBy(key, protocol.StripeOf("redlock:x"), 1000)
 				require.NoError(t, err)
 			}
 		}
@@ -139,5 +141,25 @@ func TestForceUnlockWithoutAQuorumBreaksNothing(t *testing.T) {
 		require.NoError(t, b.Close())
 		_, err = b.ForceUnlock(t.Context(), "x")
 		require.ErrorIs(t, err, ErrClosed)
+	})
+}
+
+// The lock is taken while it is reserved for a waiter that was called and is on its way.
+func TestForceUnlockPutsTheWaiterBackForWhomItFoundTheLockReserved(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, net *testNet) {
+		n, eval := scripted(t, net)
+		require.NoError(t, n.redis.Set("redlock:x", "holder"))
+		for _, ticket := range []string{firstTicket, secondTicket} {
+			require.Equal(t, "holder", ask(t, eval, "redlock:x", ticket))
+		}
+		eval(protocol.Release, 1, "redlock:x", "holder")
+		require.Equal(t, reservation+firstTicket, n.holderOf())
+		conn := dialTest(t, n)
+		defer conn.Close()
+		_, err := conn.Do("EVAL", protocol.Seize.Text, 1, "redlock:x", "the one that forces", 10_000, "", 1)
+		require.NoError(t, err)
+		require.Equal(t, "the one that forces", n.holderOf())
+		eval(protocol.Release, 1, "redlock:x", "the one that forces")
+		require.Equal(t, reservation+firstTicket, n.holderOf(), "it keeps its place")
 	})
 }

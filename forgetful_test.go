@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/admission"
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // Schedules in which a node that forgot a vote could still have helped a second
@@ -46,7 +49,7 @@ func TestAVoteIsBoundToTheConnectionOnWhichTheNodeWasAdmitted(t *testing.T) {
 			paused := b.Mutex("x").newAttempt("b-owner", nil)
 			net.nodes[1].restart(before)
 			time.Sleep(100 * ms)
-			paused.send(0, true)
+			paused.Send(0, true)
 			synctest.Wait()
 			require.Equal(t, NotSent, paused.report()[1].Outcome)
 			paused.rollback()
@@ -72,7 +75,7 @@ func TestARenewalDoesNotCountANodeThatForgotAVoteUnderWay(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, 2, net.holders(lease))
 			if fencing { // another name of the stripe was locked at Y: no write-back
-				y.redis.HIncr(y.record(), stripeOf("redlock:x"), 1)
+				y.redis.HIncr(y.record(), protocol.StripeOf("redlock:x"), 1)
 			}
 			at(9500 * ms)
 			z.freeze() // B's request arrives after A's key has ended there
@@ -133,16 +136,16 @@ func TestAStandingEndsWithTheRecordThatItCameFrom(t *testing.T) {
 			n.redis.FlushAll()
 			// As if somebody had admitted them anew, without a word to these two.
 			name := "another"
-			record := recordsOf(n.runID) + name
+			record := n.key("record") + ":" + name
 			n.redis.HSet(record, "format", "1", "nodes", "3", "ttl", "2000")
-			for f := range stripes {
-				n.redis.HSet(record, fmt.Sprint(f), fmt.Sprint(firstCount+i))
+			for f := range protocol.Stripes {
+				n.redis.HSet(record, fmt.Sprint(f), fmt.Sprint(protocol.FirstCount+i))
 			}
-			n.redis.HSet(keyOf("bar", n.runID), "name", name, "guard", "2000")
+			n.redis.HSet(protocol.Key("bar", n.runID), "name", name, "guard", "2000")
 			require.NoError(t, n.redis.Set("redlock::newest", record))
 		}
 		_, err := long.Mutex("x").TryLock(t.Context())
-		require.ErrorContains(t, err, errForgot.Error())
+		require.ErrorContains(t, err, admission.ErrForgot.Error())
 		lease, err := short.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, lease.Unlock(t.Context()))
@@ -173,13 +176,13 @@ func TestPingFailsInQuarantine(t *testing.T) {
 func TestAnotherFormatIsAMisfit(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, net *testNet) {
 		for _, n := range net.nodes {
-			require.NoError(t, n.redis.Set(formatKey, "2"))
+			require.NoError(t, n.redis.Set(protocol.FormatKey, "2"))
 		}
 		c := net.newClient(WithRestartGuard(time.Millisecond))
 		_, err := c.Mutex("x").Lock(t.Context())
 		require.ErrorIs(t, err, ErrNoQuorum, "at once")
 		require.ErrorContains(t, err, "another version of this library")
-		require.Equal(t, []string{formatKey}, net.nodes[0].keys(), "nothing was touched")
+		require.Equal(t, []string{protocol.FormatKey}, net.nodes[0].keys(), "nothing was touched")
 	})
 }
 
@@ -217,8 +220,8 @@ func TestTheLongGuardIsForTheLossOfAMajorityOnly(t *testing.T) {
 		}
 		net.nodes[0].redis.FlushAll()
 		net.nodes[1].redis.FlushAll()
-		require.Greater(t, elapsed(locked), heedful-2*time.Second)
-		time.Sleep(heedful + 5*time.Second) // all are back
+		require.Greater(t, elapsed(locked), admission.MajorityLossGuard-2*time.Second)
+		time.Sleep(admission.MajorityLossGuard + 5*time.Second) // all are back
 
 		net.nodes[0].redis.FlushAll()
 		require.Less(t, elapsed(locked), time.Second)

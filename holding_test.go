@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/system"
 )
 
 // The keeper comes for a lease that is not due any more: it is looked at again when
@@ -19,7 +22,7 @@ func TestALeaseThatIsNotDueIsLookedAtWhenItIs(t *testing.T) {
 		c := net.client()
 		lease, err := c.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
-		c.keeper.move(lease.h, forever)
+		c.keeper.move(lease.h, system.Forever)
 		require.Nil(t, lease.h.tick())
 		require.Equal(t, lease.h.next(), lease.h.due)
 	})
@@ -199,10 +202,10 @@ func TestADoThatOutlivesCloseIsReleasedWhenItReturnsOrIsOver(t *testing.T) {
 				}()
 				synctest.Wait()
 				require.NoError(t, a.Close())
-				require.NotNil(t, a.nodes[0].pipe.Load(), "the release needs it")
+				require.NotNil(t, a.nodes[0].Pipe(), "the release needs it")
 				time.Sleep(c.freed)
 				net.requireNoKeys()
-				require.Nil(t, a.nodes[0].pipe.Load())
+				require.Nil(t, a.nodes[0].Pipe())
 				time.Sleep(c.tidy)
 			})
 		})
@@ -241,15 +244,22 @@ func TestAnUnlockInADoThatOutlivesCloseIsTheOnlyOne(t *testing.T) {
 	})
 }
 
+// kept returns the leases that the client's keeper looks after.
+func (c *Client) kept() []*holding {
+	c.keeper.mu.Lock()
+	defer c.keeper.mu.Unlock()
+	return slices.Clone(c.keeper.leases)
+}
+
 func TestTheKeeperForgetsALeaseThatHasEnded(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, net *testNet) {
 		c := net.client()
 		for range 3 {
 			lease, err := c.Mutex("x").Lock(t.Context())
 			require.NoError(t, err)
-			require.Len(t, c.keeper.leases, 1)
+			require.Len(t, c.kept(), 1)
 			require.NoError(t, lease.Unlock(t.Context()))
-			require.Empty(t, c.keeper.leases)
+			require.Empty(t, c.kept())
 			require.Equal(t, -1, lease.h.place)
 		}
 	})
@@ -275,12 +285,12 @@ func TestARenewalFindsANodeThatForgot(t *testing.T) {
 		require.NoError(t, lease.Extend(t.Context()))
 		synctest.Wait()
 		for _, n := range c.nodes {
-			require.True(t, n.standing.Load().votes)
+			require.True(t, n.Current().Votes)
 		}
 		net.nodes[0].redis.FlushAll()
 		require.NoError(t, lease.Extend(t.Context()))
 		time.Sleep(100 * ms)
-		st := c.nodes[0].standing.Load()
-		require.True(t, st == nil || !st.votes, "long before its record is looked at")
+		st := c.nodes[0].Current()
+		require.True(t, st == nil || !st.Votes, "long before its record is looked at")
 	})
 }

@@ -10,7 +10,10 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/redlock-go/redlock/internal/pipe"
+	"github.com/redlock-go/redlock/internal/admission"
+	"github.com/redlock-go/redlock/internal/node"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/system"
 )
 
 // Status is what the nodes say of one lock. It is a look in passing: it may have
@@ -36,7 +39,7 @@ type Waiter struct {
 type NodeStatus struct {
 	Index     int           // the node's place in the list given to New or Open
 	Node      string        // the node's name in errors and logs
-	Holder    string        // the owner that has the key there; "" if nobody does
+	Holder    string        // the owner that has the key there; "" if nobody does; "(an empty value)" if the key's value is empty
 	Reserved  string        // the ticket that the lock is kept for there, for a moment
 	Remaining time.Duration // the key's ttl; 0 without a key; negative: it never expires
 	Count     int64         // the fencing counter of the names that the lock counts with
@@ -66,10 +69,10 @@ func (c *Client) Inspect(ctx context.Context, name string) (Status, error) {
 	defer cancel()
 	begun := c.opts.clock()
 	s := Status{Name: name}
-	answers := make([]mailbox, len(c.nodes))
+	answers := make([]node.Question, len(c.nodes))
 	for i, n := range c.nodes {
-		s.Nodes = append(s.Nodes, NodeStatus{Index: i, Node: n.name})
-		answers[i], s.Nodes[i].Err = n.inspect(m)
+		s.Nodes = append(s.Nodes, NodeStatus{Index: i, Node: n.Name})
+		answers[i], s.Nodes[i].Err = m.inspect(n)
 	}
 	votes := make([]Vote, len(c.nodes))
 	for i := range s.Nodes {
@@ -79,44 +82,38 @@ func (c *Client) Inspect(ctx context.Context, name string) (Status, error) {
 		}
 		votes[i] = Vote{Index: i, Node: st.Node, Outcome: Granted}
 		if st.Err != nil {
+			st.Err = printableError{st.Err}
 			votes[i].Outcome, votes[i].Cause = Unknown, st.Err
 		}
 	}
-	s.sum(c.quorum)
-	q := &QuorumError{Op: "inspect", Name: name, Need: c.quorum, Elapsed: c.opts.clock() - begun, Votes: votes}
-	if q.count(Granted) < c.quorum {
+	s.sum(c.cluster.Need)
+	q := &QuorumError{Op: "inspect", Name: name, Need: c.cluster.Need, Elapsed: c.opts.clock() - begun, Votes: votes}
+	if q.count(Granted) < c.cluster.Need {
 		return s, q
 	}
 	return s, nil
 }
 
-// inspect queues the question.
-func (n *node) inspect(m *Mutex) (mailbox, error) {
-	p, st := n.pipe.Load(), n.standing.Load()
-	if p == nil || st == nil {
-		return nil, n.why()
+// inspect sends the question to a node.
+func (m *Mutex) inspect(n *admission.Member) (node.Question, error) {
+	p, right := n.Pipe(), n.Current()
+	if p == nil || right == nil {
+		return nil, n.Why()
 	}
-	answer := make(mailbox, 1)
-	args := []any{inspectScript.text, 2, m.keyArg, st.record, m.stripe}
-	flush, _, err := p.Queue(&pipe.Call{Command: "EVAL", Args: args, To: answer}, n.opts.clock(), nil)
-	if flush {
-		p.Flush()
-	}
-	return answer, err
+	return n.Ask(p, "EVAL", protocol.Inspect.Text, 2, m.keyArg, right.Record, m.stripe), nil
 }
 
 // await takes a node's answer.
-func (s *NodeStatus) await(ctx context.Context, answer mailbox) {
-	select {
-	case got := <-answer:
-		s.Err = s.understand(got.value, got.err)
-	case <-ctx.Done():
-		s.Err = context.Cause(ctx)
+func (s *NodeStatus) await(ctx context.Context, answer node.Question) {
+	if r, came := answer.Wait(ctx); came {
+		s.Err = s.understand(r.Value, r.Err)
+		return
 	}
+	s.Err = context.Cause(ctx)
 }
 
 func (s *NodeStatus) understand(reply any, err error) error {
-	parts, err := redis.Values(reply, advise(err))
+	parts, err := redis.Values(reply, node.Advise(err))
 	if err != nil {
 		return err
 	}
@@ -126,7 +123,7 @@ func (s *NodeStatus) understand(reply any, err error) error {
 	if _, err := redis.Scan(parts, &value, &ms, &count, &line); err != nil {
 		return fmt.Errorf("unexpected reply to inspect: %w", err)
 	}
-	s.has(value, time.Duration(ms)*time.Millisecond)
+	s.has(foundHolder(value, ms), remaining(ms))
 	s.Count, _ = strconv.ParseInt(count, 10, 64)
 	s.labels = make(map[string]string)
 	for i := 0; i+1 < len(line); i += 2 {
@@ -134,6 +131,17 @@ func (s *NodeStatus) understand(reply any, err error) error {
 		s.labels[line[i]] = line[i+1]
 	}
 	return nil
+}
+
+// foundHolder returns the value of a lock's key, "" without a key, and emptyHolder for an
+// empty value. Scripts return an empty value also where there is no key; what PTTL
+// answered distinguishes the two.
+func foundHolder(value string, pttl int64) string {
+	const noKey = -2
+	if value == "" && pttl != noKey {
+		return emptyHolder
+	}
+	return value
 }
 
 // has notes the value of the lock's key, and its ttl.
@@ -158,7 +166,7 @@ func (s *Status) sum(quorum int) {
 		if n.Holder != "" {
 			left := n.Remaining
 			if left < 0 {
-				left = forever
+				left = system.Forever
 			}
 			have[n.Holder] = append(have[n.Holder], left)
 		}
@@ -178,7 +186,7 @@ func (s *Status) sum(quorum int) {
 		}
 		slices.Sort(left)
 		s.Holder, s.Remaining = holder, left[len(left)-quorum]
-		if s.Remaining == forever {
+		if s.Remaining == system.Forever {
 			s.Remaining = endless
 		}
 	}

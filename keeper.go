@@ -5,6 +5,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/system"
 )
 
 // suspicion is how often the keeper looks at the clock while leases exist: Go's
@@ -18,7 +20,7 @@ const batch = 64
 // keeper renews leases and ends those whose validity is over. One goroutine
 // serves them all, however many there are.
 type keeper struct {
-	clock clock
+	clock system.Clock
 	wake  chan struct{} // the first lease is due earlier than the goroutine knows
 
 	mu     sync.Mutex // protects what follows, and the leases' due and place
@@ -27,11 +29,9 @@ type keeper struct {
 	closed bool
 }
 
-func newKeeper(c clock) *keeper {
-	return &keeper{clock: c, wake: make(chan struct{}, 1), armed: forever}
+func newKeeper(c system.Clock) *keeper {
+	return &keeper{clock: c, wake: make(chan struct{}, 1), armed: system.Forever}
 }
-
-const forever = time.Duration(1<<63 - 1)
 
 // add takes a lease into its care; false if it is closed.
 func (k *keeper) add(h *holding) bool {
@@ -113,7 +113,7 @@ func (k *keeper) tick() bool {
 		}
 	}
 	for _, b := range ballots {
-		b.flush(false)
+		b.Flush(false)
 	}
 	return len(due) > 0
 }
@@ -128,7 +128,7 @@ func (k *keeper) due() []*holding {
 	for len(due) < batch && len(k.leases) > 0 && k.leases[0].due <= now {
 		h := k.leases[0]
 		due = append(due, h)
-		h.due = forever
+		h.due = system.Forever
 		heap.Fix(&k.leases, 0)
 	}
 	return due
@@ -139,8 +139,8 @@ func (k *keeper) sleep() time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.leases) == 0 {
-		k.armed = forever
-		return forever
+		k.armed = system.Forever
+		return system.Forever
 	}
 	k.armed = k.leases[0].due
 	return min(k.armed-k.clock(), suspicion)

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"runtime"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/quorum"
 )
 
 // Lease is one holding of a lock, from grant to release or loss. It is safe for
 // concurrent use. Unless WithoutRenewal is set it renews itself until it is
 // released; a Lease that is garbage collected without Unlock is released then,
-// and an error is logged.
+// and an error is logged. With WithoutRenewal it ends with its ttl.
 type Lease struct {
 	h *holding
 }
@@ -62,13 +64,13 @@ func (l *Lease) Done() <-chan struct{} {
 	return h.done
 }
 
-// Err is nil while the lease is held, then ErrReleased, ErrLost, or ErrClosed if
-// the client's Close ended it.
+// Err is nil while the lease is held, then ErrReleased, a *LostError (ErrLost), or
+// ErrClosed if the client's Close ended it.
 func (l *Lease) Err() error { return l.h.why() }
 
 // Context derives a context that is cancelled when the lease ends, at the latest
-// at the end of its validity; context.Cause then gives an error that is ErrLost,
-// ErrReleased or ErrClosed. It keeps the lease alive, as the Lease itself does, and
+// at the end of its validity; context.Cause then gives an error that is ErrLost (a
+// *LostError), ErrReleased or ErrClosed. It keeps the lease alive, as the Lease itself does, and
 // so does every context derived from it that is not cancelled.
 // The CancelFunc frees its resources; the lease goes on.
 func (l *Lease) Context(parent context.Context) (context.Context, context.CancelFunc) {
@@ -95,9 +97,9 @@ type heldKey struct {
 // the call; a lease whose Extend failed with anything but ErrLost stays valid
 // until its old end.
 //
-// Errors: ErrLost when the validity had ended before or during the call, or a
-// quorum of the nodes had lost the lease: then somebody else may have held it,
-// and what is left of it is released. ErrNoQuorum when too few nodes confirmed
+// Errors: ErrLost (a *LostError says why) when the validity had ended before or during
+// the call, or a quorum of the nodes had lost the lease: then somebody else may have
+// held it, and what is left of it is released. ErrNoQuorum when too few nodes confirmed
 // (a *QuorumError has each node's vote), joined with ctx's cause if that ended
 // the call. ErrReleased after Unlock, ErrClosed after Close.
 func (l *Lease) Extend(ctx context.Context) error {
@@ -121,16 +123,16 @@ func (l *Lease) extend(ctx context.Context) (again bool, err error) {
 		h.lapse()
 		return false, h.refuse("extend", why)
 	}
-	b, crowded := h.queueRenewal(ctx, nil)
+	b, crowded := h.queueRenewal(ctx, false)
 	h.mu.Unlock()
-	b.flush(crowded)
+	b.Flush(crowded)
 
-	v, err := b.await(ctx, h.mutex.opts.voteTimeout())
+	v, err := b.Await(ctx, h.mutex.opts.voteTimeout(), nil)
 	why := h.conclude(b, v)
 	switch {
 	case why != nil:
 		return false, h.refuse("extend", why)
-	case v == granted:
+	case v == quorum.Granted:
 		return false, nil
 	case err != nil:
 		return false, &waitError{op: "extend", name: l.Name(), cause: err, last: b.quorumError()}
@@ -143,9 +145,9 @@ func (l *Lease) extend(ctx context.Context) (again bool, err error) {
 // node timeout. Nodes that do not answer owe the release: they get it first
 // thing when they are back. A second call returns nil.
 //
-// Errors: ErrLost when the lease had ended before, or a quorum of the nodes had
-// lost it: what was left of it is released, but somebody else may have held the
-// lock meanwhile. ErrNoQuorum when too few nodes confirmed (a *QuorumError has
+// Errors: ErrLost (a *LostError says why) when the lease had ended before, or a quorum
+// of the nodes had lost it: what was left of it is released, but somebody else may have
+// held the lock meanwhile. ErrNoQuorum when too few nodes confirmed (a *QuorumError has
 // each node's vote); the lease has ended all the same. ErrClosed when Close
 // ended it.
 func (l *Lease) Unlock(ctx context.Context) error {
@@ -167,17 +169,20 @@ func (l *Lease) unlock(ctx context.Context) error {
 		return h.refuse("unlock", was)
 	}
 	// The release is on its way, whatever ctx says.
-	v, _ := b.await(context.Background(), h.mutex.opts.voteTimeout())
-	if b.handedOver() {
-		h.mutex.client.line.handedOver(h.mutex.key, h.now()-b.start)
+	v, _ := b.Await(context.Background(), h.mutex.opts.voteTimeout(), nil)
+	switch l := h.mutex.client.line; {
+	case b.handedOver():
+		l.handedOver(h.mutex.key, h.now()-b.Start)
+	case h.waiter.queues() && b.freed(): // else nobody of this client need be in line
+		l.freed(h.mutex.key, b.Start)
 	}
 	switch {
 	case was != nil:
 		return h.refuse("unlock", was)
-	case v != granted:
+	case v != quorum.Granted:
 		return b.quorumError()
 	case b.foundNothing() && h.now() < h.validity():
-		return h.refuse("unlock", ErrLost)
+		return h.newLost(LostRevoked)
 	}
 	return nil
 }
@@ -186,23 +191,28 @@ func (l *Lease) unlock(ctx context.Context) error {
 // ErrLost, no later than the validity of the lease ends: fn must heed it. The
 // lease is released when fn returns or panics.
 //
-// It returns Lock's error, or fn's, joined with one that is ErrLost if the lease
+// It returns Lock's error, or fn's, joined with a *LostError (ErrLost) if the lease
 // was lost before fn returned: then somebody else may have held the lock while
 // fn was running.
-func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) (err error) {
+func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) error {
 	lease, err := m.Lock(ctx)
 	if err != nil {
 		return err
 	}
-	if why := lease.h.work(); why != nil {
-		return lease.h.refuse("do", why)
+	return lease.do(ctx, fn)
+}
+
+// do is Do once the lock is acquired.
+func (l *Lease) do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) (err error) {
+	if why := l.h.work(); why != nil {
+		return l.h.refuse("do", why)
 	}
-	inner, cancel := lease.Context(ctx)
+	inner, cancel := l.Context(ctx)
 	defer func() { // also when fn panics
 		cancel()
-		if end := lease.Unlock(ctx); errors.Is(end, ErrLost) {
+		if end := l.Unlock(ctx); errors.Is(end, ErrLost) {
 			err = errors.Join(err, end)
 		}
 	}()
-	return fn(inner, lease)
+	return fn(inner, l)
 }

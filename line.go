@@ -8,12 +8,15 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/quorum"
 )
 
 // A Lock that is refused joins the line for its name at every node that refused
 // it. The nodes' scripts keep the order and hand a lock that is released over to
 // the first in line: they reserve it and tell the client. docs/algorithm.md has
-// the whole of it; scripts/line.lua the rules.
+// the whole of it; internal/protocol/line.lua the rules.
 
 // line is a client's part in the lines of all locks: those of its callers that
 // queue, and how the nodes call them.
@@ -26,23 +29,25 @@ type line struct {
 	opens sync.Once
 	open  chan struct{} // closed when a quorum of the nodes can call us, or all have been tried
 
-	mu      sync.Mutex         // protects what follows
-	waiters map[string]*waiter // by ticket: who queues, and who holds after that
-	yielded string             // the key of the lock that was handed over last
-	until   time.Duration      // while whom it was handed to is on the way
-	ears    nodeSet            // nodes that can call us
-	serials []uint64           // of the connections on which they do; 0 where they cannot
-	latest  uint64             // of these
-	tried   nodeSet            // nodes where that was tried
+	mu      sync.Mutex           // protects what follows
+	waiters map[string]*waiter   // by ticket: waiters that queue, and those that got the lock
+	queues  map[string]queue     // by the lock's key: waiters that stand in line
+	rejoins map[string]rejoining // by the lock's key: the last rejoining of its queue
+	yielded string               // the key of the lock that was handed over last
+	until   time.Duration        // while whom it was handed to is on the way
+	ears    quorum.NodeSet       // nodes that can call us
+	serials []uint64             // of the connections on which they do; 0 where they cannot
+	latest  uint64               // of these
+	tried   quorum.NodeSet       // nodes where that was tried
 }
 
 func newLine(c *Client, n int) *line {
-	return &line{client: c, id: c.opts.chance.name("client")[:16], open: make(chan struct{}), waiters: make(map[string]*waiter),
-		serials: make([]uint64, n)}
+	return &line{client: c, id: c.opts.random.ID("client")[:16], open: make(chan struct{}), waiters: make(map[string]*waiter),
+		queues: make(map[string]queue), rejoins: make(map[string]rejoining), serials: make([]uint64, n)}
 }
 
 // channel is the one on which the nodes call this client.
-func (l *line) channel() string { return reserved + "wake:" + l.id }
+func (l *line) channel() string { return protocol.Reserved + "wake:" + l.id }
 
 // isOpen tells that callers of Lock may queue at once.
 func (l *line) isOpen() bool {
@@ -63,7 +68,7 @@ func (l *line) turnOn(ctx context.Context) error {
 	}
 	l.begin.Do(func() {
 		for _, n := range c.nodes {
-			c.running.Go(func() { n.listen(c.life, l) })
+			c.running.Go(func() { n.Listen(c.life, l.channel(), l) })
 		}
 	})
 	c.leave()
@@ -82,59 +87,44 @@ func (l *line) turnOn(ctx context.Context) error {
 	}
 }
 
-// hears notes whether a node can call us. When it can again, calls may have been
-// missed: the first of ours in each line looks again. Not so where it can for the
-// first time and a quorum could before: of any quorum that called, one was heard.
-// When too few can, it looks every second from then on.
-func (l *line) hears(node int, able bool) {
+// Subscribed implements node.Subscriber. It records whether a node can call this client.
+// When the node can again, calls may have been missed: the client's first waiter in each
+// line looks again, unless the node can for the first time and a quorum could before: of
+// any quorum that called, one was heard. When too few can call, the waiter looks every
+// second from then on.
+func (l *line) Subscribed(node int, able bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before, first := l.ears.len(), !l.tried.has(node)
-	l.tried.add(node)
-	l.ears.remove(node)
+	before, first := l.ears.Len(), !l.tried.Has(node)
+	l.tried.Add(node)
+	l.ears.Remove(node)
 	l.serials[node] = 0
 	if able {
-		l.ears.add(node)
+		l.ears.Add(node)
 		l.latest++
 		l.serials[node] = l.latest
 	}
 	c := l.client
-	if l.ears.len() >= c.quorum || l.tried.len() == len(c.nodes) {
+	if l.ears.Len() >= c.cluster.Need || l.tried.Len() == len(c.nodes) {
 		l.opens.Do(func() { close(l.open) })
 	}
 	switch {
-	case able && !(first && before >= c.quorum):
+	case able && !(first && before >= c.cluster.Need):
 		for _, w := range l.foremost() {
 			w.lookNow()
 		}
-	case before == c.quorum && l.ears.len() < before:
+	case before == c.cluster.Need && l.ears.Len() < before:
 		for _, w := range l.foremost() {
 			w.isNear()
 		}
 	}
 }
 
-// foremost are the client's waiters that are before all its others for the same
-// lock. Called under l.mu.
-func (l *line) foremost() []*waiter {
-	first := make(map[string]string) // tickets, by the locks' keys
-	for ticket, w := range l.waiters {
-		if other, found := first[w.mutex.key]; !w.isHolder() && (!found || ticket < other) {
-			first[w.mutex.key] = ticket
-		}
-	}
-	all := make([]*waiter, 0, len(first))
-	for _, ticket := range first {
-		all = append(all, l.waiters[ticket])
-	}
-	return all
-}
-
 // deaf tells that too few nodes can call us: the timers must serve.
 func (l *line) deaf() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.ears.len() < l.client.quorum
+	return l.ears.Len() < l.client.cluster.Need
 }
 
 // hearing are the serials of the connections on which the nodes call, as they are now.
@@ -144,28 +134,57 @@ func (l *line) hearing() []uint64 {
 	return slices.Clone(l.serials)
 }
 
-// heard takes a call of a node: "ready" or "near", then the ticket, then the lock's
-// key; "yours", then the ticket, the count and the owner. Ready: the lock is reserved
-// for the ticket. Near: it is second in line. Yours: its attempt was executed late.
-func (l *line) heard(n *node, message string) {
+// Message implements node.Subscriber. It takes a call of a node: "ready", "near" or
+// "look", then the ticket, then the lock's key; "yours", then the ticket, the count and
+// the owner. Ready: the lock is reserved for the ticket. Near: it is second in line. Look:
+// its client is to show that it lives. Yours: its attempt was executed late. The ticket of
+// a waiter that has left stays in the node's line until its release arrives there: a call
+// of it is answered by the client's foremost waiter for that lock.
+func (l *line) Message(node int, message string) {
 	what, rest, _ := strings.Cut(message, " ")
 	ticket, said, _ := strings.Cut(rest, " ")
 	l.mu.Lock()
-	w := l.waiters[ticket]
-	serial := l.serials[n.index]
+	w, gone := l.waiters[ticket], false
+	if w == nil && what != "yours" {
+		w, gone = l.queues[said].foremost(), true
+	}
+	serial := l.serials[node]
 	l.mu.Unlock()
-	if w == nil {
-		return // it has left: its release is on its way
+	switch {
+	case w == nil:
+		return
+	case gone:
+		w.isChallenged()
+		return
 	}
 	switch what {
 	case "yours":
 		count, owner, _ := strings.Cut(said, " ")
-		w.granted(n, serial, owner, count)
+		w.granted(l.client.nodes[node], serial, owner, count)
 	case "ready":
-		w.ready(n.index, true)
+		w.ready(node, true)
 	case "near":
 		w.isNear()
+	case "look":
+		w.lookNow()
 	}
+}
+
+// serverTime is what must be added to the client's clock to have the nodes' time since
+// 1970: the median of those that are known, else by the wall clock. Tickets tell this
+// time, not the client's: clients' clocks may be far apart.
+func (c *Client) serverTime() time.Duration {
+	var all []time.Duration
+	for _, n := range c.nodes {
+		if ahead, known := n.Offset(); known {
+			all = append(all, ahead)
+		}
+	}
+	if len(all) == 0 {
+		return time.Duration(time.Now().UnixNano()) - c.opts.clock()
+	}
+	slices.Sort(all)
+	return all[(len(all)-1)/2]
 }
 
 // register makes a ticket for who asked at that instant. Tickets order alike

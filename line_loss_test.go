@@ -10,6 +10,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // What becomes of the line when calls are lost, or may not be made.
@@ -241,7 +243,7 @@ func TestClientsThatComeAndDieDoNotFillTheLine(t *testing.T) {
 		for range 3000 {
 			w := &waiter{mutex: c.Mutex("x"), asked: c.opts.clock()}
 			dead := newLine(c, len(c.nodes)) // a client of its own, which is not heard of again
-			_, err := conn.Do("EVALSHA", acquireScript.sha, 1, "redlock:x", "owner", 1000, "", 1, dead.register(w), "label", "", "0")
+			_, err := conn.Do("EVALSHA", protocol.Acquire.SHA, 1, "redlock:x", "owner", 1000, "", 1, dead.register(w), "label", "", "0")
 			require.NoError(t, err)
 			n, err := conn.Do("ZCARD", "redlock::line:redlock:x")
 			require.NoError(t, err)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // Who waits for a lock stands in line, and is called.
@@ -114,7 +116,7 @@ func (w *testNet) requireNone(kind string) {
 	synctest.Wait()
 	for _, n := range w.nodes {
 		for _, key := range n.keys() {
-			require.False(w.t, strings.HasPrefix(key, reserved+kind), "node %d has %s", n.index, key)
+			require.False(w.t, strings.HasPrefix(key, protocol.Reserved+kind), "node %d has %s", n.index, key)
 		}
 	}
 }
@@ -199,8 +201,8 @@ func TestCancelAtAnyInstantLeavesNothing(t *testing.T) {
 				for i, n := range net.nodes {
 					n.set(func(n *testNode) { n.delay = time.Duration(i+1) * 2 * ms })
 				}
-				const atOnce, rounds = 8, 10_000 / halves / 8
-				for range rounds {
+				const atOnce = 8
+				for range tries(400, 10_000) / halves / atOnce {
 					var wg sync.WaitGroup
 					lease, err := clients[0].Mutex("x").Lock(t.Context())
 					require.NoError(t, err)
@@ -239,13 +241,15 @@ func TestCancelAtAnyInstantLeavesNothing(t *testing.T) {
 	}
 }
 
-// schedules is how many are played; the race detector makes each take long, make test
-// plays more without it.
-var schedules = flag.Int("schedules", 200, "schedules of clients that ask at the same instant")
+var schedules = flag.Int("schedules", 0, "schedules of clients that ask at the same instant, in hundreds; 0: as many as fit into a test")
 
 func TestSplitVotesAreSettledWithinThreeBallots(t *testing.T) {
 	t.Parallel()
-	for range *schedules / 100 {
+	played := *schedules
+	if played == 0 {
+		played = tries(100, 4000)
+	}
+	for range played / 100 {
 		inBubble(t, 5, func(t *testing.T, net *testNet) {
 			clients := make([]*Client, 3+rand.N(4))
 			for i := range clients {

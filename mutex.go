@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/quorum"
 )
 
 // Mutex is the name of a lock and its settings. It has no state: each Lock
@@ -117,7 +120,7 @@ func (m *Mutex) tryLock(ctx context.Context) (*Lease, error) {
 			return nil, r.err
 		}
 		last = r
-		pause := r.patience(m.opts.chance, try)
+		pause := r.patience(m.opts.random, try)
 		if m.opts.clock()-began+pause > tryBallots*m.opts.voteTimeout() {
 			return nil, r.err
 		}
@@ -145,14 +148,14 @@ func (m *Mutex) attempt(ctx context.Context, w *waiter) (*Lease, *refusal, error
 
 	b, v, err := m.ask(ctx, w)
 	var token int64
-	if err == nil && v == granted {
+	if err == nil && v == quorum.Granted {
 		var failure *ballot
 		if token, failure, err = m.tokenOf(ctx, b); failure != nil && err == nil {
 			b.rollback()
 			return nil, failure.refusal(), nil
 		}
 	}
-	if err == nil && v == granted {
+	if err == nil && v == quorum.Granted {
 		// A ctx that ended at the same time wins: who gave up must not be left
 		// with a lock that nobody will release.
 		if err = context.Cause(ctx); err == nil {
@@ -176,44 +179,48 @@ func (m *Mutex) attempt(ctx context.Context, w *waiter) (*Lease, *refusal, error
 
 // ask is an attempt's ballot and its verdict. Where the nodes have executed a waiter's
 // last one meanwhile, that is it, and nothing is sent.
-func (m *Mutex) ask(ctx context.Context, w *waiter) (*ballot, verdict, error) {
+func (m *Mutex) ask(ctx context.Context, w *waiter) (*ballot, quorum.Verdict, error) {
 	if b := w.won(); b != nil {
-		return b, granted, nil
+		return b, quorum.Granted, nil
 	}
 	b := m.newAttempt(m.opts.newOwner(), w)
-	b.within(ctx)
+	b.trace.setCall(ctx)
 	w.send(b)
-	v, err := b.await(ctx, m.opts.voteTimeout())
+	v, err := b.awaitAttempt(ctx)
 	return b, v, err
 }
 
 // newAttempt makes the ballot that acquires, over the nodes that may vote. Those
 // that refuse a waiter who queues put it in their line.
 func (m *Mutex) newAttempt(owner string, w *waiter) *ballot {
-	b := m.newBallot(acquiring, owner, nil, m.opts.clock())
+	kind := acquiring
+	if w.queues() && !m.opts.fencing {
+		kind = claiming
+	}
+	b := m.newBallot(kind, owner, nil, m.opts.clock())
 	var ownerArg any = owner
 	var plain []plainVote
 	var set []any
 	var before any = ""
 	if w.queues() {
 		b.waiter, b.bid, before = w, m.newBid(b), w.owner
+		b.Rule, b.Watcher = quorum.AcquirePatiently, b.bid
 	} else {
-		plain = make([]plainVote, len(b.votes))
+		plain = make([]plainVote, len(b.Votes))
 		set = []any{m.keyArg, ownerArg, "PX", m.ttlArg, "NX"}
 	}
-	for i := range b.votes {
-		v := &b.votes[i]
-		v.standing, v.barred = v.node.mayVote(m.opts.ttl)
+	for i := range b.Votes {
+		v := &b.Votes[i]
+		v.Right, v.Skip = v.Node.Right(m.opts.ttl)
 		switch {
-		case v.barred != nil:
+		case v.Skip != nil:
 		case plain != nil:
 			m.askPlainly(v, &plain[i], set, w != nil)
 		case m.opts.fencing:
-			v.call.Args = []any{acquireScript.sha, "2", m.keyArg, v.standing.record, ownerArg, m.ttlArg, m.stripe, m.least,
+			v.Call.Args = []any{protocol.Acquire.SHA, "2", m.keyArg, v.Right.Record, ownerArg, m.ttlArg, m.stripe, m.least,
 				w.ticket, m.opts.label, before, b.bid.life(i)}
 		default:
-			v.kind = claiming
-			v.call.Args = []any{acquireScript.sha, oneKey, m.keyArg, ownerArg, m.ttlArg, "", m.least,
+			v.Call.Args = []any{protocol.Acquire.SHA, protocol.OneKey, m.keyArg, ownerArg, m.ttlArg, "", m.least,
 				w.ticket, m.opts.label, before, b.bid.life(i)}
 		}
 	}
@@ -227,21 +234,21 @@ func (m *Mutex) newAttempt(owner string, w *waiter) *ballot {
 // asked: it would hold up those who reach a quorum.
 func (b *ballot) spareAMinority(timeout time.Duration) {
 	able := 0
-	for i := range b.votes {
-		if v := &b.votes[i]; v.barred != nil {
+	for i := range b.Votes {
+		if v := &b.Votes[i]; v.Skip != nil {
 			continue
-		} else if v.standing.pipe.Silence(b.start) <= timeout {
+		} else if v.Right.On().Silence(b.Start) <= timeout {
 			able++
 		} else {
-			v.node.passedBy()
+			v.Node.ReportStalled()
 		}
 	}
-	if able >= b.quorum {
+	if able >= b.mutex.client.cluster.Need {
 		return
 	}
-	for i := range b.votes {
-		if v := &b.votes[i]; v.barred == nil {
-			v.barred = errSpared
+	for i := range b.Votes {
+		if v := &b.Votes[i]; v.Skip == nil {
+			v.Skip = errSpared
 		}
 	}
 }
@@ -274,7 +281,7 @@ func (m *Mutex) ended(cause error, last *refusal) error {
 // it.
 func (o *options) newOwner() string {
 	if o.label == "" {
-		return o.chance.name("attempt")
+		return o.random.ID("attempt")
 	}
-	return o.chance.name("attempt") + "@" + o.label
+	return o.random.ID("attempt") + "@" + o.label
 }

@@ -6,6 +6,9 @@ import (
 	"math"
 	"os"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/notify"
+	"github.com/redlock-go/redlock/internal/system"
 )
 
 // Limits and defaults. Durations that depend on the ttl are computed in
@@ -42,10 +45,10 @@ type options struct {
 	fencing     bool
 	logger      *slog.Logger
 	trace       *Trace
-	clock       clock
-	chance      chance
-	herald      *herald // calls logger and trace; made with the Client
-	tracer      *tracer // nil without hooks; made with the Client
+	clock       system.Clock
+	random      system.Random
+	events      *notify.Queue // calls logger and trace; made with the Client
+	tracer      *tracer       // nil without hooks; made with the Client
 
 	ofMutex bool // the options are a Mutex's, not the Client's
 }
@@ -132,7 +135,11 @@ func WithRenewEvery(d time.Duration) Option {
 	}
 }
 
-// WithoutRenewal lets leases end with their ttl unless Extend is called.
+// WithoutRenewal lets leases end with their ttl unless Extend is called. That is what
+// becomes of a Lease that is dropped without Unlock as well: nobody releases it before
+// its ttl ends, unless the client is closed. (A lease that renews itself is released when
+// its dropped handle is garbage collected.) A lease that ends so is a LostError with the
+// reason LostExpired, and is logged at level Info.
 func WithoutRenewal() Option {
 	return func(o *options) error {
 		o.noRenewal = true
@@ -142,7 +149,8 @@ func WithoutRenewal() Option {
 
 // WithMaxHold ends a lease at the latest d after it was asked for: its validity
 // is never prolonged beyond that. Default: no end. It is the remedy against a
-// holder that hangs while its process, and with it the renewal, goes on.
+// holder that hangs while its process, and with it the renewal, goes on. A lease that
+// ends so is a LostError with the reason LostMaxHold, and is logged at level Info.
 func WithMaxHold(d time.Duration) Option {
 	return func(o *options) error {
 		if d < minTTL {
@@ -197,6 +205,7 @@ func WithTrace(t *Trace) Option {
 
 // WithLogger sets where rare and important events are logged: a node that may
 // not vote or is down, and that it is back; a lease in danger, lost, or dropped.
+// Each line has the attribute client, which names the Client in its tickets at the nodes.
 // Default slog.Default(); nil is silent. It is a setting of the Client, not of a
 // Mutex.
 func WithLogger(l *slog.Logger) Option {
@@ -224,8 +233,8 @@ func defaultOptions() options {
 		fencing: true,
 		label:   fmt.Sprintf("%s:%d", host, os.Getpid()),
 		logger:  slog.Default(),
-		clock:   systemClock,
-		chance:  systemChance{},
+		clock:   system.Now,
+		random:  system.OSRandom{},
 	}
 }
 

@@ -8,7 +8,9 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/redlock-go/redlock/internal/admission"
 	"github.com/redlock-go/redlock/internal/pipe"
+	"github.com/redlock-go/redlock/internal/quorum"
 )
 
 // An attempt of who does not queue needs no script, which costs a server more than
@@ -26,7 +28,8 @@ import (
 
 // plainVote is one node's part in an attempt without a script.
 type plainVote struct {
-	vote     *vote
+	vote     *quorum.Vote
+	mutex    *Mutex
 	merged   bool         // SET tells the holder, and there is no GET
 	more     [4]pipe.Call // behind vote.call
 	counting [3]any       // room for arguments
@@ -37,7 +40,7 @@ type plainVote struct {
 	errs   [parts]error // in the order of the commands
 	count  int64
 	queue  bool   // somebody is in line
-	holder string // whose the lock is; "" if nobody's
+	holder string // the lock's holder; "" if there is none, emptyHolder for an empty value
 	left   time.Duration
 }
 
@@ -53,20 +56,20 @@ const (
 
 // askPlainly makes the commands for a node; set are SET's arguments. Only who does not wait is told how long
 // the holder has left. Without tokens, servers since 7.0 tell the holder by SET.
-func (m *Mutex) askPlainly(v *vote, p *plainVote, set []any, waits bool) {
-	p.vote = v
-	end, more := &v.call, p.more[:]
+func (m *Mutex) askPlainly(v *quorum.Vote, p *plainVote, set []any, waits bool) {
+	p.vote, p.mutex = v, m
+	end, more := &v.Call, p.more[:]
 	then := func(command string, args []any, to pipe.Receiver) {
 		end.Then = &more[0]
 		end, more = end.Then, more[1:]
 		end.Command, end.Args, end.To = command, args, to
 	}
 	begin := func(command string, args []any, to pipe.Receiver) { end.Command, end.Args, end.To = command, args, to }
-	switch p.merged = !m.opts.fencing && v.node.merges.Load(); {
+	switch p.merged = !m.opts.fencing && v.Node.UnderstandsSetGet(); {
 	case p.merged:
 		begin("SET", append(set[:len(set):len(set)], "GET"), (*holderReply)(p)) // others may share set
 	case m.opts.fencing:
-		p.counting = [3]any{v.standing.record, m.stripe, "1"}
+		p.counting = [3]any{v.Right.Record, m.stripe, "1"}
 		begin("EXISTS", m.lineArgs, (*lineReply)(p))
 		then("SET", set, (*setReply)(p))
 		then("HINCRBY", p.counting[:], (*countReply)(p))
@@ -107,13 +110,13 @@ func (r *lineReply) Receive(reply any, err error) {
 }
 
 func (r *holderReply) Receive(reply any, err error) {
-	owner := r.vote.ballot.owner
+	owner := r.vote.Ballot().Owner
 	var misread error
 	switch value, is := reply.([]byte); {
 	case is && string(value) == owner:
 		r.holder = owner // no copy
 	case is:
-		r.holder = string(value)
+		r.holder = holderOf(value)
 	case reply != nil:
 		misread = fmt.Errorf("%T", reply)
 	case r.merged:
@@ -133,8 +136,8 @@ func (r *leftReply) Receive(reply any, err error) {
 func (p *plainVote) heard(part int, err, misread error) {
 	v := p.vote
 	if err == nil && misread != nil {
-		err = fmt.Errorf("unexpected reply to %s: %w", v.kind.op, misread)
-		v.node.reconnect(err) // replies may be out of step with the calls
+		err = fmt.Errorf("unexpected reply to %s: %w", v.Ballot().Op, misread)
+		v.Node.Reconnect(err) // replies may be out of step with the calls
 	}
 	if errors.Is(err, pipe.ErrNotSent) && part > setPart && !(p.merged && part == holderPart) {
 		err = fmt.Errorf("cut off in the midst of an attempt: %v", err) // it may have been granted
@@ -149,20 +152,20 @@ func (p *plainVote) heard(part int, err, misread error) {
 			return
 		}
 	}
-	v.node.answered(nil)
-	v.hear(p.answer())
+	v.Node.Answered(nil)
+	v.Take(p.answer())
 }
 
 // answer is what the commands' answers say together.
-func (p *plainVote) answer() answer {
-	b := p.vote.ballot
-	switch m := b.mutex; {
+func (p *plainVote) answer() quorum.Answer {
+	owner := p.vote.Ballot().Owner
+	switch m := p.mutex; {
 	case m.opts.fencing && p.count < m.opts.leastCount():
-		return answer{voice: silent, outcome: Refused, cause: errForgot}
-	case p.holder == b.owner && p.queue:
-		return answer{voice: others, outcome: Refused, holder: reservation} // as it will be
-	case p.holder == b.owner:
-		return answer{voice: mine, outcome: Granted, token: p.count}
+		return quorum.Answer{Count: quorum.NoAnswer, Outcome: quorum.Refused, Cause: admission.ErrForgot}
+	case p.holder == owner && p.queue:
+		return quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: reservation} // as it will be
+	case p.holder == owner:
+		return quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed, Token: p.count}
 	}
-	return answer{voice: others, outcome: Refused, holder: p.holder, remaining: p.left}
+	return quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: p.holder, Remaining: p.left}
 }

@@ -124,7 +124,7 @@ func TestALostReplyIsPaidForOnTheNextConnection(t *testing.T) {
 		time.Sleep(time.Second)
 		for _, n := range net.nodes[:2] {
 			n.redis.Del("redlock:ghost")
-			require.Zero(t, c.nodes[n.index].owed())
+			require.Zero(t, c.nodes[n.index].Undos())
 		}
 		net.requireNoKeys()
 	})
@@ -228,7 +228,7 @@ func TestThePoolsOwnDialMayHang(t *testing.T) {
 		})
 		require.LessOrEqual(t, took, c.opts.voteTimeout())
 		time.Sleep(5 * time.Second)
-		require.ErrorContains(t, c.nodes[0].why(), "no connection within")
+		require.ErrorContains(t, c.nodes[0].Why(), "no connection within")
 		require.NoError(t, c.Close())
 		close(release)
 	})
@@ -331,8 +331,8 @@ func TestTheClientKillsItsOldConnectionBeforePayingItsDebts(t *testing.T) {
 		n.set(func(n *testNode) {
 			kill, release := -1, -1
 			for i, l := range n.log {
-				if l == "client" {
-					kill = i // the last one: CLIENT ID comes first
+				if l == "client kill" {
+					kill = i
 				}
 				if l == "release" {
 					release = i

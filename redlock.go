@@ -26,18 +26,22 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/admission"
 	"github.com/redlock-go/redlock/internal/endpoint"
-	"github.com/redlock-go/redlock/internal/pipe"
+	"github.com/redlock-go/redlock/internal/node"
+	"github.com/redlock-go/redlock/internal/notify"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/quorum"
 )
 
 // Client locks names over a fixed list of nodes. It is safe for concurrent use;
 // a process needs one for each list. It ends with Close.
 type Client struct {
-	opts   options
-	nodes  []*node
-	quorum int // N/2+1 of the configured nodes, never of the reachable ones
-	keeper *keeper
-	owned  []io.Closer // pools that Open made
+	opts    options
+	nodes   []*admission.Member
+	cluster quorum.Cluster // its quorum is N/2+1 of the configured nodes, never of the reachable ones
+	keeper  *keeper
+	owned   []io.Closer // pools that Open made
 
 	closing chan struct{}   // closed when Close begins
 	settled chan struct{}   // closed when the first attempts to connect are over
@@ -45,10 +49,14 @@ type Client struct {
 	end     context.CancelFunc
 	line    *line
 	counts  counters
-	running sync.WaitGroup // the nodes' goroutines, the keeper's and the herald's
+	running sync.WaitGroup // the nodes' goroutines, the keeper's and the event queue's
 
-	mu      sync.RWMutex   // held for reading by attempts under way, so that Close can await them
-	waiting sync.WaitGroup // calls of Lock that queue; added to under mu
+	// Close closes closing under mu. enter looks at it, and adds to calls, under mu as
+	// well: so nothing is added to calls while Close awaits them. Nobody holds mu for
+	// longer than that.
+	mu      sync.RWMutex
+	calls   sync.WaitGroup // calls that ask the nodes
+	waiting sync.WaitGroup // calls of Lock that queue; only a call counted in calls adds to it
 	closed  sync.Once
 }
 
@@ -71,12 +79,14 @@ func New(pools []Pool, opts ...Option) (*Client, error) {
 }
 
 // Open makes a client over the masters at urls, and the pools for them:
-// redis://[user:password@]host[:port][/db], the same with rediss:// for TLS, or
+// redis://[user:password@]host[:port][/db], rediss:// for the same with TLS,
+// valkey:// and valkeys:// with the meanings of these two, or
 // unix://[user:password@]/path/to/socket[?db=n]. It connects in the background
 // and returns at once.
 //
-// It returns ErrConfig, in addition to New's reasons, when a URL is bad or leads
-// where another one does.
+// It returns ErrConfig, in addition to New's reasons, when a URL is bad, names
+// several servers, or leads where another one does. The error repeats no part of a bad
+// URL, since that may be a password.
 func Open(urls []string, opts ...Option) (*Client, error) {
 	settings, err := defaultOptions().with(opts)
 	if err != nil {
@@ -124,40 +134,55 @@ func start(pools []Pool, settings options) *Client {
 	ctx, end := context.WithCancel(context.Background())
 	c := &Client{
 		opts:    settings,
-		quorum:  len(pools)/2 + 1,
+		cluster: quorum.Cluster{Need: len(pools)/2 + 1, Clock: settings.clock},
 		closing: make(chan struct{}),
 		settled: make(chan struct{}),
 		life:    ctx,
 		end:     end,
 	}
 	c.line = newLine(c, len(pools))
-	c.opts.herald = newHerald(settings.logger, settings.trace != nil)
-	c.opts.tracer = newTracer(settings.trace, c.opts.herald)
+	c.opts.events = notify.NewQueue(settings.logger.With("client", c.line.id), settings.trace != nil)
+	c.opts.tracer = newTracer(settings.trace, c.opts.events)
 	c.keeper = newKeeper(settings.clock)
-	group := &peers{registry: registry{owner: make(map[string]int)}, nodes: len(pools), quorum: c.quorum}
+	group := c.newGroup(pools)
 	first := make(chan bool, len(pools))
+	for _, n := range c.nodes {
+		c.running.Go(func() { n.Run(ctx, first) })
+	}
+	c.running.Go(func() { c.keeper.run(ctx) })
+	c.running.Go(func() { c.opts.events.Run(ctx) })
+	c.running.Go(func() { c.settle(ctx, group, first) })
+	return c
+}
+
+// newGroup makes the client's nodes, one for each pool. Nothing runs yet.
+func (c *Client) newGroup(pools []Pool) *admission.Group {
+	o := &c.opts
+	cfg := &node.Config{Clock: o.clock, Random: o.random, Events: o.events, Identities: node.NewIdentities(),
+		Closed: ErrClosed, DeadAfter: c.patience()}
+	if o.tracer != nil {
+		cfg.Observer = o.tracer
+	}
+	group := admission.NewGroup(admission.Terms{Guard: o.guard, Off: o.noGuard, TTL: o.ttl, MaxTTL: maxTTL,
+		Nodes: len(pools), Quorum: c.cluster.Need}, cfg)
 	for i, p := range pools {
 		name := fmt.Sprintf("node %d", i)
 		if s, ok := p.(fmt.Stringer); ok {
 			name += " (" + s.String() + ")"
 		}
-		c.nodes = append(c.nodes, newNode(i, name, p, &c.opts, group))
+		group.Add(node.New(i, name, p, cfg))
 	}
-	group.all = c.nodes
-	for _, n := range c.nodes {
-		c.running.Go(func() { n.run(ctx, first) })
-	}
-	c.running.Go(func() { c.keeper.run(ctx) })
-	c.running.Go(func() { c.opts.herald.run(ctx) })
-	c.running.Go(func() { c.settle(ctx, first) })
-	return c
+	c.nodes, c.cluster.Nodes = group.Members, group.Members
+	return group
 }
 
 // settle ends the time in which locks await connections: when every node has
 // succeeded or failed once, or a node timeout after a quorum has succeeded. A
-// frozen node among them costs the first caller that long, and nobody later.
-func (c *Client) settle(ctx context.Context, first <-chan bool) {
+// frozen node among them costs the first caller that long, and nobody later. Then the
+// quarantines that were found so far are logged together.
+func (c *Client) settle(ctx context.Context, group *admission.Group, first <-chan bool) {
 	defer close(c.settled)
+	defer group.Settle()
 	timeout := c.opts.voteTimeout()
 	deadline := time.NewTimer(max(4*timeout, time.Second))
 	defer deadline.Stop()
@@ -168,7 +193,7 @@ func (c *Client) settle(ctx context.Context, first <-chan bool) {
 			if ok {
 				connected++
 			}
-			if ok && connected == c.quorum {
+			if ok && connected == c.cluster.Need {
 				deadline.Reset(timeout)
 			}
 		case <-deadline.C:
@@ -179,8 +204,8 @@ func (c *Client) settle(ctx context.Context, first <-chan bool) {
 	}
 }
 
-// enter admits a call to the nodes: not after Close, and not before the first
-// connections. After a nil error leave must be called.
+// enter admits a call to the nodes: not after Close has begun, and not before the
+// first connections. After a nil error the caller must call leave.
 func (c *Client) enter(ctx context.Context) error {
 	select {
 	case <-c.settled:
@@ -194,16 +219,18 @@ func (c *Client) enter(ctx context.Context) error {
 		}
 	}
 	c.mu.RLock()
+	defer c.mu.RUnlock()
 	select {
 	case <-c.closing:
-		c.mu.RUnlock()
 		return ErrClosed
 	default:
+		c.calls.Add(1)
 		return nil
 	}
 }
 
-func (c *Client) leave() { c.mu.RUnlock() }
+// leave ends a call that enter admitted.
+func (c *Client) leave() { c.calls.Done() }
 
 // Ping tells whether a quorum of the nodes answers and may vote. If not, the
 // error is a *QuorumError with each node's reason. It takes at most one node
@@ -215,17 +242,17 @@ func (c *Client) Ping(ctx context.Context) error {
 	defer c.leave()
 	m := &Mutex{client: c, opts: &c.opts} // no lock: its ballot only asks who answers
 	b := m.newBallot(pinging, "", nil, c.opts.clock())
-	for i := range b.votes {
-		v := &b.votes[i]
-		v.standing, v.barred = v.node.mayVote(0)
+	for i := range b.Votes {
+		v := &b.Votes[i]
+		v.Right, v.Skip = v.Node.Right(0)
 	}
-	b.within(ctx)
-	b.send(0, true)
-	v, err := b.await(ctx, c.opts.voteTimeout())
+	b.trace.setCall(ctx)
+	b.Send(0, true)
+	v, err := b.Await(ctx, c.opts.voteTimeout(), nil)
 	switch {
 	case err != nil:
 		return fmt.Errorf("redlock: ping: %w", err)
-	case v != granted:
+	case v != quorum.Granted:
 		return b.quorumError()
 	}
 	return nil
@@ -248,95 +275,20 @@ func (c *Client) Mutex(name string, opts ...Option) *Mutex {
 		m.err = configError("the node timeout (%v) is longer than the client awaits any answer (%v): give WithNodeTimeout to New or Open",
 			m.opts.voteTimeout(), limit)
 	}
-	if strings.HasPrefix(m.opts.prefix+name, reserved) && m.err == nil {
-		m.err = configError("the lock's key %q begins with %q, which is reserved", m.opts.prefix+name, reserved)
+	if strings.HasPrefix(m.opts.prefix+name, protocol.Reserved) && m.err == nil {
+		m.err = configError("the lock's key %q begins with %q, which is reserved", m.opts.prefix+name, protocol.Reserved)
 	}
 	m.key = m.opts.prefix + name
 	m.keyArg = m.key
-	m.keyArgs, m.lineArgs = []any{m.keyArg}, []any{keyOf("line", m.key)}
+	m.keyArgs, m.lineArgs = []any{m.keyArg}, []any{protocol.Key("line", m.key)}
 	m.ttlArg = m.opts.ttl.Milliseconds()
-	m.stripe = stripeOf(m.key)
+	m.stripe = protocol.StripeOf(m.key)
 	m.least = m.opts.leastArg()
 	return m
 }
 
-// Close ends the client: calls that wait return ErrClosed, new ones fail with
-// it, contexts of leases are cancelled with it, and leases that are held end with
-// it and are released; they are no longer renewed. It takes at most about one
-// node timeout, or as long as a ForceUnlock that is under way. A lease under which a Do is running is released when its fn
-// returns, so that nobody else comes in before, or ends with its validity; its
-// connections live until then. Further calls do nothing.
-func (c *Client) Close() error {
-	c.closed.Do(func() {
-		c.mu.Lock() // attempts under way are over now, granted or undone
-		close(c.closing)
-		c.mu.Unlock()
-		c.waiting.Wait() // who waits leaves the lines
-		held := c.keeper.close()
-		var working []*holding
-		for _, h := range held {
-			if h.shut() {
-				working = append(working, h)
-			}
-		}
-		c.drain()
-		if len(working) == 0 {
-			c.tearDown()
-			return
-		}
-		go func() { // ends with the last Do, or its lease's validity
-			for _, h := range working {
-				h.awaitEnd()
-			}
-			c.drain()
-			c.tearDown()
-		}()
-	})
-	return nil
-}
-
 // patience is how long the client awaits an answer before it ends a connection.
 func (c *Client) patience() time.Duration { return max(4*c.opts.voteTimeout(), time.Second) }
-
-// tearDown ends the client's goroutines and connections.
-func (c *Client) tearDown() {
-	c.end()
-	c.running.Wait()
-	for _, p := range c.owned {
-		_ = p.Close()
-	}
-}
-
-// drain awaits, for a node timeout at most, that the nodes have executed what
-// was queued for them: each answers a ping behind it.
-func (c *Client) drain() {
-	timeout := c.opts.voteTimeout()
-	answers := make(echo, len(c.nodes))
-	waiting := 0
-	for _, n := range c.nodes {
-		p, _, err := n.queue(&pipe.Call{Command: "PING", To: answers}, nil, c.opts.clock(), timeout, false)
-		if err == nil {
-			waiting++
-		}
-		if p != nil {
-			p.Flush()
-		}
-	}
-	deadline := time.NewTimer(timeout)
-	defer deadline.Stop()
-	for ; waiting > 0; waiting-- {
-		select {
-		case <-answers:
-		case <-deadline.C:
-			return
-		}
-	}
-}
-
-// echo receives the answers of drain; it has room for all.
-type echo chan struct{}
-
-func (e echo) Receive(any, error) { e <- struct{}{} }
 
 // isNil tells a nil pool, also one that is a nil pointer of some type.
 func isNil(p Pool) bool {

@@ -1,12 +1,13 @@
 package redlock
 
 import (
-	"bytes"
-	"encoding/json"
+	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -22,8 +23,8 @@ var plantedBug = regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\| .* \\| (\\d+) \\| 
 // source is found by the seed that docs/testing.md names, which finds nothing in
 // the source as it is.
 func TestTheSimulationFindsEveryPlantedBug(t *testing.T) {
-	if raceDetector {
-		t.Skip("it runs once, without the race detector: make simulated")
+	if raceDetector || testing.Short() {
+		t.Skip("make verify runs it, without the race detector")
 	}
 	text, err := os.ReadFile("docs/testing.md")
 	require.NoError(t, err)
@@ -39,11 +40,19 @@ func TestTheSimulationFindsEveryPlantedBug(t *testing.T) {
 		assert.True(t, listed[strings.TrimSuffix(filepath.Base(p), ".patch")], "docs/testing.md has no row for %s", p)
 	}
 	require.Len(t, rows, len(patches), "docs/testing.md has rows without a patch")
+	var bugs []string
+	for _, row := range rows {
+		bugs = append(bugs, row[1])
+	}
+	binaries := plantBugs(t, bugs)
 	for _, row := range rows {
 		bug, seed, how := row[1], row[2], row[3]
 		t.Run(bug, func(t *testing.T) {
 			t.Parallel()
-			out, err := simulateWith(t, bug, seed)
+			out, err := simulatePlanted(binaries[bug], bug, seed, 1)
+			if *simFind > 0 && !strings.Contains(out, simVerdict[how]) {
+				t.Fatalf("the first seed that finds it: %s", firstFinder(binaries[bug], bug, simVerdict[how]))
+			}
 			require.Error(t, err, "seed %s does not find it:\n%s", seed, out)
 			require.Contains(t, out, "seed "+seed+" (", "it failed in another way:\n%s", out)
 			require.Contains(t, out, simVerdict[how], "seed %s finds it in another way than docs/testing.md says:\n%s", seed, out)
@@ -52,10 +61,45 @@ func TestTheSimulationFindsEveryPlantedBug(t *testing.T) {
 	t.Run("none", func(t *testing.T) {
 		t.Parallel()
 		for _, row := range rows {
-			out, err := exec.Command(os.Args[0], "-test.run=^TestSimulation$", "-sim.runs=1", "-sim.seed="+row[2]).CombinedOutput()
-			require.NoError(t, err, "%s", out)
+			out, err := simulatePlanted(os.Args[0], "", row[2], 1)
+			require.NoError(t, err, "seed %s: %s", row[2], out)
 		}
 	})
+}
+
+// simulatePlanted runs a binary of plantBugs with a bug, for so many seeds from seed on.
+func simulatePlanted(binary, bug, seed string, runs int) (string, error) {
+	command := exec.Command(binary, "-test.run=^TestSimulation$", fmt.Sprintf("-sim.runs=%d", runs), "-sim.seed="+seed)
+	command.Env = append(os.Environ(), plantedEnv+"="+bug)
+	out, err := command.CombinedOutput()
+	return string(out), err
+}
+
+var (
+	simFind   = flag.Int("sim.find", 0, "up to which seed to search for one that finds a planted bug, if the seed in docs/testing.md does not any more")
+	simFinder = regexp.MustCompile(`seed (\d+) \([a-z ]+\): (.*)`)
+)
+
+// firstFinder searches for the first seed that finds a bug as the table says.
+func firstFinder(binary, bug, verdict string) string {
+	const atOnce = 20
+	for from := 1; from <= *simFind; {
+		out, err := simulatePlanted(binary, bug, strconv.Itoa(from), atOnce)
+		if err == nil {
+			from += atOnce
+			continue
+		}
+		next := from + atOnce
+		for _, found := range simFinder.FindAllStringSubmatch(out, -1) {
+			seed, _ := strconv.Atoi(found[1])
+			if strings.Contains(found[2], verdict) {
+				return found[1]
+			}
+			next = min(next, seed+1) // found in another way: the seeds behind it were left out
+		}
+		from = next
+	}
+	return fmt.Sprintf("none up to %d", *simFind)
 }
 
 // simVerdict is what the simulation says, by the word of the table.
@@ -68,39 +112,4 @@ var simVerdict = map[string]string{
 	"service":   "is not served",
 	"loss":      "were deleted",
 	"end":       "valid again",
-}
-
-// simulateWith runs one seed of the simulation with a patch applied to a copy of the
-// source.
-func simulateWith(t *testing.T, bug, seed string) (string, error) {
-	dir := t.TempDir()
-	patch, err := filepath.Abs(filepath.Join("testdata/bugs", bug+".patch"))
-	require.NoError(t, err)
-	text, err := os.ReadFile(patch)
-	require.NoError(t, err)
-	overlay := struct{ Replace map[string]string }{make(map[string]string)}
-	for _, m := range regexp.MustCompile(`(?m)^\+\+\+ b/(.+)$`).FindAllSubmatch(text, -1) {
-		name := string(m[1])
-		source, err := os.ReadFile(name)
-		require.NoError(t, err)
-		path := filepath.Join(dir, name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.NoError(t, os.WriteFile(path, source, 0o644))
-		here, err := filepath.Abs(name)
-		require.NoError(t, err)
-		overlay.Replace[here] = path
-	}
-	apply := exec.Command("git", "apply", patch)
-	apply.Dir = dir
-	apply.Env = append(os.Environ(), "GIT_DIR="+dir) // no repository around it
-	out, err := apply.CombinedOutput()
-	require.NoError(t, err, "the patch does not apply any more: %s", out)
-
-	var list bytes.Buffer
-	require.NoError(t, json.NewEncoder(&list).Encode(overlay))
-	file := filepath.Join(dir, "overlay.json")
-	require.NoError(t, os.WriteFile(file, list.Bytes(), 0o644))
-	out, err = exec.Command("go", "test", "-count=1", "-vet=off", "-ldflags=-s -w", "-overlay", file,
-		"-run", "^TestSimulation$", ".", "-sim.runs=1", "-sim.seed="+seed).CombinedOutput()
-	return string(out), err
 }

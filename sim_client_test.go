@@ -1,41 +1,55 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/simredis"
+	"github.com/redlock-go/redlock/internal/system"
 )
 
-// simClient is one process: a client, and one caller of it.
+// simClient is one process: a client, and its callers.
 type simClient struct {
 	simClock
 	run    *simRun
 	index  int
 	client *Client
 	links  []*simredis.Link // to each node
-	chance *simChance
-	holds  atomic.Pointer[simVisit] // the present one
+	random *simRandom
+	doom   atomic.Int32 // the simDoom that befalls it when it is next in line
 
-	life context.Context // ends with its death
-	end  context.CancelFunc
+	callers []*simCaller
+	life    context.Context // ends with its death
+	end     context.CancelFunc
+
+	mu       sync.Mutex         // protects what follows
+	holds    map[*simVisit]bool // the present ones
+	blocked  [2]quorum.NodeSet  // the ways that are blocked: to the nodes, and from them
+	diedAt   time.Duration      // 0: it lives
+	closedAt time.Duration      // 0: it has not been closed
 }
 
 // newClient makes a client over links of its own.
 func (r *simRun) newClient(i int) *simClient {
 	p := r.plan
 	clock := simClock{now: r.world.Now, from: p.clientFrom[i], rate: p.clientRate[i]}
-	c := &simClient{run: r, index: i, simClock: clock, chance: &simChance{seed: p.seed, who: uint64(i), now: r.world.Now}}
+	c := &simClient{run: r, index: i, simClock: clock, random: r.newSimRandom(i), holds: make(map[*simVisit]bool)}
 	c.life, c.end = context.WithCancel(context.Background())
 	pools := make([]Pool, p.nodes)
 	for n, s := range r.servers {
-		link := s.Link(fmt.Sprintf("client %d", i), p.fate(r.began, i, n))
+		link := s.Link(fmt.Sprintf("client %d", i), r.fate(i, n))
 		c.links = append(c.links, link)
 		pools[n] = link
 	}
-	opts := []Option{WithTTL(p.ttls[i]), WithLogger(nil), WithOwnerLabel(""), withClock(clock.clock), withChance(c.chance)}
+	opts := []Option{WithTTL(p.ttls[i]), WithLogger(nil), WithOwnerLabel(""), withClock(clock.clock), withRandom(c.random)}
 	if !p.renewal {
 		opts = append(opts, WithoutRenewal())
 	}
@@ -44,13 +58,16 @@ func (r *simRun) newClient(i int) *simClient {
 		panic(err)
 	}
 	c.client = client
+	for k := range p.callers[i] {
+		c.callers = append(c.callers, c.newCaller(k))
+	}
 	return c
 }
 
-// withChance replaces the randomness.
-func withChance(c chance) Option {
+// withRandom replaces the randomness.
+func withRandom(r system.Random) Option {
 	return func(o *options) error {
-		o.chance = c
+		o.random = r
 		return nil
 	}
 }
@@ -72,212 +89,119 @@ func (c simClock) trueTime(t time.Duration) time.Duration {
 	return time.Duration(float64(t-c.from) / c.rate)
 }
 
+// work runs all callers' work. A single caller makes the client's connections by its
+// first calls.
+func (c *simClient) work() {
+	if len(c.callers) > 1 && c.warmUp(c.life) != nil {
+		return
+	}
+	var all sync.WaitGroup
+	for _, k := range c.callers {
+		all.Go(k.work)
+	}
+	all.Wait()
+}
+
 // block cuts the client off from nodes, or no more: the first bit of ways is the one
 // to them.
-func (c *simClient) block(nodes nodeSet, ways int, held bool) {
+func (c *simClient) block(nodes quorum.NodeSet, ways int, held bool) {
 	if c.isDead() && !held {
 		return
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for n, l := range c.links {
-		if nodes.has(n) && ways&1 != 0 {
-			l.Block(true, held)
+		for way := range c.blocked {
+			if !nodes.Has(n) || ways>>way&1 == 0 {
+				continue
+			}
+			l.Block(way == 0, held)
+			if c.blocked[way].Remove(n); held {
+				c.blocked[way].Add(n)
+			}
 		}
-		if nodes.has(n) && ways&2 != 0 {
-			l.Block(false, held)
-		}
+		c.run.wellness.set(n, c.index, "cut off", c.blocked[0].Has(n) || c.blocked[1].Has(n))
 	}
-}
-
-// resetInRenewal ends the client's connections when the next renewal of its lease is
-// under way, if it has one, else at once.
-func (c *simClient) resetInRenewal(arrive int) {
-	var in time.Duration
-	if v := c.holds.Load(); v != nil {
-		h := v.lease.h
-		h.mu.Lock()
-		if h.renewAt < h.until {
-			in = c.trueTime(h.renewAt) - c.run.world.Now() + c.run.plan.trip[0]*3/4
-		}
-		h.mu.Unlock()
-	}
-	time.AfterFunc(in, func() {
-		for _, l := range c.links {
-			l.Reset(arrive)
-		}
-	})
 }
 
 func (c *simClient) isDead() bool { return c.life.Err() != nil }
 
+// isOver reports whether the client's callers end: it is dead, or closed.
+func (c *simClient) isOver() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.diedAt > 0 || c.closedAt > 0
+}
+
 // die ends the process: it sends and hears nothing any more.
 func (c *simClient) die() {
-	c.end()
 	c.block(c.run.all(), 3, true)
+	c.mu.Lock()
+	c.diedAt = cmp.Or(c.diedAt, c.run.world.Now())
+	c.mu.Unlock()
+	c.run.wellness.shakes()
+	c.end()
 }
 
-// roll is a random number below n for the client's so-manieth decision.
-func (c *simClient) roll(turn, what, n uint64) uint64 {
-	return mix(c.run.plan.seed, 77, uint64(c.index), turn, what) % n
-}
-
-func (c *simClient) span(turn, what uint64, most time.Duration) time.Duration {
-	return time.Duration(c.roll(turn, what, uint64(most)))
-}
-
-// work takes locks until the time of trouble is over, and once more then.
-func (c *simClient) work() {
-	p, h := c.run.plan, &c.run.history
-	for turn := uint64(1); c.run.awake() < p.busy && !c.isDead(); turn++ {
-		time.Sleep(c.span(turn, 0, p.ttl/4+time.Millisecond))
-		c.turn(turn)
-	}
-	time.Sleep(p.busy + c.span(0, 0, time.Second) - c.run.awake())
-	if c.isDead() {
+// close calls the client's Close. All its callers but one give up before, one after the
+// other, so that their last commands have an order.
+func (c *simClient) close() {
+	r := c.run
+	c.mu.Lock()
+	if c.diedAt > 0 || c.closedAt > 0 {
+		c.mu.Unlock()
 		return
 	}
-	ctx, cancel := context.WithTimeout(c.life, simPatience)
-	defer cancel()
-	for lock := range p.locks {
-		v := h.call(c, c.mutex(lock), true)
-		lease, err := v.mutex.Lock(ctx)
-		v.returned(lease, err)
-		if err != nil {
-			h.fail("client %d is not served when all trouble is over: %v", c.index, err)
-			continue
+	c.closedAt = r.world.Now()
+	c.mu.Unlock()
+	go func() {
+		for _, k := range c.callers[1:] {
+			time.Sleep(k.span(0, 19, time.Millisecond) + 1)
+			k.random.await()
+			k.giveUp()
 		}
-		c.visit(v, c.span(0, 1, 5*time.Millisecond))
-	}
-	for k := range uint64(3) { // attempts that fail: nothing of them may stay
-		if lease, err := c.mutex(0).TryLock(ctx); err == nil {
-			time.Sleep(c.span(k, 17, 3*time.Millisecond))
-			_ = lease.Unlock(ctx)
-		}
-		time.Sleep(c.span(k, 18, 5*time.Millisecond))
-	}
-}
-
-func (c *simClient) mutex(lock int) *Mutex { return c.client.Mutex(fmt.Sprintf("lock-%d", lock)) }
-
-// turn is one call of Lock or TryLock, and what follows.
-func (c *simClient) turn(turn uint64) {
-	p := c.run.plan
-	m := c.mutex(int(c.roll(turn, 1, uint64(p.locks))))
-	waits := c.roll(turn, 2, 4) > 0
-	var tail *simTailLoss
-	if p.kind == simTails && c.roll(turn, 5, 2) == 0 {
-		tail = c.newTailLoss(turn)
-		defer tail.over()
-	}
-	v := c.run.history.call(c, m, waits)
-	var lease *Lease
-	var err error
-	if waits {
-		patience := p.busy + simPatience - c.run.awake()
-		if c.roll(turn, 3, 4) == 0 {
-			patience = c.span(turn, 4, 2*p.ttl)
-		}
-		ctx, cancel := context.WithTimeout(c.life, patience)
-		lease, err = m.Lock(ctx)
-		cancel()
-	} else {
-		lease, err = m.TryLock(c.life)
-	}
-	v.returned(lease, err)
-	if err != nil {
-		return
-	}
-	if p.kind == simVerdicts && p.renewal && c.run.awake() < p.busy && c.roll(turn, 5, 3) == 0 {
-		c.edge(v, turn)
-	}
-	if tail != nil {
-		tail.strike()
-		v.tried = true
-	}
-	if p.kind == simFlaps && c.roll(turn, 5, 2) == 0 && c.run.awake() < p.busy {
-		c.flap(turn)
-		v.tried = true
-	}
-	hold := c.span(turn, 6, 20*time.Millisecond)
-	if v.tried {
-		hold = 2 * p.ttls[c.index]
-	}
-	if c.roll(turn, 7, 3) == 0 {
-		hold = c.span(turn, 8, 2*p.ttl)
-	}
-	c.visit(v, min(hold, max(p.busy-c.run.awake(), 0)+20*time.Millisecond))
-}
-
-// visit is what a holder does: now and then it looks whether it still is one, and
-// writes to what the lock protects.
-func (c *simClient) visit(v *simVisit, hold time.Duration) {
-	c.holds.Store(v)
-	defer c.holds.Store(nil)
-	until := c.run.awake() + hold
-	for k := uint64(1); ; k++ {
+		time.Sleep(c.callers[0].span(0, 19, 10*time.Millisecond) + 1)
+		c.random.await()
 		if c.isDead() {
-			break
+			return
 		}
-		if !v.look() {
-			time.Sleep(c.span(k, 16, c.run.plan.ttl/10))
-			v.lookAgain()
-			break
-		}
-		left := until - c.run.awake()
-		if left <= 0 {
-			break
-		}
-		time.Sleep(min(left, c.span(k, 9, c.run.plan.ttl/8)+1))
-	}
-	v.leaves()
-	if !c.isDead() {
-		v.left(v.lease.Unlock(context.Background()))
+		began, awake := r.world.Now(), r.awake()
+		r.history.note("client %d begins its Close", c.index)
+		_ = c.client.Close()
+		r.history.note("client %d is closed", c.index)
+		r.wellness.shakes()
+		r.history.closes(c, began, r.awake()-awake)
+	}()
+}
+
+// has records a lease that a caller holds, until over is called.
+func (c *simClient) has(v *simVisit) (over func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.holds[v] = true
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.holds, v)
 	}
 }
 
-// flap lets a holder reach q-1 nodes for a while, then none, then others, which make a
-// quorum with those only if votes of different renewals are added up.
-func (c *simClient) flap(turn uint64) {
-	p := c.run.plan
-	nodes := c.run.all()
-	first, second := nodes, nodes // who cannot be reached
-	from := int(c.roll(turn, 20, uint64(p.nodes)))
-	for i := range p.quorum() - 1 {
-		first.remove((from + i) % p.nodes)
+// held returns the leases that its callers hold.
+func (c *simClient) held() (all []*simVisit) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for v := range c.holds {
+		all = append(all, v)
 	}
-	second.remove((from + p.quorum() - 1) % p.nodes)
-	ttl := p.ttls[c.index]
-	steps := []struct {
-		apart nodeSet
-		last  time.Duration
-	}{{first, ttl/3 + c.span(turn, 21, ttl/4)}, {nodes, c.span(turn, 22, ttl/4)}, {second, ttl * 3 / 2}, {0, 0}}
-	var at time.Duration
-	for _, s := range steps {
-		time.AfterFunc(at, func() {
-			if c.run.awake() >= p.busy {
-				return
-			}
-			c.block(nodes, 3, false)
-			c.block(s.apart, 3, true)
-			c.run.history.note("client %d does not reach %b", c.index, s.apart)
-		})
-		at += s.last
-	}
+	slices.SortFunc(all, func(a, b *simVisit) int { return cmp.Compare(a.caller.index, b.caller.index) })
+	return all
 }
 
-// edge holds back what the lease's renewals send, or are told, until around the
-// last nanosecond of its validity.
-func (c *simClient) edge(v *simVisit, turn uint64) {
-	off := []time.Duration{-time.Millisecond, -10 * time.Microsecond, -2, -1, 0, 1, 2, 10 * time.Microsecond,
-		c.run.plan.ttl / 30, c.run.plan.ttl / 8}[c.roll(turn, 10, 10)]
-	v.tried = true
-	end := c.trueTime(v.lease.h.validity()) + off
-	time.AfterFunc(end-off-c.run.world.Now()+time.Microsecond, func() { v.dead.Store(!v.lease.Valid()) })
-	ways := 1 + int(c.roll(turn, 11, 3))
-	c.run.history.note("client %d is cut off until %v from its validity's end, ways %d", c.index, off, ways)
-	c.block(c.run.all(), ways, true)
-	time.AfterFunc(end-c.run.world.Now(), func() {
-		if !c.isDead() && c.run.awake() < c.run.plan.busy {
-			c.block(c.run.all(), ways, false)
-		}
-	})
+// nameLength is the length of the names that simRandom makes.
+const nameLength = 26
+
+// owns reports whether a lock's key names an attempt of this client.
+func (c *simClient) owns(k simredis.Key) bool {
+	owner := k.Text[:min(len(k.Text), nameLength)]
+	return strings.HasSuffix(owner, c.random.mark()) && !strings.HasPrefix(k.Name, protocol.Reserved)
 }

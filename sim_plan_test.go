@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/simredis"
+	"github.com/redlock-go/redlock/internal/quorum"
 )
 
 // What a simulation does is planned from its seed alone.
@@ -17,6 +18,7 @@ type simKind string
 const (
 	simMinority simKind = "minority" // the same minority of the nodes does whatever it likes
 	simAnything simKind = "anything" // any node, any client, any link
+	simCrowds   simKind = "crowds"   // clients with many callers for one lock die, are cut off or give up at their turn
 	simVerdicts simKind = "verdicts" // answers arrive around the last nanosecond of validity
 	simRestarts simKind = "restarts" // memory is lost around the edge of the guard
 	simFlaps    simKind = "flaps"    // a holder reaches now these nodes, now those, and never a quorum
@@ -27,7 +29,7 @@ const (
 
 // simKinds are drawn from: half of them are about boundaries.
 var simKinds = []simKind{
-	simMinority, simMinority, simAnything, simAnything, simClocks, simDeleted,
+	simMinority, simMinority, simAnything, simAnything, simCrowds, simCrowds, simClocks, simDeleted,
 	simVerdicts, simVerdicts, simVerdicts, simRestarts, simTails, simTails, simFlaps,
 }
 
@@ -37,22 +39,34 @@ type simPlan struct {
 	kind       simKind
 	nodes      int
 	clients    int
+	callers    []int // of each client
 	locks      int
 	ttl        time.Duration   // of most clients
 	ttls       []time.Duration // of each client
 	renewal    bool
+	uses       simUses
 	clientRate []float64       // seconds of the client's clock in a true one
 	clientFrom []time.Duration // what its clock shows at the beginning
 	nodeRate   []float64       // the same of a server's
 	nodeAhead  []time.Duration // how far its clock is off
 	trip       []time.Duration // one way to a node, about
 	slow       []time.Duration // what a client's ways take longer
-	victims    nodeSet         // nodes that may fail
+	victims    quorum.NodeSet  // nodes that may fail
 	odds       simOdds
 	calm       time.Duration // until then the new cluster comes to life
 	busy       time.Duration // from then until then there is trouble
 	events     []simEvent
 	outside    string // which assumption it breaks; "" if none
+}
+
+// simUses are how callers use the library, beside Lock, TryLock and Unlock.
+type simUses struct {
+	quits    uint64 // at one release of so many, the next waiters in line give up
+	unfenced uint64 // of so many calls one has no token; 0: none
+	forces   bool   // ForceUnlock is called now and then
+	maxHolds bool   // some leases have a longest time
+	longer   bool   // some leases have a ttl that the client has not used before
+	labels   bool   // owners have labels
 }
 
 // simOdds are in how many of a million messages something happens to it.
@@ -83,26 +97,73 @@ func drawSimPlan(seed uint64, source rand.Source) *simPlan {
 		ttl:     []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, 6 * time.Second, 6 * time.Second}[draw.IntN(5)],
 		renewal: draw.IntN(5) > 0,
 	}
-	longest := time.Duration(0)
 	if p.kind == simVerdicts && draw.IntN(2) == 0 {
 		p.ttl = 500 * time.Millisecond // connections outlast it, so that late answers arrive
 	}
+	if p.kind == simCrowds {
+		p.ttl = min(p.ttl, 2*time.Second)
+		p.locks = 1 + draw.IntN(2)
+	}
+	p.drawTTLs(draw)
+	p.calm = p.longest() + time.Second
+	p.busy = p.calm + 2*p.ttl + 2*time.Second + below(draw, 4*time.Second)
+	p.clocks(draw)
+	p.network(draw)
+	p.drawCallers(draw)
+	p.trouble(draw)
+	p.refusals(draw)
+	return p
+}
+
+// drawTTLs gives one client or another a ttl of its own.
+func (p *simPlan) drawTTLs(draw *rand.Rand) {
 	longer := draw.IntN(3) == 0
 	for i := range p.clients {
 		ttl := p.ttl
 		if longer && draw.IntN(3) == 0 || p.kind == simTails && i == 0 {
-			ttl *= 3
+			ttl = p.longerThan(ttl)
 		}
 		p.ttls = append(p.ttls, ttl)
-		longest = max(longest, ttl)
 	}
-	p.calm = longest + time.Second
-	p.busy = p.calm + 2*p.ttl + 2*time.Second + below(draw, 4*time.Second)
-	p.clocks(draw)
-	p.network(draw)
-	p.trouble(draw)
-	p.refusals(rand.New(rand.NewPCG(seed, 0xbad)))
-	return p
+}
+
+// drawCallers decides how many callers the clients have, and what they use.
+func (p *simPlan) drawCallers(draw *rand.Rand) {
+	crowded := p.kind == simCrowds || draw.IntN(8) == 0
+	several := draw.IntN(3) == 0
+	for range p.clients {
+		n := 1
+		if crowded || several {
+			n += draw.IntN(3)
+		}
+		p.callers = append(p.callers, n)
+	}
+	if crowded {
+		p.callers[draw.IntN(p.clients)] = 8 + draw.IntN(5)
+	}
+	p.uses = simUses{
+		quits:    40,
+		forces:   draw.IntN(8) == 0,
+		maxHolds: draw.IntN(4) == 0,
+		longer:   draw.IntN(6) == 0 || p.kind == simRestarts && draw.IntN(2) == 0,
+		labels:   draw.IntN(3) == 0,
+	}
+	if p.kind == simCrowds {
+		p.uses.quits = 4
+	}
+	if draw.IntN(8) == 0 {
+		p.uses.unfenced = 1 + draw.Uint64N(3)
+	}
+}
+
+// briefly returns for how long most leases are held, at most: the more callers, the
+// longer, so that a crowd costs no more time than other plans.
+func (p *simPlan) briefly() time.Duration {
+	all := 0
+	for _, n := range p.callers {
+		all += n
+	}
+	return time.Duration(max(4, all)) * 5 * time.Millisecond
 }
 
 // below is a random duration below d.
@@ -111,6 +172,16 @@ func below(draw *rand.Rand, d time.Duration) time.Duration {
 }
 
 func (p *simPlan) quorum() int { return p.nodes/2 + 1 }
+
+// longest returns the longest ttl of any client. A mutex may have a longer one.
+func (p *simPlan) longest() time.Duration { return slices.Max(p.ttls) }
+
+// simLongest is the longest ttl of all plans. It is less than the twenty seconds for which
+// nodes do not vote after a majority forgot: so none of these schedules breaks A6.
+const simLongest = 18 * time.Second
+
+// longerThan returns the ttl of a client that uses a longer one than the others.
+func (p *simPlan) longerThan(ttl time.Duration) time.Duration { return min(3*ttl, simLongest) }
 
 // clocks have rates within the drift allowance, often at its limit: a client's is
 // slower than a server's.
@@ -140,7 +211,7 @@ func (p *simPlan) network(draw *rand.Rand) {
 	for range p.nodes {
 		p.trip = append(p.trip, mean/2+below(draw, mean))
 	}
-	if draw.IntN(3) == 0 {
+	if draw.IntN(3) == 0 || p.kind == simCrowds && draw.IntN(2) == 0 {
 		return // a good network
 	}
 	p.odds = simOdds{
@@ -155,32 +226,32 @@ func (p *simPlan) network(draw *rand.Rand) {
 // trouble plans the faults.
 func (p *simPlan) trouble(draw *rand.Rand) {
 	p.victims = 1<<p.nodes - 1
-	most := p.nodes - p.quorum()
-	if p.kind == simMinority {
+	if p.kind == simMinority || p.kind == simCrowds {
 		p.victims = 0
-		for _, i := range draw.Perm(p.nodes)[:max(most, 0)] {
-			p.victims.add(i)
+		for _, i := range draw.Perm(p.nodes)[:p.nodes-p.quorum()] {
+			p.victims.Add(i)
 		}
 	}
 	var victims []int
 	for i := range p.nodes {
-		if p.victims.has(i) {
+		if p.victims.Has(i) {
 			victims = append(victims, i)
 		}
 	}
 	if p.kind == simRestarts {
 		p.rolling(draw)
 	}
-	if len(victims) > 0 {
-		for range draw.IntN(8) {
-			p.fault(draw, victims[draw.IntN(len(victims))])
-		}
+	faults := draw.IntN(8)
+	if p.kind == simCrowds {
+		faults = max(faults-5, 0)
 	}
-	if p.kind != simMinority {
-		for range draw.IntN(4) {
-			p.mishap(draw, draw.IntN(p.clients))
-		}
+	for range faults {
+		p.fault(draw, victims[draw.IntN(len(victims))])
 	}
+	for range draw.IntN(4) {
+		p.mishap(draw, draw.IntN(p.clients))
+	}
+	p.ends(draw)
 	switch p.kind {
 	case simClocks:
 		p.stepped(draw)
@@ -195,146 +266,3 @@ func (p *simPlan) add(at time.Duration, do func(r *simRun), format string, args 
 
 // instant is a random one in the time of trouble.
 func (p *simPlan) instant(draw *rand.Rand) time.Duration { return p.calm + below(draw, p.busy-p.calm) }
-
-// fault makes one node fail for a while.
-func (p *simPlan) fault(draw *rand.Rand, node int) {
-	at, last := p.instant(draw), below(draw, 2*p.ttl)
-	if draw.IntN(3) == 0 {
-		last = p.busy - at // what is held back comes late, and is seen when all is over
-	}
-	switch draw.IntN(7) {
-	case 6:
-		p.add(at, func(r *simRun) { r.servers[node].FlushScripts() }, "node %d's scripts are flushed", node)
-	case 0, 1:
-		p.add(at, func(r *simRun) { r.servers[node].Freeze(true) }, "node %d freezes", node)
-		p.add(at+last, func(r *simRun) { r.servers[node].Freeze(false) }, "node %d goes on", node)
-	case 2:
-		p.add(at, func(r *simRun) { r.wipe(node) }, "node %d is wiped", node)
-	default:
-		p.crash(draw, node, at, last)
-	}
-}
-
-// The disks that servers come back with.
-const (
-	simWhole = iota
-	simTail
-	simEmpty
-)
-
-// crash ends a server's run; it comes back after a while.
-func (p *simPlan) crash(draw *rand.Rand, node int, at, last time.Duration) {
-	if draw.IntN(3) == 0 {
-		last = below(draw, 5*time.Millisecond)
-	}
-	p.crashWith(node, at, last, draw.IntN(3), below(draw, time.Second), draw.IntN(3) == 0)
-}
-
-func (p *simPlan) crashWith(node int, at, last time.Duration, disk int, tail time.Duration, silent bool) {
-	saved := at
-	if disk == simTail {
-		saved = max(at-tail, 0)
-	}
-	p.add(saved, func(r *simRun) { r.write(node, r.servers[node].Snapshot()) }, "node %d writes its disk", node)
-	p.add(at, func(r *simRun) {
-		if disk == simWhole {
-			r.write(node, r.servers[node].Snapshot())
-		}
-		r.servers[node].Crash(silent)
-		if disk != simWhole {
-			r.history.forgets(node)
-		}
-	}, "node %d crashes (silently: %t)", node, silent)
-	p.add(at+last, func(r *simRun) {
-		switch disk {
-		case simEmpty:
-			r.write(node, nil)
-		case simTail:
-			r.outdate(node)
-		}
-		r.servers[node].Start(r.disk(node))
-	}, "node %d starts, with %s", node, []string{"all its data", "all but the last " + tail.String(), "nothing"}[disk])
-}
-
-// rolling has nodes lose their memory one after the other, about a guard apart.
-func (p *simPlan) rolling(draw *rand.Rand) {
-	at := p.instant(draw)
-	for _, node := range draw.Perm(p.nodes) {
-		if draw.IntN(2) == 0 {
-			p.crashWith(node, at, below(draw, 2*time.Millisecond), 1+draw.IntN(2), below(draw, time.Second), false)
-		} else {
-			p.add(at, func(r *simRun) { r.wipe(node) }, "node %d is wiped", node)
-		}
-		at += p.ttl + []time.Duration{-time.Millisecond, 0, time.Millisecond, p.ttl / 50, 500 * time.Millisecond}[draw.IntN(5)]
-	}
-	p.busy = max(p.busy, min(at, 40*time.Second))
-}
-
-// mishap befalls a client, or its links.
-func (p *simPlan) mishap(draw *rand.Rand, client int) {
-	at, last := p.instant(draw), below(draw, 2*p.ttl)
-	switch draw.IntN(7) {
-	case 6:
-		p.add(at, func(r *simRun) { r.clients[client].resetInRenewal(int(last % 3)) }, "client %d's connections are reset in its next renewal", client)
-	case 0:
-		p.add(at, func(r *simRun) { r.world.Suspend(last) }, "everybody is suspended for %v", last)
-	case 1:
-		p.add(at, func(r *simRun) { r.clients[client].die() }, "client %d dies", client)
-	default:
-		var at2 nodeSet
-		for i := range p.nodes {
-			if draw.IntN(2) == 0 {
-				at2.add(i)
-			}
-		}
-		ways := 1 + draw.IntN(3)
-		p.add(at, func(r *simRun) { r.clients[client].block(at2, ways, true) }, "client %d is cut off from %b, ways %d", client, at2, ways)
-		p.add(at+last, func(r *simRun) { r.clients[client].block(at2, ways, false) }, "client %d reaches %b", client, at2)
-	}
-}
-
-// refusals have servers answer with errors for a while.
-func (p *simPlan) refusals(draw *rand.Rand) {
-	if p.kind == simDeleted || draw.IntN(4) > 0 {
-		return // an error may hide a deletion, as an answer that is lost may
-	}
-	for range 1 + draw.IntN(3) {
-		node, at, last := draw.IntN(p.nodes), p.instant(draw), below(draw, 2*p.ttl)
-		how := []simredis.Refusal{simredis.Busy, simredis.Unsaved, simredis.Full}[draw.IntN(3)]
-		if p.victims.has(node) {
-			p.add(at, func(r *simRun) { r.servers[node].Refuse(how) }, "node %d refuses: %.9s", node, how)
-			p.add(min(at+last, p.busy), func(r *simRun) { r.servers[node].Refuse("") }, "node %d is well again", node)
-		}
-	}
-}
-
-// deleted breaks the assumption that nobody else touches the keys.
-func (p *simPlan) deleted(draw *rand.Rand) {
-	p.outside = "A5: a lock's keys are deleted"
-	// An answer that is lost may hide it (docs/safety.md); one that is late may not.
-	p.events, p.odds.lost, p.odds.silent, p.odds.ghost = nil, 0, 0, 0
-	for range 4 {
-		at := p.instant(draw)
-		p.add(at, func(r *simRun) {
-			for _, c := range r.clients {
-				if v := c.holds.Load(); v != nil && v.mutex.name == "lock-0" {
-					v.isRobbed()
-				}
-			}
-			for _, s := range r.servers {
-				s.Drop("redlock:lock-0")
-			}
-		}, "lock-0 is deleted everywhere")
-	}
-}
-
-// stepped breaks the assumption on clocks.
-func (p *simPlan) stepped(draw *rand.Rand) {
-	p.outside = "A1: a clock is stepped"
-	node, by := draw.IntN(p.nodes), below(draw, 3*p.ttl)
-	p.add(p.instant(draw), func(r *simRun) { r.clocks[node].stepped.Add(int64(by)) }, "node %d's clock is stepped forward by %v", node, by)
-	if draw.IntN(2) == 0 {
-		p.outside = "A1: clocks differ by more than the allowance"
-		p.clientRate[draw.IntN(p.clients)] = 0.8 + 0.15*draw.Float64()
-	}
-}

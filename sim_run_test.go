@@ -2,90 +2,59 @@ package redlock
 
 import (
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/simredis"
 )
 
 // simRun is one simulation under way.
 type simRun struct {
+	*simInstants
 	plan    *simPlan
-	began   time.Time
 	world   *simredis.World
 	servers []*simredis.Server
 	clients []*simClient
 	clocks  []*simServerClock
 
-	history simHistory
+	history  simHistory
+	wellness *simWellness
 
-	mu    sync.Mutex // protects what follows
-	disks []any      // what servers come back with
-	dated nodeSet    // those that came back with old data, and so with what was released since
+	mu    sync.Mutex        // protects what follows
+	calls map[*simCall]bool // those that wait
+	disks []any             // what servers come back with
+	dated quorum.NodeSet    // those that came back with old data, and so with keys that were released since
 }
 
-// simChance is a client's randomness, from the seed and the instant.
-type simChance struct {
-	seed uint64
-	who  uint64
-	now  func() time.Duration
-
-	mu   sync.Mutex // protects what follows
-	last time.Duration
-	nth  map[string]uint64 // names for a purpose at that instant
+// simInstants is a simulation's time. It leads to nothing else of it: see fate.
+type simInstants struct {
+	began time.Time
+	slept atomic.Int64 // nanoseconds for which everybody was suspended
 }
 
-// mix is a random number for a place: which seed, where, and the how-manieth.
-// Nothing is drawn from a generator that others share, so that nothing depends on
-// the order in which goroutines come to run.
-func mix(numbers ...uint64) uint64 {
-	h := uint64(0x9e3779b97f4a7c15)
-	for _, n := range numbers {
-		h ^= n
-		h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
-		h = (h ^ h>>27) * 0x94d049bb133111eb
-		h ^= h >> 31
-	}
-	return h
-}
+// now is the true time since the beginning.
+func (t *simInstants) now() time.Duration { return t.awake() + time.Duration(t.slept.Load()) }
 
-func (c *simChance) name(purpose string) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if now := c.now(); now != c.last || c.nth == nil {
-		c.last, c.nth = now, make(map[string]uint64)
-	}
-	c.nth[purpose]++
-	return fmt.Sprintf("%016X%s", mix(c.seed, c.who, uint64(c.last), c.nth[purpose], textHash(purpose)), c.mark())
-}
-
-// mark ends the names of this client.
-func (c *simChance) mark() string { return fmt.Sprintf("%010d", c.who) }
-
-func (c *simChance) below(d time.Duration, purpose string) time.Duration {
-	return time.Duration(mix(c.seed, c.who, uint64(c.now()), textHash(purpose)) % uint64(d))
-}
-
-func textHash(s string) uint64 {
-	h := fnv.New64a()
-	h.Write([]byte(s))
-	return h.Sum64()
-}
+// awake is the time that timers know of.
+func (t *simInstants) awake() time.Duration { return time.Since(t.began) }
 
 // simulate runs a plan in the bubble of the caller, and returns its history.
 func simulate(p *simPlan, verbose bool) *simHistory {
-	r := &simRun{plan: p, began: time.Now(), disks: make([]any, p.nodes)}
-	r.history.plan, r.history.outside = p, p.outside
+	r := &simRun{plan: p, simInstants: &simInstants{began: time.Now()}, wellness: &simWellness{}, disks: make([]any, p.nodes), calls: make(map[*simCall]bool)}
+	r.history.run, r.history.plan, r.history.outside = r, p, p.outside
+	r.wellness.now = r.simInstants.now
 	r.world = simredis.NewWorld(r.logger(verbose))
 	r.history.now = r.world.Now
 	for i := range p.nodes {
 		c := &simServerClock{ahead: p.nodeAhead[i], rate: p.nodeRate[i]}
 		r.clocks = append(r.clocks, c)
 		r.servers = append(r.servers, r.world.Server(i, c.show))
+		r.wellness.set(i, everybody, "not admitted", true)
 	}
 	for i := range p.clients {
 		r.clients = append(r.clients, r.newClient(i))
@@ -99,6 +68,7 @@ func simulate(p *simPlan, verbose bool) *simHistory {
 	}
 	work.Wait()
 	r.rest()
+	r.world.End()
 	return &r.history
 }
 
@@ -112,12 +82,6 @@ type simServerClock struct {
 func (c *simServerClock) show(now time.Duration) time.Duration {
 	const epoch = 1_800_000_000 * time.Second
 	return epoch + c.ahead + time.Duration(c.stepped.Load()) + time.Duration(float64(now)*c.rate)
-}
-
-// wipe is FLUSHALL.
-func (r *simRun) wipe(node int) {
-	r.servers[node].Wipe()
-	r.history.forgets(node)
 }
 
 // write notes what a server would come back with.
@@ -137,7 +101,7 @@ func (r *simRun) disk(node int) any {
 func (r *simRun) outdate(node int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.dated.add(node)
+	r.dated.Add(node)
 }
 
 // happen lets the planned events happen, and undoes in the end what lasts.
@@ -149,9 +113,9 @@ func (r *simRun) happen(events []simEvent) {
 	}
 	time.Sleep(r.plan.busy - r.awake())
 	r.history.note("the trouble is over")
-	for i, s := range r.servers {
-		s.Freeze(false)
-		s.Start(r.disk(i))
+	for i := range r.servers {
+		r.freeze(i, false)
+		r.start(i)
 	}
 	for _, c := range r.clients {
 		if !c.isDead() {
@@ -160,18 +124,15 @@ func (r *simRun) happen(events []simEvent) {
 	}
 }
 
-// awake is the time that timers know of.
-func (r *simRun) awake() time.Duration { return time.Since(r.began) }
-
-func (r *simRun) all() nodeSet { return 1<<r.plan.nodes - 1 }
+func (r *simRun) all() quorum.NodeSet { return 1<<r.plan.nodes - 1 }
 
 // rest lets the nodes come to rest, and notes what is left there.
 func (r *simRun) rest() {
 	time.Sleep(simRest)
 	for i, s := range r.servers {
 		for _, k := range s.Keys() {
-			inLine := strings.HasPrefix(k.Name, reserved+"line:")
-			if !r.dated.has(i) && (inLine && !r.haveDied(nil) || !strings.HasPrefix(k.Name, reserved) && !r.haveDied(&k)) {
+			inLine := strings.HasPrefix(k.Name, protocol.Reserved+"line:")
+			if !r.dated.Has(i) && (inLine && !r.haveDied(nil) || !strings.HasPrefix(k.Name, protocol.Reserved) && !r.haveDied(&k)) {
 				r.history.orphan(i, k)
 			}
 		}
@@ -181,12 +142,10 @@ func (r *simRun) rest() {
 	}
 }
 
-// haveDied tells that what is left may be a dead client's: any one's, or that of a
-// key's owner.
+// haveDied reports whether what is left may be of a client that died, or was closed in
+// the time of trouble: of any, or of the owner of a key.
 func (r *simRun) haveDied(k *simredis.Key) bool {
-	return slices.ContainsFunc(r.clients, func(c *simClient) bool {
-		return c.isDead() && (k == nil || strings.HasSuffix(k.Text, c.chance.mark()))
-	})
+	return slices.ContainsFunc(r.clients, func(c *simClient) bool { return c.isOver() && (k == nil || c.owns(*k)) })
 }
 
 const (
@@ -198,48 +157,18 @@ const (
 	simRest = 3 * time.Second
 )
 
-// fate is what becomes of a message between a client and a node.
-func (p *simPlan) fate(began time.Time, client, node int) simredis.Fates {
-	return func(dialled time.Duration, toServer bool, n int) simredis.Fate {
-		where := mix(p.seed, uint64(client), uint64(node), uint64(dialled), uint64(n))
-		if toServer {
-			where = mix(where)
-		}
-		dice := func(k uint64) uint64 { return mix(where, k) }
-		trip := p.trip[node]
-		f := simredis.Fate{Delay: trip/2 + time.Duration(dice(0)%uint64(trip))}
-		awake := time.Since(began)
-		if awake < p.calm || awake >= p.busy || !p.victims.has(node) {
-			return f
-		}
-		f.Delay += p.slow[client]
-		is := func(k, odds uint64) bool { return dice(k)%1_000_000 < odds }
-		switch {
-		case is(1, p.odds.lost):
-			f.Lost = true
-		case is(2, p.odds.silent):
-			f.Lost, f.Silent = true, true
-		case is(3, p.odds.ghost):
-			f.Delay += time.Duration(dice(4) % uint64(p.ttl*3/2))
-		case is(5, p.odds.slow):
-			f.Delay += time.Duration(dice(6) % uint64(p.ttl/15))
-		}
-		f.Twice = is(7, p.odds.twice)
-		return f
-	}
-}
-
 // logger tells of what servers execute, where that is wanted.
 func (r *simRun) logger(verbose bool) func(time.Duration, int, string, []string, any) {
 	if !verbose {
-		return nil
+		return r.executed
 	}
 	scripts := map[string]string{}
-	for name, s := range map[string]*script{"acquire": acquireScript, "raise": raiseScript, "renew": renewScript,
-		"release": releaseScript, "probe": probeScript, "admit": admitScript, "record": recordScript, "inspect": inspectScript} {
-		scripts[s.sha.(string)], scripts[s.text.(string)] = name, name
+	for name, s := range map[string]*protocol.Script{"acquire": protocol.Acquire, "raise": protocol.Raise, "renew": protocol.Renew,
+		"release": protocol.Release, "probe": protocol.Probe, "admit": protocol.Admit, "record": protocol.Record, "inspect": protocol.Inspect} {
+		scripts[s.SHA.(string)], scripts[s.Text.(string)] = name, name
 	}
 	return func(at time.Duration, server int, who string, args []string, reply any) {
+		r.executed(at, server, who, args, reply)
 		shown := slices.Clone(args)
 		for i, a := range shown {
 			if name := scripts[a]; name != "" {

@@ -1,35 +1,39 @@
 package redlock
 
-import "time"
+import (
+	"time"
+
+	"github.com/redlock-go/redlock/internal/quorum"
+)
 
 // simTailLoss is the schedule for which admission exists: a lease stands on exactly q
 // nodes, one of them forgets it, and the others of the q do not answer.
 type simTailLoss struct {
-	client *simClient
+	caller *simCaller
 	turn   uint64
-	apart  nodeSet // nodes that never hear of the lease
+	apart  quorum.NodeSet // nodes that never hear of the lease
 	disks  []any
 }
 
 // newTailLoss keeps the client from all but q nodes.
-func (c *simClient) newTailLoss(turn uint64) *simTailLoss {
-	p := c.run.plan
-	t := &simTailLoss{client: c, turn: turn}
+func (c *simCaller) newTailLoss(turn uint64) *simTailLoss {
+	p := c.client.run.plan
+	t := &simTailLoss{caller: c, turn: turn}
 	first := int(c.roll(turn, 12, uint64(p.nodes)))
 	for i := range p.nodes - p.quorum() {
-		t.apart.add((first + i) % p.nodes)
+		t.apart.Add((first + i) % p.nodes)
 	}
-	for _, s := range c.run.servers {
+	for _, s := range c.client.run.servers {
 		t.disks = append(t.disks, s.Snapshot())
 	}
-	c.run.history.note("client %d is kept from %b", c.index, t.apart)
-	c.block(t.apart, 3, true)
+	c.client.run.history.note("client %d is kept from %b", c.client.index, t.apart)
+	c.client.block(t.apart, 3, true)
 	return t
 }
 
 // strike lets it happen, once the lease is granted.
 func (t *simTailLoss) strike() {
-	c, r := t.client, t.client.run
+	c, r := t.caller, t.caller.client.run
 	inTime := func() bool { return r.awake() < r.plan.busy } // else all is well again
 	if !inTime() {
 		return
@@ -37,16 +41,19 @@ func (t *simTailLoss) strike() {
 	crashed := false
 	for i := range r.plan.nodes {
 		switch {
-		case t.apart.has(i):
+		case t.apart.Has(i):
 		case !crashed:
 			crashed = true
 			if c.roll(t.turn, 40, 2) == 0 {
-				t.apart.add(i)
-				c.block(t.apart, 3, true)
+				t.apart.Add(i)
+				c.client.block(t.apart, 3, true)
 			}
 			r.history.note("node %d forgets the lease", i)
-			r.servers[i].Crash(false)
-			r.history.forgets(i)
+			if c.roll(t.turn, 41, 3) == 0 {
+				r.wipeAllButBar(i)
+				continue
+			}
+			r.crash(i, false)
 			disk := t.disks[i]
 			r.outdate(i)
 			if c.roll(t.turn, 13, 2) == 0 {
@@ -55,17 +62,17 @@ func (t *simTailLoss) strike() {
 			r.write(i, disk)
 			time.AfterFunc(c.span(t.turn, 14, 3*time.Millisecond), func() {
 				if inTime() {
-					r.servers[i].Start(disk)
+					r.start(i)
 				}
 			})
 		case c.roll(t.turn, 16+uint64(i), 3) == 0:
 			// It remembers, and tells.
 		default:
 			r.history.note("node %d freezes", i)
-			r.servers[i].Freeze(true)
-			time.AfterFunc(c.span(t.turn, 15, 2*r.plan.ttls[c.index]), func() {
+			r.freeze(i, true)
+			time.AfterFunc(c.span(t.turn, 15, 2*r.plan.ttls[c.client.index]), func() {
 				if inTime() {
-					r.servers[i].Freeze(false)
+					r.freeze(i, false)
 				}
 			})
 		}
@@ -73,7 +80,7 @@ func (t *simTailLoss) strike() {
 }
 
 func (t *simTailLoss) over() {
-	if !t.client.isDead() {
-		t.client.block(t.apart, 3, false)
+	if !t.caller.client.isDead() {
+		t.caller.client.block(t.apart, 3, false)
 	}
 }

@@ -82,21 +82,6 @@ func TestSimulation(t *testing.T) {
 	t.Logf("%d seeds in %v, %d of them outside of the assumptions; %d leases", done.Load(), time.Since(began).Round(time.Second), outside.Load(), leases.Load())
 }
 
-// A failure that was seen once can be seen again: the same seed gives the same
-// history, byte for byte, with everything that the servers execute.
-func TestTheSameSeedGivesTheSameHistory(t *testing.T) {
-	if raceDetector {
-		t.Skip("it runs once, without the race detector: make simulated")
-	}
-	const seeds, times = 10, 10
-	for seed := uint64(1); seed <= seeds; seed++ {
-		first := runSeed(t, seed, true).text()
-		for range times - 1 {
-			require.Equal(t, first, runSeed(t, seed, true).text(), "seed %d", seed)
-		}
-	}
-}
-
 // FuzzFaultPlan lets the fuzzer choose what goes wrong: it draws the plan from the
 // input, as long as that lasts.
 func FuzzFaultPlan(f *testing.F) {

@@ -2,20 +2,22 @@ package redlock
 
 import "testing"
 
-// slowWithRace skips a long test under the race detector, to which shorter ones say the
-// same. `make simulated` runs it without.
+// slowWithRace skips a long test in make test, which gives -short, and under the race
+// detector, which makes it take ten times as long. Shorter tests run the same code there.
+// make verify runs it.
 func slowWithRace(t *testing.T) {
 	t.Helper()
-	if raceDetector {
-		t.Skip("it runs without the race detector: make simulated")
+	if raceDetector || testing.Short() {
+		t.Skip("make verify runs it, without the race detector")
 	}
 	t.Parallel()
 }
 
-// tries is how often a test tries what depends on chance: few times with the race
-// detector, which makes each take long, and many times without it.
+// tries is how often a test tries what depends on chance: few times in make test, which
+// gives -short, and with the race detector, which makes each take ten times as long;
+// many times in make verify.
 func tries(few, many int) int {
-	if raceDetector {
+	if raceDetector || testing.Short() {
 		return few
 	}
 	return many

@@ -3,6 +3,9 @@ package redlock
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/admission"
+	"github.com/redlock-go/redlock/internal/node"
 )
 
 // Stats is what a Client has done since it was made, and what it does now. What is
@@ -61,15 +64,6 @@ type counters struct {
 	waiting, waited          atomic.Int64 // calls; nanoseconds
 }
 
-// nodeCounters are a node's. They have cache lines of their own: the reader of its
-// connection counts, while all callers read the node's other fields.
-type nodeCounters struct {
-	votes    [NotSent + 1]atomic.Uint64 // by Outcome
-	late     atomic.Uint64
-	connects atomic.Uint64
-	_        [2]uint64 // to 64 bytes
-}
-
 // attempt counts an attempt that was not ended from outside.
 func (c *counters) attempt(lease *Lease, r *refusal, err error) {
 	switch {
@@ -100,11 +94,11 @@ func (c *Client) Stats() Stats {
 		Released:  c.counts.released.Load(),
 		Waits:     c.counts.waits.Load(),
 		WaitTime:  time.Duration(c.counts.waited.Load()),
-		Dropped:   c.opts.herald.dropped.Load(),
+		Dropped:   c.opts.events.Dropped(),
 		Nodes:     make([]NodeStats, len(c.nodes)),
 	}
 	for i, n := range c.nodes {
-		s.Nodes[i] = n.stats()
+		s.Nodes[i] = c.statsOf(n)
 	}
 	return s
 }
@@ -116,38 +110,35 @@ func (k *keeper) count() int {
 	return len(k.leases)
 }
 
-func (n *node) stats() NodeStats {
-	c := n.counts
+// statsOf returns what is known of a node.
+func (c *Client) statsOf(n *admission.Member) NodeStats {
+	votes := &n.Counters.Votes
 	s := NodeStats{
-		Index:    n.index,
-		Node:     n.name,
-		Granted:  c.votes[Granted].Load(),
-		Refused:  c.votes[Refused].Load(),
-		Unknown:  c.votes[Unknown].Load(),
-		NotSent:  c.votes[NotSent].Load(),
-		Late:     c.late.Load(),
-		Connects: c.connects.Load(),
+		Index:    n.Index,
+		Node:     n.Name,
+		Granted:  votes[Granted].Load(),
+		Refused:  votes[Refused].Load(),
+		Unknown:  votes[Unknown].Load(),
+		NotSent:  votes[NotSent].Load(),
+		Late:     n.Counters.Late.Load(),
+		Connects: n.Counters.Connects.Load(),
+		Debts:    n.Undos(),
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	s.Debts = len(n.debts)
-	p, st := n.pipe.Load(), n.standing.Load()
+	p, right := n.Pipe(), n.Current()
 	if p != nil {
 		s.Unanswered = p.Unanswered()
 	}
 	switch {
-	case p == nil:
-		s.State, s.Err = "down", n.down
-	case st == nil:
-		s.State, s.Err = "down", errConnecting
-	case !st.votes:
-		s.State, s.Err = "quarantined", st.why
-	case p.Silence(n.opts.clock()) > n.opts.voteTimeout():
+	case p == nil || right == nil:
+		s.State, s.Err = "down", n.Why()
+	case !right.Votes:
+		s.State, s.Err = "quarantined", right.Why()
+	case p.Silence(c.opts.clock()) > c.opts.voteTimeout():
 		s.State = "stalled"
 	default:
 		s.State = "up"
 	}
-	if permanent(s.Err) {
+	if node.IsPermanent(s.Err) {
 		s.State = "misfit"
 	}
 	return s

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // What the servers of the tests have on disk, and come back with.
@@ -74,6 +76,19 @@ func (n *testNode) record() string {
 	key, err := n.redis.Get("redlock::newest")
 	require.NoError(n.t, err)
 	return key
+}
+
+// key is a key of this run of the server.
+func (n *testNode) key(kind string) string { return protocol.Key(kind, n.runID) }
+
+// run executes a script at the node, over a connection of its own.
+func (n *testNode) run(s *protocol.Script, args ...any) any {
+	n.t.Helper()
+	conn := dialTest(n.t, n)
+	reply, err := conn.Do("EVAL", append([]any{s.Text}, args...)...)
+	require.NoError(n.t, err)
+	require.NoError(n.t, conn.Close())
+	return reply
 }
 
 // guarded makes a client with admission on, of a cluster that serves already.

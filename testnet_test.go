@@ -16,6 +16,9 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/system"
 )
 
 // The network of the tests: embedded nodes behind links that can be slow,
@@ -105,15 +108,17 @@ func (n *testNode) hook(c *server.Peer, cmd string, args ...string) bool {
 
 // label names a command in the log: scripts by their names.
 func (n *testNode) label(cmd string, args []string) string {
-	if cmd == "EVALSHA" && args[0] == acquireScript.sha.(string) && args[1] == "1" {
+	if cmd == "EVALSHA" && args[0] == protocol.Acquire.SHA.(string) && args[1] == "1" {
 		return "claim"
 	}
-	for name, s := range map[string]*script{"acquire": acquireScript, "raise": raiseScript, "probe": probeScript, "admit": admitScript, "renew": renewScript, "release": releaseScript} {
-		if (cmd == "EVALSHA" && args[0] == s.sha.(string)) || (cmd == "EVAL" && args[0] == s.text.(string)) {
+	for name, s := range map[string]*protocol.Script{"acquire": protocol.Acquire, "raise": protocol.Raise, "probe": protocol.Probe, "admit": protocol.Admit, "renew": protocol.Renew, "release": protocol.Release} {
+		if (cmd == "EVALSHA" && args[0] == s.SHA.(string)) || (cmd == "EVAL" && args[0] == s.Text.(string)) {
 			return name
 		}
 	}
 	switch {
+	case cmd == "CLIENT":
+		return "client " + strings.ToLower(args[0])
 	case cmd == "SET" && len(args) == 6 && args[5] == "GET":
 		return "claim"
 	case cmd == "SET" && args[len(args)-1] == "NX":
@@ -229,13 +234,14 @@ type testNet struct {
 	nodes   []*testNode
 	clients []*Client
 	clock   *testClock
+	bubble  bool // it is in a synctest bubble
 }
 
 // inBubble runs a test over n embedded nodes in virtual time.
 func inBubble(t *testing.T, n int, test func(t *testing.T, net *testNet)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		net := &testNet{t: t, clock: &testClock{origin: time.Now()}}
+		net := &testNet{t: t, clock: &testClock{origin: time.Now()}, bubble: true}
 		for i := range n {
 			net.nodes = append(net.nodes, newTestNode(t, i))
 		}
@@ -264,6 +270,9 @@ func (w *testNet) client(opts ...Option) *Client {
 	w.t.Helper()
 	c := w.newClient(opts...)
 	require.NoError(w.t, c.Ping(w.t.Context()))
+	if w.bubble {
+		synctest.Wait() // Ping awaits a quorum only
+	}
 	return c
 }
 
@@ -281,7 +290,7 @@ func (w *testNet) newClient(opts ...Option) *Client {
 }
 
 // withClock replaces the clock.
-func withClock(c clock) Option {
+func withClock(c system.Clock) Option {
 	return func(o *options) error {
 		o.clock = c
 		return nil
@@ -294,7 +303,7 @@ func (w *testNet) requireNoKeys() {
 	synctest.Wait()
 	for _, n := range w.nodes {
 		for _, key := range n.keys() {
-			require.True(w.t, strings.HasPrefix(key, reserved), "node %d has %s", n.index, key)
+			require.True(w.t, strings.HasPrefix(key, protocol.Reserved), "node %d has %s", n.index, key)
 		}
 	}
 }
@@ -309,13 +318,6 @@ func (w *testNet) holders(l *Lease) int {
 		}
 	}
 	return count
-}
-
-// owed counts the debts of a node.
-func (n *node) owed() int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return len(n.debts)
 }
 
 var errRefused = errors.New("connection refused")

@@ -42,8 +42,7 @@ type Trace struct {
 	// LeaseDanger is called when a renewal of a lease was inconclusive: unless a
 	// later one succeeds, the lease is lost when Remaining has passed.
 	LeaseDanger func(LeaseDanger)
-	// LeaseLost is called when a lease ended before it was released: its validity
-	// was over, or a quorum had lost it.
+	// LeaseLost is called when a lease ended before it was released; Err says why.
 	LeaseLost func(LeaseLost)
 	// LeaseReleased is called when a lease was ended by Unlock or Close, or since
 	// its handle was dropped. Its release is on the way to the nodes then.
@@ -171,6 +170,7 @@ type LeaseLost struct {
 	Owner string        // the lease's
 	Token int64         // the lease's
 	Held  time.Duration // since it was asked for
+	Err   error         // why: a *LostError
 }
 
 // LeaseReleased is a lease that was given back.

@@ -121,7 +121,7 @@ func TestHooksTellALockAndItsReleaseInOrder(t *testing.T) {
 		require.Len(t, votes, 6, "the third of each is told as late")
 		require.Equal(t, start, votes[0].BallotStart)
 		require.Equal(t, 10*ms, votes[0].Latency)
-		require.Equal(t, c.nodes[votes[0].Index].name, votes[0].Node)
+		require.Equal(t, c.nodes[votes[0].Index].Name, votes[0].Node)
 		got := told[LeaseGranted](&heard)[0]
 		require.Equal(t, LeaseGranted{Context: ctx, Time: began.Add(10 * ms), Call: call.Call, Name: "x", Owner: lease.Owner(),
 			Token: lease.Token(), Remaining: 10*time.Second - 102*ms - 10*ms, Elapsed: 10 * ms}, got)
@@ -252,7 +252,7 @@ func TestHooksTellHowALeaseGoesOnAndIsLost(t *testing.T) {
 		require.NotEmpty(t, dangers)
 		require.Equal(t, lease.Token(), dangers[0].Token)
 		require.False(t, dangers[0].Time.IsZero())
-		require.Equal(t, []LeaseLost{{Time: began.Add(held), Name: "x", Owner: lease.Owner(), Token: lease.Token(), Held: held}}, lost)
+		require.Equal(t, []LeaseLost{{Time: began.Add(held), Name: "x", Owner: lease.Owner(), Token: lease.Token(), Held: held, Err: lease.Err()}}, lost)
 		require.ErrorIs(t, lease.Unlock(t.Context()), ErrLost)
 		require.Empty(t, told[LeaseReleased](&heard))
 		require.Len(t, told[LeaseLost](&heard), 1)

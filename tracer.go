@@ -4,13 +4,17 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/notify"
+	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/system"
 )
 
-// tracer has the user's hooks called by the herald. It is nil where none is set,
+// tracer has the user's hooks called by the event queue. It is nil where none is set,
 // and so is everything that is made for it: that is what unset hooks cost.
 type tracer struct {
 	Trace
-	herald  *herald
+	events  *notify.Queue
 	calls   bool // calls must be known: a hook that tells them is set
 	ballots bool // a hook of ballots is set
 }
@@ -19,12 +23,12 @@ type tracer struct {
 // several Clients.
 var ids atomic.Uint64
 
-// newTracer has t's hooks called by h; nil if there are none.
-func newTracer(t *Trace, h *herald) *tracer {
+// newTracer has t's hooks called by q; nil if there are none.
+func newTracer(t *Trace, q *notify.Queue) *tracer {
 	if t == nil {
 		return nil
 	}
-	own := &tracer{Trace: *t, herald: h}
+	own := &tracer{Trace: *t, events: q}
 	own.ballots = t.BallotStart != nil || t.BallotVote != nil || t.BallotEnd != nil
 	own.calls = own.ballots || t.CallStart != nil || t.CallEnd != nil || t.WaitStart != nil || t.WaitEnd != nil ||
 		t.LeaseGranted != nil || t.LeaseReleased != nil
@@ -37,20 +41,20 @@ func newTracer(t *Trace, h *herald) *tracer {
 }
 
 // report has a hook called soon, if it is set. Rare events have room of their own.
-func report[E any](h *herald, hook func(E), rare bool, event E) {
+func report[E any](q *notify.Queue, hook func(E), rare bool, event E) {
 	switch {
 	case hook == nil:
 	case rare:
-		h.tell(func() { hook(event) })
+		q.Send(func() { hook(event) })
 	default:
-		h.tellOften(func() { hook(event) })
+		q.SendFrequent(func() { hook(event) })
 	}
 }
 
 // call is a call of the user's that is traced.
 type call struct {
 	tracer *tracer
-	clock  clock
+	clock  system.Clock
 	began  time.Duration
 	start  CallStart
 }
@@ -73,7 +77,7 @@ func (m *Mutex) begin(ctx context.Context, op string) (context.Context, *call) {
 	c := &call{tracer: t, clock: m.opts.clock, began: m.opts.clock(), start: CallStart{
 		Context: ctx, Time: time.Now(), Call: ids.Add(1), Op: op, Name: m.name,
 	}}
-	report(t.herald, t.CallStart, false, c.start)
+	report(t.events, t.CallStart, false, c.start)
 	return context.WithValue(ctx, callKey{}, c), c
 }
 
@@ -86,7 +90,7 @@ func (c *call) end(lease *Lease, err error) {
 	if lease != nil {
 		e.Owner, e.Token = lease.Owner(), lease.Token()
 	}
-	report(c.tracer.herald, c.tracer.CallEnd, false, e)
+	report(c.tracer.events, c.tracer.CallEnd, false, e)
 }
 
 // origin is the user's context and the call, of one of this package's own.
@@ -115,44 +119,44 @@ func (c *Client) adopt(ctx context.Context, h *holding) bool {
 	if call := callOf(ctx); call != nil {
 		e.Elapsed = now - call.began
 	}
-	report(t.herald, t.LeaseGranted, false, e)
+	report(t.events, t.LeaseGranted, false, e)
 	return true
 }
 
 // concluded counts a renewal, and tells that the lease was prolonged. Called under
 // h.mu.
-func (h *holding) concluded(b *ballot, v verdict) {
+func (h *holding) concluded(b *ballot, v quorum.Verdict) {
 	counts := &h.mutex.client.counts
-	if v != granted {
+	if v != quorum.Granted {
 		counts.unrenewed.Add(1)
 		return
 	}
 	counts.renewed.Add(1)
 	if t := h.mutex.opts.tracer; t != nil && t.LeaseRenewed != nil {
 		now := h.now()
-		report(t.herald, t.LeaseRenewed, false, LeaseRenewed{Time: time.Now(), Name: h.mutex.name, Owner: h.owner,
-			Token: h.token, Remaining: h.until - now, Elapsed: now - b.start})
+		report(t.events, t.LeaseRenewed, false, LeaseRenewed{Time: time.Now(), Name: h.mutex.name, Owner: h.owner,
+			Token: h.token, Remaining: h.until - now, Elapsed: now - b.Start})
 	}
 }
 
 // ends tells that a lease has ended, for the reason why. Called under h.mu.
 func (h *holding) ends(ctx context.Context, why error) {
 	counts, t := &h.mutex.client.counts, h.mutex.opts.tracer
-	if why == ErrLost {
+	if isLost(why) {
 		counts.lost.Add(1)
 	} else {
 		counts.released.Add(1)
 	}
 	switch {
 	case t == nil:
-	case why == ErrLost && t.LeaseLost != nil:
-		report(t.herald, t.LeaseLost, true, LeaseLost{Time: time.Now(), Name: h.mutex.name, Owner: h.owner,
-			Token: h.token, Held: h.now() - h.since})
-	case why != ErrLost && t.LeaseReleased != nil:
+	case isLost(why) && t.LeaseLost != nil:
+		report(t.events, t.LeaseLost, true, LeaseLost{Time: time.Now(), Name: h.mutex.name, Owner: h.owner,
+			Token: h.token, Held: h.now() - h.since, Err: why})
+	case !isLost(why) && t.LeaseReleased != nil:
 		e := LeaseReleased{Time: time.Now(), Name: h.mutex.name, Owner: h.owner,
 			Token: h.token, Held: h.now() - h.since, Err: why}
 		e.Context, e.Call = origin(ctx)
-		report(t.herald, t.LeaseReleased, false, e)
+		report(t.events, t.LeaseReleased, false, e)
 	}
 }
 
@@ -170,7 +174,7 @@ func (w *waiter) waits(ctx context.Context, r *refusal) {
 	}
 	w.start = &WaitStart{Time: time.Now(), Name: w.mutex.name, Place: r.place}
 	w.start.Context, w.start.Call = origin(ctx)
-	report(t.herald, t.WaitStart, false, *w.start)
+	report(t.events, t.WaitStart, false, *w.start)
 }
 
 // waited notes that the Lock returns, with err.
@@ -186,6 +190,28 @@ func (w *waiter) waited(err error) {
 		t := w.mutex.opts.tracer
 		e := WaitEnd{WaitStart: *w.start, Waited: took, Err: err}
 		e.Place = w.place
-		report(t.herald, t.WaitEnd, false, e)
+		report(t.events, t.WaitEnd, false, e)
 	}
+}
+
+// The tracer observes the nodes. It is nil if there are no hooks.
+
+// NodeUp implements node.Observer.
+func (t *tracer) NodeUp(index int, name string) {
+	report(t.events, t.Trace.NodeUp, true, NodeUp{Time: time.Now(), Index: index, Node: name})
+}
+
+// NodeDown implements node.Observer.
+func (t *tracer) NodeDown(index int, name string, unfit bool, err error) {
+	report(t.events, t.Trace.NodeDown, true, NodeDown{Time: time.Now(), Index: index, Node: name, Misfit: unfit, Err: err})
+}
+
+// NodeQuarantined implements node.Observer.
+func (t *tracer) NodeQuarantined(index int, name string, wait time.Duration, err error) {
+	report(t.events, t.Trace.NodeQuarantined, true, NodeQuarantined{Time: time.Now(), Index: index, Node: name, Err: err, Wait: wait})
+}
+
+// NodeStalled implements node.Observer.
+func (t *tracer) NodeStalled(index int, name string, silence time.Duration) {
+	report(t.events, t.Trace.NodeStalled, true, NodeStalled{Time: time.Now(), Index: index, Node: name, Silence: silence})
 }

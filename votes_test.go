@@ -9,6 +9,10 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/admission"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/quorum"
 )
 
 func TestAHandOverIsOneWhereAQuorumKeepsTheKey(t *testing.T) {
@@ -18,7 +22,7 @@ func TestAHandOverIsOneWhereAQuorumKeepsTheKey(t *testing.T) {
 		for handed := range 6 {
 			require.Equal(t, handed >= 3, b.handedOver(), "%d of 5", handed)
 			if handed < 5 {
-				b.votes[handed].answer.handed = true
+				b.Votes[handed].Take(quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed, Handed: true})
 			}
 		}
 	})
@@ -28,19 +32,15 @@ func TestAHandOverIsOneWhereAQuorumKeepsTheKey(t *testing.T) {
 func TestOnlyWhoMayHoldAnAttemptIsUnsettled(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, net *testNet) {
 		b := net.client().Mutex("x").newBallot(acquiring, "me", nil, 0)
-		for i, a := range []answer{
-			{voice: mine, outcome: Granted},
-			{voice: others, outcome: Refused, holder: "them"},
-			{voice: silent, outcome: NotSent}, // it had lost the scripts
-			{voice: silent, outcome: Unknown},
-			{voice: silent, outcome: Unknown},
-		} {
-			b.votes[i].answer = a
-			if i < 4 {
-				b.sentTo.add(i)
-			}
+		answers := []quorum.Answer{
+			{Count: quorum.Yes, Outcome: quorum.Confirmed},
+			{Count: quorum.No, Outcome: quorum.Refused, Holder: "them"},
+			{Count: quorum.NoAnswer, Outcome: quorum.NotSent}, // it had lost the scripts
+			{Count: quorum.NoAnswer, Outcome: quorum.Unknown},
+			{Count: quorum.NoAnswer, Outcome: quorum.Unknown},
 		}
-		require.Equal(t, nodeSet(0b01001), b.unsettled())
+		b.SetAnswers(0b01111, func(i int) (*admission.VoteRight, quorum.Answer) { return nil, answers[i] })
+		require.Equal(t, quorum.NodeSet(0b01001), b.MayHold())
 	})
 }
 
@@ -48,9 +48,9 @@ func TestARollbackGoesToThoseWhoMayHoldTheAttempt(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, net *testNet) {
 		c := net.client()
 		b := c.Mutex("x").undo("me", 0b001, nil, false)
-		var v verdict
-		took := elapsed(func() { v, _ = b.await(t.Context(), time.Second) })
-		require.Equal(t, failed, v)
+		var v quorum.Verdict
+		took := elapsed(func() { v, _ = b.Await(t.Context(), time.Second, nil) })
+		require.Equal(t, quorum.Failed, v)
 		require.Zero(t, took, "who is not asked is not awaited")
 		time.Sleep(100 * ms)
 		for i, n := range net.nodes {
@@ -98,7 +98,7 @@ func TestANodeThatWasNotAskedIsOwedNothing(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, lease.Unlock(t.Context()))
 		synctest.Wait()
-		require.Zero(t, c.nodes[2].owed())
+		require.Zero(t, c.nodes[2].Undos())
 	})
 }
 
@@ -117,21 +117,24 @@ func TestANodeWithAKeyOfAnotherTypeIsOwedNothing(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, lease.Unlock(t.Context()))
 		time.Sleep(100 * ms)
-		require.Zero(t, c.nodes[0].owed())
-		v := &c.Mutex("x").newBallot(releasing, "me", nil, 0).votes[0]
-		require.False(t, v.stillOwed(redis.Error("WRONGTYPE Operation against a key")))
+		require.Zero(t, c.nodes[0].Undos())
+		b := c.Mutex("x").newBallot(releasing, "me", protocol.Release.BySHA("redlock:x", "me"), 0)
+		net.nodes[0].set(func(n *testNode) { n.delay = 10 * ms })
+		b.Send(0b001, false)
+		b.Votes[0].Receive(nil, redis.Error("WRONGTYPE Operation against a key"))
+		require.Zero(t, c.nodes[0].Undos())
 	})
 }
 
 func TestAReplyThatMakesNoSenseEndsTheConnection(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, net *testNet) {
 		c := net.client()
-		before := c.nodes[0].pipe.Load()
+		before := c.nodes[0].Pipe()
 		b := c.Mutex("x").newBallot(acquiring, "me", nil, c.opts.clock())
-		b.votes[0].Receive("as if it were another call's", nil)
+		b.Votes[0].Receive("as if it were another call's", nil)
 		time.Sleep(time.Second)
-		require.NotNil(t, c.nodes[0].pipe.Load())
-		require.NotSame(t, before, c.nodes[0].pipe.Load())
+		require.NotNil(t, c.nodes[0].Pipe())
+		require.NotSame(t, before, c.nodes[0].Pipe())
 	})
 }
 
@@ -161,14 +164,14 @@ func (m *Mutex) attemptOnce(t *testing.T) (*Lease, *refusal, *QuorumError) {
 
 // The counter of a name is part of docs/protocol.md: clients must agree on it.
 func TestTheCounterOfANameIsItsHash(t *testing.T) {
-	require.Equal(t, "161", stripeOf("redlock:lock-0"))
-	require.NotEqual(t, stripeOf("redlock:a"), stripeOf("redlock:b"))
+	require.Equal(t, "161", protocol.StripeOf("redlock:lock-0"))
+	require.NotEqual(t, protocol.StripeOf("redlock:a"), protocol.StripeOf("redlock:b"))
 }
 
 func TestAContextThatEndsDuringTheWriteBackIsTold(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, net *testNet) {
 		c := net.guarded()
-		net.nodes[0].redis.HIncrBy(net.nodes[0].record(), stripeOf("redlock:x"), 1000)
+		net.nodes[0].redis.HIncrBy(net.nodes[0].record(), protocol.StripeOf("redlock:x"), 1000)
 		net.nodes[2].down()
 		for _, n := range net.nodes {
 			n.set(func(n *testNode) { n.delay = 20 * ms })
@@ -213,12 +216,12 @@ func TestAWaiterIsReadyWhereTheAnswerToItsYieldingSaysSo(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, net *testNet) {
 		m := net.client().Mutex("x")
 		w := &waiter{wake: make(chan struct{}, 1)}
-		yielding, attempt, release := m.newBallot(releasing, "me", nil, 0), m.newBallot(acquiring, "me", nil, 0), m.newBallot(releasing, "me", nil, 0)
-		yielding.waiter, attempt.waiter = w, w
-		yielding.votes[0].Receive(int64(handedOver), nil)
-		yielding.votes[1].Receive(int64(keptForYou), nil)
-		attempt.votes[2].Receive(int64(2), nil) // a token
-		release.votes[2].Receive(int64(keptForYou), nil)
-		require.Equal(t, nodeSet(0b010), w.calls)
+		yielded, attempt, release := m.newBallot(releasing, "me", nil, 0), m.newBallot(acquiring, "me", nil, 0), m.newBallot(releasing, "me", nil, 0)
+		yielded.Watcher, attempt.waiter = (*yielding)(w), w
+		yielded.Votes[0].Receive(int64(handedOver), nil)
+		yielded.Votes[1].Receive(int64(keptForYou), nil)
+		attempt.Votes[2].Receive(int64(2), nil) // a token
+		release.Votes[2].Receive(int64(keptForYou), nil)
+		require.Equal(t, quorum.NodeSet(0b010), w.calls)
 	})
 }

@@ -6,6 +6,12 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/admission"
+	"github.com/redlock-go/redlock/internal/node"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/system"
 )
 
 // Pauses between attempts on a lock that is held, or at nodes that do not
@@ -28,40 +34,42 @@ type refusal struct {
 	// Of a waiter's attempt.
 	reached bool          // a quorum answered
 	place   int           // in line, 0: none
+	ahead   int           // other clients ahead in line: no node shows fewer
+	joined  bool          // a node did not have the ticket in its line
 	kept    bool          // the lock is reserved for somebody at a quorum
-	holder  string        // who may have it; "" if nobody is known to
 	some    bool          // nodes granted it, too few
 	free    time.Duration // until a quorum is free, if nothing is renewed
 }
 
-// refusal tells why the ballot failed. Somebody holds the lock only where one
-// owner may have a quorum: the nodes that showed it, and those that showed
+// refusal returns why the ballot failed, which must be closed. Somebody holds the lock only
+// where one owner may have a quorum: the nodes that showed it, and those that showed
 // nothing.
 func (b *ballot) refusal() *refusal {
 	q := b.quorumError()
 	r := &refusal{err: q, hopeless: q.hopeless(), trip: q.Elapsed}
 
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	leader, nodes := b.leader()
-	answered := b.tally[mine] + b.tally[others]
-	r.reached = answered >= b.quorum
-	r.place, r.free = b.standing()
-	kept := leader != nil && isReservation(leader.holder)
-	r.kept = kept && nodes >= b.quorum
-	r.some = b.tally[mine] > 0
+	need := b.mutex.client.cluster.Need
+	holder, nodes := b.Leader()
+	tally := b.Tally()
+	answered := tally[quorum.Yes] + tally[quorum.No]
+	r.reached = answered >= need
+	r.place, r.ahead, r.free = b.standing()
+	r.joined = b.joinedAnew()
+	kept := isReservation(holder)
+	r.kept = kept && nodes >= need
+	r.some = tally[quorum.Yes] > 0
 	switch {
-	case answered < b.quorum:
+	case answered < need:
 		scriptless, registering := b.unprepared()
-		r.again = answered+scriptless+registering >= b.quorum
+		r.again = answered+scriptless+registering >= need
 		r.registering = r.again && registering > 0
-	case nodes+b.tally[silent] >= b.quorum:
-		r.remaining = b.longest(leader.holder)
-		held := &HeldError{Name: b.mutex.name, Holder: leader.holder, Remaining: r.remaining, Place: r.place, Votes: q.Votes}
+	case nodes+tally[quorum.NoAnswer] >= need:
+		r.remaining = b.longest(holder)
+		held := &HeldError{Name: b.mutex.name, Holder: holder, Remaining: r.remaining, Place: r.place, Votes: q.Votes}
 		if kept {
 			held.Holder = "" // nobody has it yet
 		}
-		r.err, r.holder = held, held.Holder
+		r.err = held
 	default:
 		r.again = true
 		r.rank = b.rank()
@@ -76,54 +84,50 @@ func (b *ballot) late() *refusal {
 	return &refusal{err: q, trip: q.Elapsed}
 }
 
-// lackedScripts tells that nodes had to load the scripts first.
+// lackedScripts reports whether nodes had to load the scripts first.
 func (b *ballot) lackedScripts() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	scriptless, _ := b.unprepared()
 	return scriptless > 0
 }
 
-// unprepared counts the nodes that had to load the scripts first, and those that
-// put the ttl on record; a repeated ballot finds that done. Called under b.mu.
+// unprepared counts the nodes that had to load the scripts first, and those that put the
+// ttl on record; a repeated ballot finds that done.
 func (b *ballot) unprepared() (scriptless, registering int) {
-	for i := range b.votes {
-		switch cause := b.votes[i].answer.cause; {
-		case isCode(cause, "NOSCRIPT"):
+	for _, a := range b.Answers() {
+		switch {
+		case node.IsCode(a.Cause, "NOSCRIPT"):
 			scriptless++
-		case errors.Is(cause, errRegistering):
+		case errors.Is(a.Cause, admission.ErrRegistering):
 			registering++
 		}
 	}
 	return scriptless, registering
 }
 
-// longest is the longest ttl that a holder has left at any node; endless if its
-// key has none, 0 if no node told. Called under b.mu.
-func (b *ballot) longest(holder string) time.Duration {
-	var longest time.Duration
-	for i := range b.votes {
-		a := &b.votes[i].answer
-		if a.holder != holder {
-			continue
+// longest returns the longest ttl that a holder has left at any node; endless if its key
+// has none, 0 if no node reported it.
+func (b *ballot) longest(holder string) (longest time.Duration) {
+	for _, a := range b.Answers() {
+		switch {
+		case a.Holder != holder || longest == endless:
+		case a.Remaining == endless:
+			longest = endless
+		default:
+			longest = max(longest, a.Remaining)
 		}
-		if a.remaining == endless {
-			return endless
-		}
-		longest = max(longest, a.remaining)
 	}
 	return longest
 }
 
-// rank orders the attempts that split the votes: by their owners, which are
-// random, so that each of them comes to the same order. One that has no vote
-// stands behind all that were seen, for they do not see it. Called under b.mu.
+// rank orders the attempts that split the votes: by their owners, which are random, so
+// that each of them comes to the same order. One that has no vote stands behind all that
+// were seen, for they do not see it.
 func (b *ballot) rank() int {
 	ahead := make(map[string]bool)
-	for i := range b.votes {
-		a := &b.votes[i].answer
-		if a.voice == others && a.holder != "" && (b.tally[mine] == 0 || strings.Compare(a.holder, b.owner) < 0) {
-			ahead[a.holder] = true
+	none := b.Tally()[quorum.Yes] == 0
+	for _, a := range b.Answers() {
+		if a.Count == quorum.No && a.Holder != "" && (none || strings.Compare(a.Holder, b.Owner) < 0) {
+			ahead[a.Holder] = true
 		}
 	}
 	return len(ahead)
@@ -134,15 +138,15 @@ func (b *ballot) rank() int {
 // one ahead to ask, and for the others to have given their nodes back. Where
 // the lock is held it is a random time, longer with each try, but not much
 // longer than the holder has left.
-func (r *refusal) patience(c chance, try int) time.Duration {
+func (r *refusal) patience(random system.Random, try int) time.Duration {
 	if r.again && !r.registering {
-		return time.Duration(r.rank)*2*r.trip + c.below(max(r.trip, time.Microsecond), "splitting")
+		return time.Duration(r.rank)*2*r.trip + random.Below(max(r.trip, time.Microsecond), "splitting")
 	}
 	limit := min(firstWait<<min(try, 10), longestWait)
 	if r.remaining > 0 {
 		limit = min(limit, r.remaining+time.Millisecond)
 	}
-	return c.below(limit, "trying again") + 1
+	return random.Below(limit, "trying again") + 1
 }
 
 // pause waits. It returns ctx's cause or ErrClosed if that ends it.
@@ -160,36 +164,47 @@ func (c *Client) pause(ctx context.Context, d time.Duration) error {
 }
 
 // reservation begins the value of a lock's key that is kept for a waiter.
-const reservation = reserved + "reserved:"
+const reservation = protocol.Reserved + "reserved:"
 
 func isReservation(holder string) bool { return strings.HasPrefix(holder, reservation) }
 
-// standing is a waiter's place in line, by the median of the nodes that told, and how
-// long it takes until a quorum of the nodes is free if
-// nothing there is renewed. Called under b.mu.
-func (b *ballot) standing() (place int, free time.Duration) {
-	var places []int
+// joinedAnew reports whether the ticket was new in the queue of any node.
+func (b *ballot) joinedAnew() (anew bool) {
+	for _, a := range b.Answers() {
+		anew = anew || a.Joined
+	}
+	return anew
+}
+
+// standing returns the waiter's position in the queue, the median of the positions that
+// nodes reported; the number of other clients ahead of it, the least of the numbers that
+// nodes reported, since looking too often does no harm; and how long it takes until a
+// quorum of the nodes is free if nothing there is renewed.
+func (b *ballot) standing() (position, ahead int, free time.Duration) {
+	var positions []int
 	var ends []time.Duration
-	for i := range b.votes {
-		a := &b.votes[i].answer
-		if a.place > 0 {
-			places = append(places, a.place)
+	for _, a := range b.Answers() {
+		if a.Position > 0 {
+			if len(positions) == 0 || a.Ahead < ahead {
+				ahead = a.Ahead
+			}
+			positions = append(positions, a.Position)
 		}
 		switch {
-		case a.voice == mine:
+		case a.Count == quorum.Yes:
 			ends = append(ends, 0)
-		case a.voice == others && a.remaining != endless:
-			ends = append(ends, a.remaining)
+		case a.Count == quorum.No && a.Remaining != endless:
+			ends = append(ends, a.Remaining)
 		}
 	}
-	free = forever / 2
-	if len(ends) >= b.quorum {
+	free = system.Forever / 2
+	if need := b.mutex.client.cluster.Need; len(ends) >= need {
 		slices.Sort(ends)
-		free = ends[b.quorum-1]
+		free = ends[need-1]
 	}
-	if len(places) > 0 {
-		slices.Sort(places)
-		place = places[len(places)/2]
+	if len(positions) > 0 {
+		slices.Sort(positions)
+		position = positions[len(positions)/2]
 	}
-	return place, free
+	return position, ahead, free
 }

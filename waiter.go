@@ -4,16 +4,18 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/quorum"
 )
 
 const (
 	// rest is how long a waiter that was called by one node awaits the calls of
-	// the others before it tries; it doubles with every try in vain.
+	// the others before it tries; it doubles with every try in vain. The call may be a
+	// challenge: a client that answers after the claim time counts as dead, so a waiter
+	// never rests that long.
 	rest    = 50 * time.Millisecond
-	maxRest = time.Second
-
-	// The first two in line look again after about this long, whatever happens.
-	nearLook = time.Second
+	maxRest = claim / 4
 
 	// hasty is how many calls of a quorum in a row a waiter may follow in vain
 	// before it hesitates, first for a moment, then for twice as long each time.
@@ -29,15 +31,14 @@ type waiter struct {
 	ticket string        // its place in all lines; "" until it queues
 
 	// The caller's own.
-	owner  string        // of the last attempt
-	trip   time.Duration // that it took
-	seats  nodeSet       // nodes in whose lines it may stand
-	misses int           // attempts in a row that followed a call and were refused
-	looked bool          // it has been told its place before
-	guards bool          // it was told that it is near: whoever holds the lock may be all that lives before it
-	holder string        // whom it guards; "" if that is not known yet
-	place  int           // in line, as far as known
-	trace  *ballotTrace  // of the last attempt
+	owner   string         // of the last attempt
+	trip    time.Duration  // that it took
+	seats   quorum.NodeSet // nodes in whose lines it may stand
+	misses  int            // attempts in a row that followed a call and were refused
+	looked  bool           // it has learned its place before
+	place   int            // in line, as far as known
+	trace   *ballotTrace   // of the last attempt
+	rejoins bool           // the last attempt was made because the client was to rejoin
 
 	waiting bool          // it was refused, and waits
 	began   time.Duration // when it began to
@@ -45,13 +46,14 @@ type waiter struct {
 
 	wake chan struct{} // told of every change of what follows
 
-	mu     sync.Mutex // protects what follows
-	calls  nodeSet    // nodes that are known to be ready for it, since its last attempt
-	called bool       // a node has called it, since its last attempt
-	closer bool       // it has come near the head of the line, since its last attempt
-	look   bool       // it shall look again at once
-	bid    *bid       // the last attempt, which nodes may execute late; nil before the first
-	holds  bool       // it has got the lease
+	mu     sync.Mutex     // protects what follows
+	calls  quorum.NodeSet // nodes that are known to be ready for it, since its last attempt
+	called bool           // a node has called it, since its last attempt
+	closer bool           // it has come near the head of the line, since its last attempt
+	look   bool           // it shall look again at once
+	rejoin time.Duration  // when it shall look again at the latest, since nodes may have dropped its ticket; 0: no such time
+	bid    *bid           // the last attempt, which nodes may execute late; nil before the first
+	holds  bool           // it has got the lease
 }
 
 // newWaiter begins a call of Lock.
@@ -99,6 +101,7 @@ func (w *waiter) leave(err error) {
 	}
 	if !w.isHolder() {
 		w.stepOut()
+		w.mutex.client.line.part(w)
 		w.mutex.client.line.forget(w.ticket)
 	}
 	w.mutex.client.waiting.Done()
@@ -108,54 +111,70 @@ func (w *waiter) leave(err error) {
 func (w *waiter) stepOut() { w.leaveLines(w.seats) }
 
 // leaveLines does it at some of the nodes.
-func (w *waiter) leaveLines(at nodeSet) {
+func (w *waiter) leaveLines(at quorum.NodeSet) {
 	if at == 0 {
 		return
 	}
 	w.undoes(w.owner, at)
 	m := w.mutex
-	b := m.newBallot(releasing, w.owner, leaving(releaseScript.bySHA(m.keyArg, w.owner), w.ticket), m.opts.clock())
+	b := m.newBallot(releasing, w.owner, protocol.WithTicket(protocol.Release.BySHA(m.keyArg, w.owner), w.ticket), m.opts.clock())
 	b.ticket = w.ticket
-	b.follows(w.trace)
-	b.send(at, false)
+	b.trace.follow(w.trace)
+	b.Send(at, false)
 	w.seats &^= at
 }
 
 // yield undoes an attempt, so that those who can go on do; it stays in the lines.
-func (w *waiter) yield(owner string, at nodeSet) *ballot {
+func (w *waiter) yield(owner string, at quorum.NodeSet) *ballot {
 	w.undoes(owner, at)
 	m := w.mutex
-	b := m.newBallot(releasing, owner, releaseScript.bySHA(m.keyArg, owner, w.ticket, m.opts.label), m.opts.clock())
-	b.ticket, b.waiter = w.ticket, w
-	b.follows(w.trace)
-	b.send(at, false)
+	b := m.newBallot(releasing, owner, protocol.Release.BySHA(m.keyArg, owner, w.ticket, m.opts.label), m.opts.clock())
+	b.ticket, b.Watcher = w.ticket, (*yielding)(w)
+	b.trace.follow(w.trace)
+	b.Send(at, false)
 	return b
 }
+
+// yielding watches the release of an attempt of a waiter that stays in the queues.
+type yielding waiter
+
+// Answered implements quorum.Watcher.
+func (y *yielding) Answered(v *quorum.Vote, a quorum.Answer) quorum.Answer {
+	if a.Kept {
+		(*waiter)(y).ready(v.Node.Index, false)
+	}
+	return a
+}
+
+// Decided implements quorum.Watcher.
+func (y *yielding) Decided(quorum.Verdict, bool) {}
 
 // send sends an attempt, also of one that does not queue. What is heard from then on
 // counts for the next attempt, but for what is said of this one's bid.
 func (w *waiter) send(b *ballot) {
 	if !w.queues() {
-		b.send(0, true)
+		b.Send(0, true)
 		return
 	}
 	before := w.begins(b)
-	b.send(0, true)
+	w.mutex.client.line.join(w)
+	b.Send(0, true)
 	if before != nil {
-		w.leaveLines(before.stale(b.sent()))
+		w.leaveLines(before.stale(b.Sent()))
 	}
-	w.owner, w.trace = b.owner, b.trace
-	w.seats |= b.sent()
+	w.owner, w.trace = b.Owner, b.trace
+	w.seats |= b.Sent()
 }
 
 func (w *waiter) begins(b *ballot) (before *bid) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	before, w.bid = w.bid, b.bid
-	if w.closer {
-		w.guards, w.holder = true, ""
+	if before != nil {
+		b.bid.before, b.bid.beforeAt = before.attempt.Owner, before.stale(0)
 	}
 	w.calls, w.closer, w.look = 0, false, false
+	w.rejoins, w.rejoin = w.rejoin > 0, 0
 	w.misses++
 	if !w.called {
 		w.misses = 0
@@ -168,8 +187,9 @@ func (w *waiter) begins(b *ballot) (before *bid) {
 func (w *waiter) got() {
 	if w.queues() {
 		w.mu.Lock()
-		defer w.mu.Unlock()
 		w.holds = true
+		w.mu.Unlock()
+		w.mutex.client.line.part(w)
 	}
 }
 
@@ -193,13 +213,24 @@ func (w *waiter) retires() (ticket string) {
 // answer to its yielding.
 func (w *waiter) ready(node int, call bool) {
 	w.mu.Lock()
-	w.calls.add(node)
+	w.calls.Add(node)
 	w.called = w.called || call
 	w.mu.Unlock()
 	w.poke()
 }
 
-// isNear notes that it is the first or second in line now.
+// isChallenged makes it look again soon: a node called its client by the ticket of a
+// waiter that has left. If that happens again and again, it looks less often, but in time
+// to show that its client lives.
+func (w *waiter) isChallenged() {
+	w.mu.Lock()
+	w.called = true
+	w.mu.Unlock()
+	w.poke()
+}
+
+// isNear makes it look again within about a second: it is the second in line now, or the
+// foremost of its client.
 func (w *waiter) isNear() {
 	w.mu.Lock()
 	w.closer = true
@@ -211,6 +242,14 @@ func (w *waiter) isNear() {
 func (w *waiter) lookNow() {
 	w.mu.Lock()
 	w.look = true
+	w.mu.Unlock()
+	w.poke()
+}
+
+// rejoinAt makes it look again at that instant at the latest.
+func (w *waiter) rejoinAt(at time.Duration) {
+	w.mu.Lock()
+	w.rejoin = at
 	w.mu.Unlock()
 	w.poke()
 }
@@ -233,8 +272,9 @@ func (w *waiter) wait(ctx context.Context, r *refusal, try int) error {
 		// It must not hold up those who reach a quorum.
 		if w.queues() {
 			w.stepOut()
+			c.line.part(w)
 		}
-		return c.pause(ctx, r.patience(c.opts.chance, try))
+		return c.pause(ctx, r.patience(w.mutex.opts.random, try))
 	case !w.queues():
 		if err := c.line.turnOn(ctx); err != nil {
 			return err
@@ -249,6 +289,9 @@ func (w *waiter) wait(ctx context.Context, r *refusal, try int) error {
 func (w *waiter) awaitTurn(ctx context.Context, r *refusal) error {
 	c := w.mutex.client
 	clock := w.mutex.opts.clock
+	if r.joined && w.looked && !w.rejoins {
+		c.line.missed(w)
+	}
 	due := clock() + w.patience(r)
 	called, closer, complete := false, false, false
 	timer := time.NewTimer(0)
@@ -256,22 +299,26 @@ func (w *waiter) awaitTurn(ctx context.Context, r *refusal) error {
 	for {
 		now := clock()
 		w.mu.Lock()
+		cameCloser := w.closer && !closer
 		if w.called && !called {
 			called = true
 			due = min(due, now+min(rest<<min(w.misses, 10), maxRest))
 		}
-		if w.closer && !closer {
-			closer = true
-			due = min(due, now+jitter(w.mutex.opts.chance, nearLook, "looking"))
-		}
 		if w.look {
 			due = now
 		}
-		if w.calls.len() >= c.quorum && !complete {
+		if w.calls.Len() >= c.cluster.Need && !complete {
 			complete = true
 			due = min(due, now+w.hesitation())
 		}
+		if w.rejoin > 0 {
+			due = min(due, w.rejoin)
+		}
 		w.mu.Unlock()
+		if cameCloser { // not under w.mu: the line's lock comes before it
+			closer = true
+			due = min(due, now+w.nearPace())
+		}
 		if now >= due {
 			return nil
 		}
@@ -295,34 +342,4 @@ func (w *waiter) hesitation() time.Duration {
 		return 0
 	}
 	return moment << min(w.misses-hasty, 6)
-}
-
-// patience is how long it waits for a call before it looks again: the first two in
-// line a second, place p a little more than p seconds. That is enough for calls
-// that are lost, heads that died and locks that other clients release, and a
-// thousand waiters cost a node a few commands a second. scripts/line.lua reckons
-// with it. Whoever is farther back and was told that it is near looks as often as the
-// first two until the lock goes to another holder: all others before it may be of one
-// process, and die with it.
-func (w *waiter) patience(r *refusal) time.Duration {
-	d := jitter(w.mutex.opts.chance, nearLook, "looking")
-	if r.place > 2 {
-		d = jitter(w.mutex.opts.chance, time.Duration(min(r.place, 300))*nearLook*6/5, "looking")
-		if !w.looked {
-			d = d * 8 / 5 // where many come at once, those who asked earlier are yet to join
-		}
-	}
-	w.looked = true
-	if w.mutex.client.line.deaf() {
-		d /= 4
-	}
-	if w.guards = w.guards && (w.holder == "" || w.holder == r.holder); w.guards {
-		w.holder = r.holder
-		d = min(d, jitter(w.mutex.opts.chance, nearLook, "looking"))
-	}
-	if r.place <= 1 || r.place == 2 && r.kept || r.some {
-		// Whoever holds it, or is called, may have died: then the keys end.
-		d = min(d, r.free+time.Millisecond+w.mutex.opts.chance.below(2*time.Millisecond, "looking"))
-	}
-	return d
 }

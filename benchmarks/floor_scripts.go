@@ -10,7 +10,7 @@ import (
 
 // scriptsDir is where this library keeps its scripts, seen from this module's
 // root: the floors send the very same scripts as the library.
-var scriptsDir = filepath.Join("..", "scripts")
+var scriptsDir = filepath.Join("..", "internal", "protocol")
 
 const (
 	floorTTL    = "10000"                              // milliseconds, the library's default

@@ -21,18 +21,19 @@ func TestALinkDelaysARoundTripByWhatItSays(t *testing.T) {
 		require.NoError(t, err)
 		t.Logf("%v: %v", rtt, took)
 		assert.GreaterOrEqual(t, took, rtt)
-		assert.Less(t, took, rtt+rtt/10+10*time.Millisecond, "a busy machine adds some")
+		assert.Less(t, took, soon)
 		l.close()
 	}
 }
 
 func TestTheLimitIsTheKthFastestNode(t *testing.T) {
-	links, err := openLinks(needServers(t).addrs[:3], milliseconds(80, 0, 30)...)
+	links, err := openLinks(needServers(t).addrs[:3], 2*soon, 0, 30*time.Millisecond)
 	require.NoError(t, err)
 	defer closeLinks(links)
 	limit, err := kthFastest(t.Context(), links, 2, 3)
 	require.NoError(t, err)
-	assert.InDelta(t, 35, limit.Milliseconds(), 10)
+	assert.GreaterOrEqual(t, limit, 30*time.Millisecond)
+	assert.Less(t, limit, soon, "it is not the slowest one's")
 	_, err = kthFastest(t.Context(), links[:1], 2, 1)
 	assert.Error(t, err, "one node is no majority of three")
 }
@@ -41,8 +42,9 @@ func TestALinkFreezesDiesAndComesBack(t *testing.T) {
 	l, err := openLink(needServers(t).addrs[0], 0)
 	require.NoError(t, err)
 	defer l.close()
-	ping := func() error {
-		conn, err := redis.Dial("tcp", l.addr, redis.DialReadTimeout(50*time.Millisecond))
+	const briefly = 50 * time.Millisecond // where no answer comes
+	ping := func(limit time.Duration) error {
+		conn, err := redis.Dial("tcp", l.addr, redis.DialReadTimeout(limit))
 		if err != nil {
 			return err
 		}
@@ -50,22 +52,22 @@ func TestALinkFreezesDiesAndComesBack(t *testing.T) {
 		_, err = conn.Do("PING")
 		return err
 	}
-	require.NoError(t, ping())
+	require.NoError(t, ping(soon))
 	for _, fault := range []string{frozen, dead} {
 		restore, err := inflict(l, fault)
 		require.NoError(t, err)
-		err = ping()
+		err = ping(briefly)
 		require.Error(t, err, fault)
 		silent, ok := err.(net.Error)
 		assert.Equal(t, fault == frozen, ok && silent.Timeout(), "%s: %v", fault, err)
 		restore()
-		assert.NoError(t, ping(), fault)
+		assert.NoError(t, ping(soon), fault)
 	}
 	restore, err := inflict(l, flapping)
 	require.NoError(t, err)
-	assert.Error(t, ping(), "it begins frozen")
+	assert.Eventually(t, func() bool { return ping(briefly) != nil }, soon, time.Millisecond, "it is frozen now and then")
 	restore()
-	assert.NoError(t, ping())
+	assert.NoError(t, ping(soon))
 	_, err = inflict(l, "nonsense")
 	assert.Error(t, err)
 }

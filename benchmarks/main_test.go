@@ -1,15 +1,41 @@
 package main
 
 import (
+	"context"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
+
+// soon is the limit for what must not hang: no test compares a measured time with a
+// limit below some seconds.
+const soon = 10 * time.Second
+
+var soak = flag.Bool("soak", false, "run the tests that are long or compare speeds")
+
+// soakOnly skips a test that is long or compares speeds, unless -soak is given.
+func soakOnly(t *testing.T) {
+	t.Helper()
+	if !*soak {
+		t.Skip("it is long or compares speeds: make soak runs it")
+	}
+}
+
+// notInShort skips a test that takes more than a few seconds where -short is given.
+func notInShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("make verify runs it")
+	}
+}
 
 // testServers are the nodes of all tests; nil where redis-server is missing.
 var testServers *servers
@@ -31,7 +57,11 @@ func testMain(m *testing.M) int {
 	}
 	defer servers.stop()
 	testServers = servers
-	return m.Run()
+	code := m.Run()
+	if version, err := servers.version(); err == nil {
+		fmt.Printf("servers: %d redis-server processes, redis %s\n", len(servers.addrs), version)
+	}
+	return code
 }
 
 func needServers(t *testing.T) *servers {
@@ -47,9 +77,15 @@ func needServers(t *testing.T) *servers {
 func tinyBench(t *testing.T) *bench {
 	t.Helper()
 	b := &bench{size: tiny, peers: contenders, servers: needServers(t), results: newResults(), progress: io.Discard}
-	require.NoError(t, b.admit(t.Context()))
+	require.NoError(t, admitServers())
 	return b
 }
+
+// admitServers lets the servers admit all numbers of nodes, once for all tests.
+var admitServers = sync.OnceValue(func() error {
+	b := &bench{peers: contenders, servers: testServers, progress: io.Discard}
+	return b.admit(context.Background())
+})
 
 func TestBadFlagsAreRefused(t *testing.T) {
 	for _, args := range [][]string{

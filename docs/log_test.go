@@ -16,14 +16,18 @@ import (
 
 var verb = regexp.MustCompile(`%\w`)
 
-// loggers are the functions whose literals reach the log. suitable's error does so
-// as the reason of a misfit.
-var loggers = map[string]bool{"log": true, "write": true, "tell": true, "misfit": true}
+// loggers are the functions whose callers' literals reach the log, and returners those
+// whose own literals do: shareable's error is why a node is unfit, and the node logs its
+// hazards.
+var (
+	loggers   = map[string]bool{"Log": true, "write": true, "logProblems": true, "Unfit": true}
+	returners = map[string]bool{"shareable": true, "hazards": true}
+)
 
 // logMessages are the literals that the library logs.
 func logMessages(t *testing.T) (messages []string) {
 	for _, file := range files(t) {
-		if path.Dir(file) != "." || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+		if dir, _, _ := strings.Cut(path.Dir(file), "/"); dir != "." && dir != "internal" || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
 			continue
 		}
 		tree, err := parser.ParseFile(token.NewFileSet(), file, read(t, file), 0)
@@ -31,7 +35,7 @@ func logMessages(t *testing.T) (messages []string) {
 		ast.Inspect(tree, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.FuncDecl:
-				if n.Name.Name == "suitable" {
+				if returners[n.Name.Name] {
 					messages = append(messages, literals(n)...)
 				}
 			case *ast.CallExpr:

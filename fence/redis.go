@@ -28,13 +28,16 @@ var setScript = redis.NewScript(1, setText)
 // Other shapes than a single value are fenced in the same manner: begin a script
 // of your own with the comparison that set.lua makes.
 //
-// Errors: ErrStale (a *StaleError with the greatest token); ErrUnfenced, without
-// asking the server, for a token of 0 or less; else redigo's error. When no
-// answer came it is not known whether the value was set; setting it again, with
-// the same token, does no harm.
+// Errors: ErrStale (a *StaleError with the greatest token); without asking the
+// server, ErrUnfenced for a token of 0 or less and ctx's error if ctx is done
+// already; else redigo's error. When no answer came it is not known whether the
+// value was set; setting it again, with the same token, does no harm.
 func Set(ctx context.Context, conn redis.Conn, key string, token int64, value any) error {
 	if err := demand(key, token); err != nil {
 		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("fence: %q: %w", key, err)
 	}
 	highest, err := redis.Int64(setScript.DoContext(ctx, conn, key, token, value))
 	switch {

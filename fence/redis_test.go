@@ -73,10 +73,12 @@ func TestSetChangesNothingAtAKeyOfAnotherShape(t *testing.T) {
 	require.NoError(t, fence.Set(t.Context(), conn, "unfenced", 33, "new"), "what has no fence yet gets one")
 }
 
-func TestSetIsOverWhenItsContextIs(t *testing.T) {
+func TestSetDoesNotAskTheServerWhenItsContextIsDone(t *testing.T) {
+	server := miniredis.RunT(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, fence.Set(ctx, dial(t, miniredis.RunT(t)), "leader", 33, "alice"), context.Canceled)
+	require.ErrorIs(t, fence.Set(ctx, dial(t, server), "leader", 33, "alice"), context.Canceled)
+	require.Zero(t, server.CommandCount())
 }
 
 func TestOfManyWritersAtOnceTheHighestTokenStays(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redlock-go/redlock"
@@ -69,13 +70,14 @@ func runVisitor(ctx context.Context, histories, places string, urls []string, na
 		return err
 	}
 	defer func() { err = errors.Join(err, at.close()) }()
+	v := &visitor{log: log, at: at}
 	client, err := redlock.Open(urls, redlock.WithTTL(chaosTTL), redlock.WithNodeTimeout(chaosNodeTimeout),
-		redlock.WithLogger(nil), redlock.WithOwnerLabel(name))
+		redlock.WithLogger(nil), redlock.WithOwnerLabel(name), redlock.WithTrace(&redlock.Trace{LeaseLost: v.noteLoss}))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, client.Close()) }()
-	v := &visitor{log: log, at: at, client: client}
+	v.client = client
 	for ctx.Err() == nil {
 		if err := v.visit(ctx, locks+"-"+strconv.Itoa(rand.N(chaosLocks))); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
@@ -91,6 +93,7 @@ type visitor struct {
 	log    *chaos.Log
 	at     place
 	client *redlock.Client
+	losses sync.Map // the end of each lost lease, by its owner
 }
 
 func (v *visitor) visit(ctx context.Context, name string) error {
@@ -218,10 +221,33 @@ func (v *visitor) unlock(lease *redlock.Lease) error {
 	switch {
 	case errors.Is(err, redlock.ErrLost):
 		op.Kind = chaos.Lost
+		if errors.Is(lease.Err(), redlock.ErrReleased) { // Unlock ended it, and a quorum had nothing of it
+			op.Until = op.Call
+		} else if op.Until, err = v.lossOf(lease); err != nil {
+			return err
+		}
 	case errors.Is(err, redlock.ErrNoQuorum): // the rest stays owed
 		op.Note = "no quorum"
 	case err != nil:
 		return err
 	}
 	return v.log.Add(op)
+}
+
+// noteLoss notes when a lease was lost. The Client's own goroutine calls it, some time
+// later.
+func (v *visitor) noteLoss(e redlock.LeaseLost) {
+	now := chaos.Now() // before the event's age is measured: the result is not too late
+	v.losses.Store(e.Owner, now-time.Since(e.Time))
+}
+
+// lossOf returns when a lost lease ended. It waits for the event.
+func (v *visitor) lossOf(lease *redlock.Lease) (time.Duration, error) {
+	const patience = 30 * time.Second
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if at, known := v.losses.LoadAndDelete(lease.Owner()); known {
+			return at.(time.Duration), nil
+		}
+	}
+	return 0, fmt.Errorf("no LeaseLost within %v after the lease of %s was lost", patience, lease.Owner())
 }

@@ -20,7 +20,12 @@ func (r *chaosRun) play(t *testing.T, phase chaos.Phase) {
 	for _, blow := range phase.Nodes {
 		blows.Go(func() {
 			time.Sleep(blow.After)
+			span := chaos.Span{From: chaos.Now()}
 			r.strikeNode(t, blow)
+			span.To = chaos.Now()
+			if blow.Fault.Forgets() {
+				r.memory.Forgot(blow.Target, span)
+			}
 		})
 	}
 	for _, blow := range phase.Clients {

@@ -38,12 +38,10 @@ const (
 // Mostly, a minority of the nodes fails, and locks go on; every fifth time a
 // majority does, and then they need only be safe.
 func TestHistoriesAreThoseOfALeaseLockWhateverFails(t *testing.T) {
+	notInShort(t)
 	nodes := cluster.Use(t, 5)
 	assertLeakFree(t)
 	duration, seed := *chaosDuration, *chaosSeed
-	if testing.Short() {
-		duration = min(duration, 15*time.Second)
-	}
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
 	}
@@ -67,6 +65,7 @@ type chaosRun struct {
 	places   string // the directory of the numbers
 	counter  counter
 	register register
+	memory   *chaos.Memory
 	checker  chaos.Checker
 	summary  *chaos.Summary
 	rounds   int
@@ -87,6 +86,7 @@ func newChaosRun(t *testing.T, nodes cluster.Nodes, plan *chaos.Plan) *chaosRun 
 	_, err = register.db.Exec(registerSchema)
 	require.NoError(t, err)
 	r := &chaosRun{nodes: nodes, plan: plan, places: dir, counter: counter{dir}, register: register,
+		memory:  &chaos.Memory{Nodes: len(nodes), TTL: chaosTTL},
 		checker: chaos.Checker{Patience: time.Minute}, summary: chaos.NewSummary()}
 	for i := range chaosLocks {
 		require.NoError(t, r.counter.create(lockOf("counter", i)))
@@ -151,7 +151,7 @@ func (r *chaosRun) startClients(t *testing.T, kind string) *worker {
 // judge checks the histories of the round.
 func (r *chaosRun) judge(t *testing.T, well []chaos.Span) {
 	t.Helper()
-	h, err := chaos.Gather(r.histories)
+	h, err := chaos.Gather(r.histories, r.memory)
 	require.NoError(t, err)
 	r.reconcile(t, h)
 	for i := range chaosLocks {

@@ -19,7 +19,11 @@ import (
 // The main job: worker processes add to one number in one file under the lock,
 // on five real servers, while one master is killed and one frozen under them.
 func TestCounterLosesNothingWhileOneMasterIsKilledAndOneFrozen(t *testing.T) {
-	const workers, rounds = 6, 150
+	const workers = 6
+	rounds := 150
+	if testing.Short() {
+		rounds = 100
+	}
 	nodes := cluster.Use(t, 5)
 	file := filepath.Join(t.TempDir(), "number")
 	out, err := os.Create(filepath.Join(t.TempDir(), "output"))
@@ -27,7 +31,7 @@ func TestCounterLosesNothingWhileOneMasterIsKilledAndOneFrozen(t *testing.T) {
 	defer out.Close()
 	counter := exec.CommandContext(t.Context(), buildCounter(t),
 		"-workers", strconv.Itoa(workers), "-rounds", strconv.Itoa(rounds),
-		"-urls", strings.Join(nodes.URLs(), ","), "-file", file, "-ttl", "5s")
+		"-urls", strings.Join(nodes.URLs(), ","), "-file", file, "-ttl", "10s")
 	counter.Stdout, counter.Stderr = out, out
 	require.NoError(t, counter.Start())
 	finished := make(chan error, 1)
@@ -44,7 +48,7 @@ func TestCounterLosesNothingWhileOneMasterIsKilledAndOneFrozen(t *testing.T) {
 	atWork(40)
 	nodes[3].Freeze(t)
 	var frozenAt int
-	eventually(time.Second, func() bool { frozenAt = number(file); return frozenAt > 0 })
+	eventually(soon, func() bool { frozenAt = number(file); return frozenAt > 0 })
 
 	select {
 	case err := <-finished:

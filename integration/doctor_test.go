@@ -18,10 +18,10 @@ type diagnosis struct {
 	Findings []struct{ Severity, Code, Node string }
 }
 
-// doctor examines nodes that are to have a guard of a second.
+// doctor examines nodes that are to have a guard of three seconds.
 func doctor(t *testing.T, urls []string, args ...string) diagnosis {
 	t.Helper()
-	args = append([]string{"doctor", "--json", "--for", "200ms", "--ttl", "1s", "--timeout", "1s"}, args...)
+	args = append([]string{"doctor", "--json", "--for", "200ms", "--ttl", "3s", "--timeout", "5s"}, args...)
 	code, out, log := callTool(t, urls, args...)
 	d := diagnosis{code: code}
 	require.NoError(t, json.Unmarshal([]byte(out), &d), "%s%s", out, log)
@@ -53,60 +53,65 @@ func TestDoctorFindsEachPlantedFault(t *testing.T) {
 	for _, c := range []struct {
 		name, severity, code string
 		exit                 int
+		short                bool
 		plant                func(t *testing.T, nodes cluster.Nodes, urls []string)
 	}{
-		{"a server given twice", "danger", "duplicate", 1, func(_ *testing.T, nodes cluster.Nodes, urls []string) {
+		{"a server given twice", "danger", "duplicate", 1, true, func(_ *testing.T, nodes cluster.Nodes, urls []string) {
 			urls[1] = "redis://" + nodes[0].ProxyAddr()
 		}},
-		{"a replica", "danger", "replica", 1, func(t *testing.T, nodes cluster.Nodes, _ []string) {
+		{"a replica", "danger", "replica", 1, true, func(t *testing.T, nodes cluster.Nodes, _ []string) {
 			nodes[1].FollowOther(t, nodes[0])
 		}},
-		{"a wrong password", "danger", "password", 1, func(t *testing.T, nodes cluster.Nodes, urls []string) {
+		{"a wrong password", "danger", "password", 1, false, func(t *testing.T, nodes cluster.Nodes, urls []string) {
 			nodes[1].Do(t, "ACL", "SETUSER", "default", "resetpass", ">right")
 			urls[1] = "redis://:wrong@" + nodes[1].Addr()
 		}},
-		{"no password", "danger", "password", 1, func(t *testing.T, nodes cluster.Nodes, _ []string) {
+		{"no password", "danger", "password", 1, false, func(t *testing.T, nodes cluster.Nodes, _ []string) {
 			nodes[1].Do(t, "ACL", "SETUSER", "default", "resetpass", ">right")
 		}},
-		{"eviction", "danger", "eviction", 1, func(t *testing.T, nodes cluster.Nodes, _ []string) {
+		{"no right to close old connections", "warning", "no-kill", 0, false, func(t *testing.T, nodes cluster.Nodes, _ []string) {
+			nodes[1].Do(t, "ACL", "SETUSER", "default", "-client|kill")
+		}},
+		{"eviction", "danger", "eviction", 1, false, func(t *testing.T, nodes cluster.Nodes, _ []string) {
 			nodes[1].SetConfig(t, "maxmemory-policy", "allkeys-lru")
 		}},
-		{"a server that is down", "danger", "unreachable", 1, func(t *testing.T, nodes cluster.Nodes, _ []string) {
+		{"a server that is down", "danger", "unreachable", 1, true, func(t *testing.T, nodes cluster.Nodes, _ []string) {
 			nodes[1].Kill(t)
 		}},
-		{"a frozen server", "danger", "unreachable", 1, func(t *testing.T, nodes cluster.Nodes, _ []string) {
+		{"a frozen server", "danger", "unreachable", 1, false, func(t *testing.T, nodes cluster.Nodes, _ []string) {
 			nodes[1].Freeze(t)
 		}},
-		{"a young server", "warning", "young", 0, func(t *testing.T, nodes cluster.Nodes, _ []string) {
+		{"a young server", "warning", "young", 0, false, func(t *testing.T, nodes cluster.Nodes, _ []string) {
+			time.Sleep(4 * time.Second) // the others are older
 			nodes[1].Restart(t)
 		}},
-		{"a slow server", "warning", "slow", 0, func(_ *testing.T, nodes cluster.Nodes, urls []string) {
+		{"a slow server", "warning", "slow", 0, false, func(_ *testing.T, nodes cluster.Nodes, urls []string) {
 			urls[1] = "redis://" + nodes[1].ProxyAddr()
-			nodes[1].Delay(12 * time.Millisecond)
+			nodes[1].Delay(120 * time.Millisecond)
 		}},
-		{"a server that is too slow to vote", "danger", "slow", 1, func(_ *testing.T, nodes cluster.Nodes, urls []string) {
+		{"a server that is too slow to vote", "danger", "slow", 1, false, func(_ *testing.T, nodes cluster.Nodes, urls []string) {
 			urls[1] = "redis://" + nodes[1].ProxyAddr()
-			nodes[1].Delay(60 * time.Millisecond)
+			nodes[1].Delay(600 * time.Millisecond)
 		}},
-		{"a clock that is ahead", "warning", "clock-offset", 0, func(t *testing.T, nodes cluster.Nodes, urls []string) {
+		{"a clock that is ahead", "warning", "clock-offset", 0, false, func(t *testing.T, nodes cluster.Nodes, urls []string) {
 			urls[1] = "redis://" + fakeTime(t, nodes[1].Addr(), func(time.Duration) time.Duration { return 5 * time.Second })
 		}},
-		{"a clock that is behind", "warning", "clock-offset", 0, func(t *testing.T, nodes cluster.Nodes, urls []string) {
+		{"a clock that is behind", "warning", "clock-offset", 0, false, func(t *testing.T, nodes cluster.Nodes, urls []string) {
 			urls[1] = "redis://" + fakeTime(t, nodes[1].Addr(), func(time.Duration) time.Duration { return -time.Hour })
 		}},
-		{"a clock that is too fast", "danger", "clock-rate", 1, func(t *testing.T, nodes cluster.Nodes, urls []string) {
+		{"a clock that is too fast", "danger", "clock-rate", 1, false, func(t *testing.T, nodes cluster.Nodes, urls []string) {
 			urls[1] = "redis://" + fakeTime(t, nodes[1].Addr(), func(passed time.Duration) time.Duration { return passed / 4 })
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if !c.short {
+				notInShort(t)
+			}
 			nodes := cluster.Use(t, 3)
 			urls := nodes.URLs()
 			c.plant(t, nodes, urls)
-			args := []string{}
-			if c.code != "young" { // the tests' servers may be
-				args = append(args, "--node-timeout", "100ms")
-			}
-			d := doctor(t, urls, args...)
+			d := doctor(t, urls, "--node-timeout", "1s")
 			assert.Equal(t, c.exit, d.code, "%+v", d.Findings)
 			assert.Subset(t, named(t, "1", urls[1]), d.of(c.severity, c.code))
 			assert.Len(t, d.of(c.severity, c.code), 1, "%+v", d.Findings)
@@ -115,6 +120,7 @@ func TestDoctorFindsEachPlantedFault(t *testing.T) {
 }
 
 func TestDoctorTellsWhoHasNoDisk(t *testing.T) {
+	t.Parallel()
 	nodes := cluster.Use(t, 3)
 	assert.Len(t, doctor(t, nodes.URLs()).of("warning", "persistence"), 1, "all are without")
 	nodes[0].SetConfig(t, "appendonly", "yes")
@@ -127,20 +133,25 @@ func TestDoctorTellsWhoHasNoDisk(t *testing.T) {
 }
 
 func TestDoctorTellsWhoMayVote(t *testing.T) {
+	t.Parallel()
+	notInShort(t)
 	nodes := cluster.Use(t, 3)
 	d := doctor(t, nodes.URLs())
 	assert.Zero(t, d.code)
 	assert.Len(t, d.of("warning", "no-quorum-yet"), 1, "nobody has used them")
 
-	code, _, log := callTool(t, nodes.URLs(), "run", "job", "--ttl", "1s", "--", "true")
+	code, _, log := callTool(t, nodes.URLs(), "run", "job", "--ttl", "3s", "--", "true")
 	require.Zero(t, code, log)
 	voting := func(d diagnosis) bool {
 		return len(d.of("warning", "no-quorum-yet"))+len(d.of("warning", "not-admitted")) == 0
 	}
-	require.True(t, eventually(5*time.Second, func() bool { return voting(doctor(t, nodes.URLs())) }))
+	require.True(t, eventually(2*soon, func() bool { return voting(doctor(t, nodes.URLs())) }))
 
 	nodes[1].Do(t, "FLUSHALL")
 	assert.Equal(t, named(t, "1", nodes.URLs()[1]), doctor(t, nodes.URLs()).of("warning", "not-admitted"), "wiped")
 	five := append(nodes.URLs(), "redis://127.0.0.1:1", "redis://127.0.0.1:2")
 	assert.Len(t, doctor(t, five).of("danger", "other-list"), 2, "they are three, and five are given")
+
+	nodes[2].Do(t, "DEL", nodes[2].Do(t, "GET", "redlock::newest"))
+	assert.Contains(t, doctor(t, nodes.URLs()).of("warning", "not-admitted"), named(t, "2", nodes.URLs()[2])[0], "its record was deleted, not its bar")
 }

@@ -34,6 +34,7 @@ func newRedsync(t *testing.T, nodes cluster.Nodes) *redsync.Redsync {
 }
 
 func TestEachClientSeesTheOthersHold(t *testing.T) {
+	t.Parallel()
 	nodes := cluster.Use(t, 5)
 	ours := openClient(t, nodes.URLs(), redlock.WithPrefix("")).Mutex("shared")
 	theirs := newRedsync(t, nodes).NewMutex("shared", redsync.WithExpiry(ttl), redsync.WithTries(1))
@@ -46,7 +47,7 @@ func TestEachClientSeesTheOthersHold(t *testing.T) {
 		require.ErrorAs(t, err, &held)
 		assert.Equal(t, "shared", held.Name)
 		assert.Equal(t, theirs.Value(), held.Holder)
-		assert.InDelta(t, ttl.Seconds(), held.Remaining.Seconds(), 5)
+		assert.InDelta(t, ttl.Seconds(), held.Remaining.Seconds(), soon.Seconds())
 		ok, err := theirs.Unlock()
 		require.NoError(t, err)
 		require.True(t, ok, "our attempt must have left their keys alone")
@@ -58,14 +59,20 @@ func TestEachClientSeesTheOthersHold(t *testing.T) {
 		var taken *redsync.ErrTaken
 		require.ErrorAs(t, theirs.Lock(), &taken)
 		assert.GreaterOrEqual(t, len(taken.Nodes), 3)
-		assert.Equal(t, lease.Owner(), nodes[0].Get(t, "shared"))
+		standing := 0
+		for _, n := range nodes { // at a minority their attempt may have come first
+			if n.Get(t, "shared") == lease.Owner() {
+				standing++
+			}
+		}
+		assert.GreaterOrEqual(t, standing, 3)
 		require.NoError(t, lease.Unlock(t.Context()), "their attempt must have left our keys alone")
 		assertNoKeys(t, nodes)
 	})
 	t.Run("and gets the lock after it", func(t *testing.T) {
 		require.NoError(t, theirs.Lock())
 		time.AfterFunc(50*time.Millisecond, func() { _, _ = theirs.Unlock() })
-		lease, err := ours.Lock(within(t, 5*time.Second))
+		lease, err := ours.Lock(within(t, soon))
 		require.NoError(t, err)
 		time.AfterFunc(50*time.Millisecond, func() { _ = lease.Unlock(context.Background()) })
 		patient := newRedsync(t, nodes).NewMutex("shared", redsync.WithExpiry(ttl),
@@ -84,7 +91,7 @@ type room struct {
 	counter  int // without a lock of its own
 	ours     atomic.Int32
 	theirs   atomic.Int32
-	deadline time.Time
+	deadline time.Time // until then it stays open
 }
 
 func (r *room) enter(visits *atomic.Int32) {
@@ -98,11 +105,25 @@ func (r *room) enter(visits *atomic.Int32) {
 	r.inside.Add(-1)
 }
 
-func (r *room) open() bool { return time.Now().Before(r.deadline) }
+// minTurns is how often each kind of client must get into the room before it closes.
+const minTurns = 30
+
+// open reports whether clients are to come in: until the deadline, and for as long
+// as a kind of client has had too few turns, but not for more than a minute after
+// the deadline.
+func (r *room) open() bool {
+	left := time.Until(r.deadline)
+	return left > 0 || left > -time.Minute && min(r.ours.Load(), r.theirs.Load()) < minTurns
+}
 
 func TestMutualExclusionHoldsBetweenTheTwoClientsUnderContention(t *testing.T) {
+	t.Parallel()
 	nodes := cluster.Use(t, 5)
-	r := &room{deadline: time.Now().Add(6 * time.Second)}
+	length := 6 * time.Second
+	if testing.Short() {
+		length = time.Second
+	}
+	r := &room{deadline: time.Now().Add(length)}
 	var workers sync.WaitGroup
 	for range 3 {
 		workers.Go(func() { r.visitWithRedlock(t, openClient(t, nodes.URLs(), redlock.WithPrefix(""))) })
@@ -112,14 +133,14 @@ func TestMutualExclusionHoldsBetweenTheTwoClientsUnderContention(t *testing.T) {
 	t.Logf("%d visits with redlock, %d with redsync", r.ours.Load(), r.theirs.Load())
 	assert.Zero(t, r.crowded.Load(), "two were inside at the same time")
 	assert.EqualValues(t, r.ours.Load()+r.theirs.Load(), r.counter, "visits were overwritten")
-	assert.Greater(t, r.ours.Load(), int32(20), "redlock must get its turns")
-	assert.Greater(t, r.theirs.Load(), int32(20), "redsync must get its turns")
+	assert.GreaterOrEqual(t, r.ours.Load(), int32(minTurns), "redlock must get its turns")
+	assert.GreaterOrEqual(t, r.theirs.Load(), int32(minTurns), "redsync must get its turns")
 	assertNoKeys(t, nodes)
 }
 
 func (r *room) visitWithRedlock(t *testing.T, client *redlock.Client) {
 	for r.open() {
-		lease, err := client.Mutex("room").Lock(within(t, 20*time.Second))
+		lease, err := client.Mutex("room").Lock(within(t, 2*time.Minute))
 		if !assert.NoError(t, err) {
 			return
 		}
@@ -133,7 +154,7 @@ func (r *room) visitWithRedlock(t *testing.T, client *redlock.Client) {
 
 func (r *room) visitWithRedsync(t *testing.T, rs *redsync.Redsync) {
 	for r.open() {
-		mutex := rs.NewMutex("room", redsync.WithExpiry(ttl), redsync.WithTries(2000),
+		mutex := rs.NewMutex("room", redsync.WithExpiry(ttl), redsync.WithTries(40_000),
 			redsync.WithRetryDelayFunc(func(int) time.Duration { return 3 * time.Millisecond }))
 		if !assert.NoError(t, mutex.Lock()) {
 			return

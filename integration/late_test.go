@@ -15,15 +15,15 @@ import (
 // else got the lock: it must leave the newer lease's key alone.
 
 // lateScene has a slow client, whose connections the test disturbs, and a quick
-// one, which takes the lock meanwhile.
+// one, which takes the lock meanwhile. The options are the slow one's.
 type lateScene struct {
 	nodes       cluster.Nodes
 	slow, quick *redlock.Client
 }
 
-func newLateScene(t *testing.T) lateScene {
+func newLateScene(t *testing.T, opts ...redlock.Option) lateScene {
 	nodes := cluster.Use(t, 5)
-	s := lateScene{nodes, openClient(t, nodes.ProxyURLs()), openClient(t, nodes.URLs())}
+	s := lateScene{nodes, openClient(t, nodes.ProxyURLs(), opts...), openClient(t, nodes.URLs())}
 	awaitAllVotes(t, s.slow, nodes)
 	awaitAllVotes(t, s.quick, nodes)
 	return s
@@ -45,7 +45,7 @@ func (s lateScene) takeOver(t *testing.T) *redlock.Lease {
 func (s lateScene) assertHolds(t *testing.T, lease *redlock.Lease) {
 	t.Helper()
 	var where []int
-	eventually(cleanUp, func() bool { where = s.where(t, lease); return len(where) == len(s.nodes) })
+	eventually(soon, func() bool { where = s.where(t, lease); return len(where) == len(s.nodes) })
 	assert.Equal(t, []int{0, 1, 2, 3, 4}, where, "nodes that have the lease's key")
 }
 
@@ -72,6 +72,7 @@ func (s lateScene) assertKeeps(t *testing.T, lease *redlock.Lease) {
 }
 
 func TestLateReleaseLeavesANewerLeaseAlone(t *testing.T) {
+	t.Parallel()
 	for _, f := range []fault{
 		{name: "held back", strike: func(_ testing.TB, ns cluster.Nodes) { ns.Cut() }},
 		{name: "on an abandoned connection", strike: func(_ testing.TB, ns cluster.Nodes) {
@@ -94,7 +95,8 @@ func TestLateReleaseLeavesANewerLeaseAlone(t *testing.T) {
 }
 
 func TestLateRollbackLeavesANewerLeaseAlone(t *testing.T) {
-	s := newLateScene(t)
+	t.Parallel()
+	s := newLateScene(t, impatient())
 	s.nodes[:3].Cut()
 	_, err := s.slow.Mutex("name").TryLock(t.Context())
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
@@ -105,13 +107,14 @@ func TestLateRollbackLeavesANewerLeaseAlone(t *testing.T) {
 }
 
 func TestReleaseThatIsOwedLeavesANewerLeaseAlone(t *testing.T) {
-	s := newLateScene(t)
+	t.Parallel()
+	s := newLateScene(t, impatient())
 	old, err := s.slow.Mutex("name").Lock(t.Context())
 	require.NoError(t, err)
 	s.nodes[:3].Cut()
 	_, err = s.slow.Mutex("other").TryLock(t.Context())
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
-	time.Sleep(1500 * time.Millisecond) // nothing was answered for a second: no connection is left
+	time.Sleep(connectionLife + 500*time.Millisecond) // no connection is left
 	require.ErrorIs(t, old.Unlock(t.Context()), redlock.ErrNoQuorum)
 	lease := s.takeOver(t)
 	s.nodes.Heal()
@@ -119,6 +122,7 @@ func TestReleaseThatIsOwedLeavesANewerLeaseAlone(t *testing.T) {
 }
 
 func TestReleaseAfterTheLeaseWasLostLeavesANewerLeaseAlone(t *testing.T) {
+	t.Parallel()
 	s := newLateScene(t)
 	old, err := s.slow.Mutex("name").Lock(t.Context())
 	require.NoError(t, err)
@@ -128,6 +132,7 @@ func TestReleaseAfterTheLeaseWasLostLeavesANewerLeaseAlone(t *testing.T) {
 }
 
 func TestRefusedExtendLeavesANewerLeaseAlone(t *testing.T) {
+	t.Parallel()
 	s := newLateScene(t)
 	old, err := s.slow.Mutex("name").Lock(t.Context())
 	require.NoError(t, err)
@@ -139,6 +144,7 @@ func TestRefusedExtendLeavesANewerLeaseAlone(t *testing.T) {
 // A client's own next lease on the name is newer, too: its release of the last
 // one is still on its way to the slow nodes when it asks again.
 func TestReleaseOnItsWayLeavesTheSameClientsNextLeaseAlone(t *testing.T) {
+	t.Parallel()
 	s := newLateScene(t)
 	for _, n := range s.nodes[:2] {
 		n.Delay(30 * time.Millisecond)

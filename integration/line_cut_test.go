@@ -20,19 +20,21 @@ import (
 // line: what is reserved for it at the two that it reaches would block the others,
 // who need three of four. It can't get the lock, and must not keep them from it.
 //
-// Like all that compares speeds this may fall on a busy moment: so there are up
-// to three pairs of phases, and medians are compared.
-func TestAHalfCutWaiterLeavesTheOthersOverHalfOfTheirSpeed(t *testing.T) {
+// What else runs on the machine disturbs a comparison of speeds: so there are up
+// to three pairs of phases, and medians are compared. TestAHalfCutWaiterHoldsNobodyUp
+// compares them in virtual time.
+func TestSoakAHalfCutWaiterLeavesTheOthersOverHalfOfTheirSpeed(t *testing.T) {
+	soakOnly(t)
 	const phase = 1500 * time.Millisecond
 	nodes := cluster.Use(t, 5)
 	nodes[0].Kill(t)
 	alive := nodes[1:]
 	others := make([]*redlock.Client, 4)
 	for i := range others {
-		others[i] = openClient(t, nodes.URLs())
+		others[i] = openClient(t, nodes.URLs(), impatient())
 		awaitAllVotes(t, others[i], alive)
 	}
-	halfCut := openClient(t, nodes.ProxyURLs())
+	halfCut := openClient(t, nodes.ProxyURLs(), impatient())
 	awaitAllVotes(t, halfCut, alive)
 	contend(t, others, phase/4) // warm up
 
@@ -54,7 +56,7 @@ func TestAHalfCutWaiterLeavesTheOthersOverHalfOfTheirSpeed(t *testing.T) {
 // until the returned function ends that and heals the network.
 func waitHalfCut(t *testing.T, holder, halfCut *redlock.Client, alive cluster.Nodes) (reconnect func()) {
 	t.Helper()
-	lease, err := holder.Mutex(lineName).Lock(within(t, 5*time.Second))
+	lease, err := holder.Mutex(lineName).Lock(within(t, soon))
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	var waiting sync.WaitGroup
@@ -112,11 +114,13 @@ const deadTicket = "0000000000000001-deadclient-0000000001"
 // them, for whom the nodes reserve it, is dead by then: the holder's renewal takes
 // it back all the same.
 func TestRecoveredNodesGetTheHoldersKeyBackWhileOthersWait(t *testing.T) {
+	t.Parallel()
+	notInShort(t)
 	nodes := cluster.Use(t, 5)
-	holder := openClient(t, nodes.URLs(), redlock.WithTTL(3*time.Second))
-	lease, err := holder.Mutex(lineName).Lock(within(t, 5*time.Second))
+	holder := openClient(t, nodes.URLs(), redlock.WithTTL(3*time.Second), redlock.WithNodeTimeout(time.Second))
+	lease, err := holder.Mutex(lineName).Lock(within(t, soon))
 	require.NoError(t, err)
-	var waiters []<-chan time.Time
+	var waiters []<-chan struct{}
 	for range 4 {
 		waiters = append(waiters, queueUp(t, openClient(t, nodes.URLs())))
 	}
@@ -131,17 +135,14 @@ func TestRecoveredNodesGetTheHoldersKeyBackWhileOthersWait(t *testing.T) {
 	back := func() bool {
 		return !slices.ContainsFunc(lost, func(n *cluster.Node) bool { return n.Get(t, prefix+lineName) != lease.Owner() })
 	}
-	late := watchHiccups(t)
-	// Connections are back within recovery, and each renewal is a second after the
-	// one before.
-	assert.True(t, eventually(recovery+time.Second+late.allowance(), back), "the key is not back")
+	// Long before the reservations end.
+	assert.True(t, eventually(soon, back), "the key is not back")
 	time.Sleep(time.Second) // while the waiters look again
 	assert.True(t, back(), "the key did not stay")
 	require.NoError(t, lease.Err())
-	start := time.Now()
 	require.NoError(t, lease.Unlock(t.Context()))
 	for _, served := range waiters {
-		assertServedWithin(t, served, start, soon, late)
+		assertServedSoon(t, served)
 	}
 	assertNothingWaits(t, nodes)
 }

@@ -8,43 +8,43 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/integration/cluster"
 )
 
-// The tests in this file bound how long the line stands still when somebody dies
-// or a wake-up is lost. To each limit comes what the machine itself adds: see
-// hiccups.
+// The tests in this file show that the line goes on, long before a ttl ends, when
+// a client dies or a wake-up is lost. What that costs is shown in virtual time:
+//
+//	a killed head                   TestAProcessThatDiesWithManyWaitersAtTheHeadDelaysTheLineForSeconds
+//	a killed holder                 TestAHolderInTheMidstOfHandOversDies
+//	lost wake-ups                   TestOneLostCallCostsLittleAndAllOfThemASecond
+//	without the rights to wake      TestWithoutTheRightToCallTheTimersServe
 
-func TestAHeadThatIsKilledDelaysTheLineByItsClaimAndItsLivenessAtMost(t *testing.T) {
-	const claimAndLiveness = 5 * time.Second
+func TestAHeadThatIsKilledDelaysTheLineByLessThanItsTTL(t *testing.T) {
+	t.Parallel()
 	nodes := cluster.Use(t, 5)
 	release := holdLine(t, nodes)
 	head := startHead(t, nodes)
-	next := queueUp(t, openClient(t, nodes.URLs(), redlock.WithTTL(10*time.Second)))
+	next := queueUp(t, openClient(t, nodes.URLs()))
 	awaitLine(t, nodes, 2)
 
-	late := watchHiccups(t)
 	head.crash(t)
-	start := time.Now()
 	release()
-	assertServedWithin(t, next, start, claimAndLiveness, late)
+	assertServedSoon(t, next)
 	assertNothingWaits(t, nodes)
 }
 
 func TestAHolderThatIsKilledDelaysTheLineByItsRemainingTTLAndALittle(t *testing.T) {
-	const little = 200 * time.Millisecond
+	t.Parallel()
+	notInShort(t)
 	nodes := cluster.Use(t, 5)
 	holder := startHolder(t, nodes, 3*time.Second)
 	next := queueUp(t, openClient(t, nodes.URLs()))
 	awaitLine(t, nodes, 1)
 
-	late := watchHiccups(t)
 	holder.crash(t)
-	start := time.Now()
 	remaining := remainingTTL(t, nodes)
 	t.Logf("the dead holder has %v left", remaining)
-	assertServedWithin(t, next, start, remaining+little, late)
+	assertServedWithin(t, next, remaining+soon)
 	assertNothingWaits(t, nodes)
 }
 
@@ -63,17 +63,16 @@ func remainingTTL(t *testing.T, nodes cluster.Nodes) time.Duration {
 }
 
 func TestTheNextHolderComesSoonAfterAllWakeUpConnectionsWereCut(t *testing.T) {
+	t.Parallel()
 	nodes := cluster.Use(t, 5)
 	waiter := openClient(t, nodes.URLs())
 	for range 3 {
 		release := holdLine(t, nodes)
 		next := queueUp(t, waiter)
 		awaitLine(t, nodes, 1)
-		late := watchHiccups(t)
 		cutWakeUps(t, nodes)
-		start := time.Now()
 		release()
-		assertServedWithin(t, next, start, soon, late)
+		assertServedSoon(t, next)
 	}
 	assertNothingWaits(t, nodes)
 }
@@ -91,7 +90,7 @@ func cutWakeUps(t *testing.T, nodes cluster.Nodes) {
 func awaitWakeUps(t *testing.T, nodes cluster.Nodes) {
 	t.Helper()
 	for _, n := range nodes {
-		require.True(t, eventually(5*time.Second, func() bool { return channels(t, n) == 1 }), "channels at %s", n.Addr())
+		require.True(t, eventually(soon, func() bool { return channels(t, n) == 1 }), "channels at %s", n.Addr())
 	}
 }
 
@@ -103,36 +102,24 @@ func channels(t *testing.T, n *cluster.Node) int {
 	return len(names)
 }
 
-func TestTheNextHolderComesSoonAfterAllWakeUpsWereLost(t *testing.T) {
-	nodes := cluster.Use(t, 5)
-	release := holdLine(t, nodes)
-	next := queueUp(t, openClient(t, nodes.URLs()))
-	awaitLine(t, nodes, 1)
+// With two of five nodes down each wake-up counts.
+func TestTheNextHolderComesSoonThoughWakeUpsWereLost(t *testing.T) {
+	for name, lost := range map[string]int{"one of a quorum": 1, "all": 3} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nodes := cluster.Use(t, 5)
+			nodes[:2].Kill(t)
+			alive := nodes[2:]
+			release := holdLine(t, nodes)
+			next := queueUp(t, openClient(t, nodes.URLs()))
+			awaitLine(t, alive, 1)
 
-	late := watchHiccups(t)
-	silence(t, nodes)
-	start := time.Now()
-	release()
-	assertServedWithin(t, next, start, soon, late)
-	assertNothingWaits(t, nodes)
-}
-
-// With two of five nodes down each wake-up counts: the one that is missing is not
-// waited for.
-func TestOneLostWakeUpAmongAQuorumCostsATenthOfASecond(t *testing.T) {
-	nodes := cluster.Use(t, 5)
-	nodes[:2].Kill(t)
-	alive := nodes[2:]
-	release := holdLine(t, nodes)
-	next := queueUp(t, openClient(t, nodes.URLs()))
-	awaitLine(t, alive, 1)
-
-	late := watchHiccups(t, alive...)
-	silence(t, alive[:1])
-	start := time.Now()
-	release()
-	assertServedWithin(t, next, start, 100*time.Millisecond, late)
-	assertNothingWaits(t, alive)
+			silence(t, alive[:lost])
+			release()
+			assertServedSoon(t, next)
+			assertNothingWaits(t, alive)
+		})
+	}
 }
 
 // silence takes the right to call the one waiter, which also ends the connections
@@ -146,8 +133,9 @@ func silence(t *testing.T, nodes cluster.Nodes) {
 	}
 }
 
-// Other Redlock clients delete the key and tell nobody.
+// Other Redlock clients delete the key and wake nobody.
 func TestTheNextHolderComesSoonAfterAForeignClientsRelease(t *testing.T) {
+	t.Parallel()
 	nodes := cluster.Use(t, 5)
 	waiter := openClient(t, nodes.URLs())
 	for _, n := range nodes {
@@ -155,11 +143,9 @@ func TestTheNextHolderComesSoonAfterAForeignClientsRelease(t *testing.T) {
 	}
 	next := queueUp(t, waiter)
 	awaitLine(t, nodes, 1)
-	late := watchHiccups(t)
-	start := time.Now()
 	for _, n := range nodes {
 		assert.EqualValues(t, 1, n.Do(t, "DEL", prefix+lineName))
 	}
-	assertServedWithin(t, next, start, soon, late)
+	assertServedSoon(t, next)
 	assertNothingWaits(t, nodes)
 }

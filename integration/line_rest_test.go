@@ -19,9 +19,10 @@ import (
 // Clients contend for a few locks, and many give up at whatever moment: when the
 // last one is gone, the nodes are as they were.
 func TestNothingIsLeftAtTheNodesWhenAllIsReleased(t *testing.T) {
+	t.Parallel()
 	const clients, callers, names, rounds = 4, 16, 3, 25
 	nodes := cluster.Use(t, 5)
-	ctx := within(t, 20*time.Second)
+	ctx := within(t, time.Minute)
 	var served, gaveUp [callers]int
 	var working sync.WaitGroup
 	var client *redlock.Client
@@ -64,26 +65,25 @@ func visitOrGiveUp(ctx context.Context, t *testing.T, mutex *redlock.Mutex) bool
 	return true
 }
 
-// Nobody can be called: the timers alone bring everybody to the lock.
+// No node can wake a waiter: the waiters' timers alone bring them to the lock.
 func TestWithoutTheRightToPublishAndSubscribeAllAreServedByTimers(t *testing.T) {
-	const perHandOver = 2 * time.Second
+	notInShort(t)
 	for _, rights := range []string{"resetchannels", "-publish -subscribe -psubscribe -ssubscribe -spublish"} {
 		t.Run(rights, func(t *testing.T) {
+			t.Parallel()
 			nodes := cluster.Use(t, 5)
 			for _, n := range nodes {
 				n.Do(t, "ACL", append([]any{"SETUSER", "default"}, words(rights)...)...)
 			}
 			release := holdLine(t, nodes)
-			var waiters []<-chan time.Time
+			var waiters []<-chan struct{}
 			for i := range 3 {
 				waiters = append(waiters, queueUp(t, openClient(t, nodes.URLs())))
 				awaitLine(t, nodes, i+1)
 			}
-			late := watchHiccups(t)
-			start := time.Now()
 			release()
-			for i, served := range waiters {
-				assertServedWithin(t, served, start, time.Duration(i+1)*perHandOver, late)
+			for _, served := range waiters {
+				assertServedSoon(t, served)
 			}
 			assertNothingWaits(t, nodes)
 		})

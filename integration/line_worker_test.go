@@ -18,7 +18,7 @@ import (
 
 // patientTimeout is the node timeout of the processes that wait: so many of them
 // keep a machine busy that servers are slow without being frozen.
-const patientTimeout = time.Second
+const patientTimeout = 1400 * time.Millisecond
 
 // waitInLine is the job of a process with several clients. Told "N D", client N
 // asks for the lock; when it has it, it appends its number to a file that all
@@ -108,7 +108,7 @@ func (w *worker) ask(t *testing.T, number string, hold time.Duration) {
 // expect awaits that the worker says this, and passes over all else but failures.
 func (w *worker) expect(t *testing.T, want string) {
 	t.Helper()
-	patience := time.After(15 * time.Second)
+	patience := time.After(time.Minute)
 	for {
 		select {
 		case line, ok := <-w.lines:

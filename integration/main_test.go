@@ -3,13 +3,21 @@
 //
 // The servers are Docker containers where an engine answers, else redis-server
 // processes; REDLOCK_TEST_BACKEND=docker or process forces one of them, and
-// REDLOCK_TEST_IMAGE names the image. Tests share the servers and run one after
-// the other. Those that keep a load up for long are shorter with -short. The chaos
+// REDLOCK_TEST_IMAGE names the image. The last line of the output names them.
+//
+// With -short only some representative tests run, for less than a minute; without
+// it all run but those that compare speeds or are long, whose names begin with
+// TestSoak and which run with -soak. Tests that call t.Parallel run beside each
+// other on servers of their own; all others run before them, alone. The chaos
 // test (chaos_run_test.go) lasts as long as -chaos.duration says, and prints the
 // seed with which -chaos.seed plays the same faults again.
+//
+// A test does not compare a measured time with a limit below some seconds: what a
+// delay costs is shown in virtual time, by the tests of the library's own package.
 package integration
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -32,5 +40,23 @@ func runTests(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(toolDir)
+	flag.Parse()
+	if err := allowParallel(parallelTests); err != nil {
+		fmt.Fprintln(os.Stderr, "integration:", err)
+		return 1
+	}
 	return cluster.Main(m)
+}
+
+// parallelTests is how many tests run beside each other unless -parallel is given:
+// more than there are processors, since most of them sleep for most of their time.
+const parallelTests = 6
+
+func allowParallel(n int) error {
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if given {
+		return nil
+	}
+	return flag.Set("test.parallel", fmt.Sprint(n))
 }

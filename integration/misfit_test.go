@@ -15,8 +15,8 @@ import (
 func assertHopeless(t *testing.T, client *redlock.Client, why string) {
 	t.Helper()
 	var err error
-	took := timed(func() { _, err = client.Mutex("name").Lock(within(t, 20*time.Second)) })
-	assert.Less(t, took, 2*time.Second)
+	took := timed(func() { _, err = client.Mutex("name").Lock(within(t, 2*soon)) })
+	assert.Less(t, took, soon)
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	assert.ErrorContains(t, err, why)
 	err = client.Ping(t.Context())
@@ -25,6 +25,7 @@ func assertHopeless(t *testing.T, client *redlock.Client, why string) {
 }
 
 func TestOneServerBehindSeveralPoolsIsNoQuorumByItself(t *testing.T) {
+	t.Parallel()
 	server := cluster.Use(t, 1)[0]
 	for range 10 { // in whatever order the handshakes come
 		client := newClient(t, barePools(0, server.Addr(), server.ProxyAddr(), server.Addr()))
@@ -35,8 +36,9 @@ func TestOneServerBehindSeveralPoolsIsNoQuorumByItself(t *testing.T) {
 }
 
 func TestServerGivenTwiceHasOneVote(t *testing.T) {
+	t.Parallel()
 	nodes := cluster.Use(t, 2)
-	client := newClient(t, barePools(0, nodes[0].Addr(), nodes[0].ProxyAddr(), nodes[1].Addr()))
+	client := newClient(t, barePools(0, nodes[0].Addr(), nodes[0].ProxyAddr(), nodes[1].Addr()), impatient())
 	assertUsable(t, client, "name")
 	nodes[1].Freeze(t)
 	_, err := client.Mutex("name").TryLock(t.Context())
@@ -48,6 +50,7 @@ func TestServerGivenTwiceHasOneVote(t *testing.T) {
 }
 
 func TestReplicasNeverMakeAQuorum(t *testing.T) {
+	t.Parallel()
 	nodes := cluster.Use(t, 3)
 	nodes[1].FollowOther(t, nodes[0])
 	nodes[2].FollowOther(t, nodes[0])
@@ -57,15 +60,15 @@ func TestReplicasNeverMakeAQuorum(t *testing.T) {
 
 	nodes[1].Lead(t)
 	nodes[2].Lead(t)
-	took := awaitAllVotes(t, client, nodes)
-	assert.Less(t, took, recovery)
+	awaitAllVotes(t, client, nodes)
 	require.NoError(t, client.Ping(t.Context()))
 }
 
 func TestReplicaAmongMastersHasNoVoteAndIsNamed(t *testing.T) {
+	t.Parallel()
 	nodes := cluster.Use(t, 3)
 	nodes[2].FollowOther(t, nodes[0])
-	client := openClient(t, nodes.URLs())
+	client := openClient(t, nodes.URLs(), impatient())
 	assertUsable(t, client, "name")
 	nodes[0].Freeze(t)
 	for _, err := range []error{
@@ -79,6 +82,7 @@ func TestReplicaAmongMastersHasNoVoteAndIsNamed(t *testing.T) {
 }
 
 func TestBadSettingsAreErrConfigAndNameTheRelation(t *testing.T) {
+	t.Parallel()
 	url := []string{"redis://127.0.0.1:6379"}
 	cases := []struct {
 		name string

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
@@ -36,12 +35,13 @@ func operatorsCommands(t *testing.T) []string {
 }
 
 func TestEveryRedisCommandOfTheDocsWorks(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("redis-cli"); err != nil {
 		t.Skip("no redis-cli on the PATH")
 	}
 	nodes := cluster.Use(t, 1)
 	client := openGuarded(t, nodes.URLs())
-	lease, err := client.Mutex("invoice-42").Lock(within(t, 8*time.Second))
+	lease, err := client.Mutex("invoice-42").Lock(within(t, soon))
 	require.NoError(t, err)
 	defer lease.Unlock(t.Context())
 
@@ -71,6 +71,8 @@ func rightsInTheDocs(t *testing.T) []any {
 }
 
 func TestTheRightsInTheDocsAreEnough(t *testing.T) {
+	t.Parallel()
+	notInShort(t)
 	nodes := cluster.Use(t, 3)
 	rights := rightsInTheDocs(t)
 	var urls []string
@@ -81,7 +83,7 @@ func TestTheRightsInTheDocsAreEnough(t *testing.T) {
 		urls = append(urls, "redis://locks:secret@"+n.Addr())
 	}
 	for _, fencing := range []bool{true, false} {
-		a, b := openGuarded(t, urls, redlock.WithFencing(fencing), redlock.WithTTL(2*time.Second)), openGuarded(t, urls, redlock.WithFencing(fencing), redlock.WithTTL(2*time.Second))
+		a, b := openGuarded(t, urls, redlock.WithFencing(fencing)), openGuarded(t, urls, redlock.WithFencing(fencing))
 		everything(t, a, b, nodes)
 	}
 	for _, n := range nodes {
@@ -95,10 +97,10 @@ func TestTheRightsInTheDocsAreEnough(t *testing.T) {
 // hand-over, broken connections, a record that is filled from others.
 func everything(t *testing.T, a, b *redlock.Client, nodes cluster.Nodes) {
 	t.Helper()
-	ctx := within(t, 12*time.Second)
+	ctx := within(t, 3*soon)
 	lease, err := a.Mutex("name").Lock(ctx)
 	require.NoError(t, err)
-	require.True(t, eventually(5*time.Second, func() bool { return len(allKeys(t, nodes)) == len(nodes) }))
+	require.True(t, eventually(soon, func() bool { return len(allKeys(t, nodes)) == len(nodes) }))
 	nodes[0].Do(t, "DEL", prefix+"name")
 	require.NoError(t, lease.Extend(ctx))
 	next := make(chan error, 1)
@@ -109,7 +111,7 @@ func everything(t *testing.T, a, b *redlock.Client, nodes cluster.Nodes) {
 		}
 		next <- err
 	}()
-	require.True(t, eventually(5*time.Second, func() bool {
+	require.True(t, eventually(soon, func() bool {
 		status, err := a.Inspect(ctx, "name")
 		return err == nil && len(status.Line) == 1
 	}))
@@ -119,7 +121,7 @@ func everything(t *testing.T, a, b *redlock.Client, nodes cluster.Nodes) {
 	for _, n := range nodes[1:] {
 		n.Do(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 	}
-	require.True(t, eventually(8*time.Second, func() bool { return admitted(t, nodes[1]) }))
+	require.True(t, eventually(soon, func() bool { return admitted(t, nodes[1]) }))
 	require.NoError(t, a.Ping(ctx))
 }
 

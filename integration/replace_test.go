@@ -21,13 +21,13 @@ import (
 // clients lock, and the step that must not be done.
 
 // replaceTTL is also the guard, which is what these tests mostly wait for.
-const replaceTTL = time.Second
+const replaceTTL = 2 * time.Second
 
 // openGuarded makes a client with admission on, as in production.
 func openGuarded(t *testing.T, urls []string, opts ...redlock.Option) *redlock.Client {
 	t.Helper()
 	client, err := redlock.Open(urls, append([]redlock.Option{
-		redlock.WithTTL(replaceTTL), redlock.WithNodeTimeout(200 * time.Millisecond), redlock.WithLogger(nil)}, opts...)...)
+		redlock.WithTTL(replaceTTL), redlock.WithNodeTimeout(800 * time.Millisecond), redlock.WithLogger(nil)}, opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, client.Close()) })
 	return client
@@ -86,10 +86,10 @@ func (r *traffic) visit(_ context.Context, lease *redlock.Lease) error {
 func (r *traffic) goesOn(when string) {
 	r.t.Helper()
 	before := r.held.Load()
-	require.True(r.t, eventually(8*time.Second, func() bool { return r.held.Load() > before+10 }), "no locks any more: "+when)
+	require.True(r.t, eventually(2*soon, func() bool { return r.held.Load() > before+10 }), "no locks any more: "+when)
 }
 
-// admitted tells whether the node has a record of an admission, and so may vote.
+// admitted reports whether the node has a record of an admission, and so may vote.
 func admitted(t *testing.T, n *cluster.Node) bool {
 	return slices.ContainsFunc(n.Keys(t), func(key string) bool {
 		return strings.HasPrefix(key, "redlock::record:") && n.Do(t, "HEXISTS", key, "nodes") == int64(1)
@@ -99,11 +99,13 @@ func admitted(t *testing.T, n *cluster.Node) bool {
 // awaitTheVote expects that the node may vote soon, but not before one guard.
 func awaitTheVote(t *testing.T, n *cluster.Node, since time.Time) {
 	t.Helper()
-	require.True(t, eventually(8*time.Second, func() bool { return admitted(t, n) }), "it is never admitted")
+	require.True(t, eventually(2*soon, func() bool { return admitted(t, n) }), "it is never admitted")
 	assert.GreaterOrEqual(t, time.Since(since), replaceTTL, "it votes before leases ended that its predecessor voted for")
 }
 
 func TestANodeIsReplacedUnderItsAddressWhileClientsLock(t *testing.T) {
+	t.Parallel()
+	notInShort(t)
 	nodes := cluster.Use(t, 5)
 	r := &traffic{t: t}
 	for range 4 {
@@ -122,6 +124,8 @@ func TestANodeIsReplacedUnderItsAddressWhileClientsLock(t *testing.T) {
 }
 
 func TestANodeIsReplacedByOneOfAnotherAddressWhileClientsLock(t *testing.T) {
+	t.Parallel()
+	notInShort(t)
 	all := cluster.Use(t, 6)
 	before, after := all[:5].URLs(), append(all[:4].URLs(), all[5:6].URLs()...)
 	r := &traffic{t: t}
@@ -150,17 +154,19 @@ func TestANodeIsReplacedByOneOfAnotherAddressWhileClientsLock(t *testing.T) {
 // The wrong order: the new list is out while the old node lives. Then two quorums
 // need not meet.
 func TestTwoListsWhoseOldNodeLivesLetTwoHold(t *testing.T) {
+	t.Parallel()
+	notInShort(t)
 	all := cluster.Use(t, 6)
 	before := append(all.Pick(0, 1).URLs(), all.Pick(2, 3).ProxyURLs()...)
 	before = append(before, all[4:5].URLs()...)
 	after := append(all[:4].URLs(), all[5:6].URLs()...)
-	ours, theirs := openGuarded(t, before, redlock.WithTTL(2*time.Second)), openGuarded(t, after, redlock.WithTTL(2*time.Second))
+	ours, theirs := openGuarded(t, before), openGuarded(t, after)
 	for _, client := range []*redlock.Client{ours, theirs} {
-		lease, err := client.Mutex("warm").Lock(within(t, 8*time.Second))
+		lease, err := client.Mutex("warm").Lock(within(t, 2*soon))
 		require.NoError(t, err)
 		require.NoError(t, lease.Unlock(t.Context()))
 	}
-	require.True(t, eventually(10*time.Second, func() bool { return admitted(t, all[4]) && admitted(t, all[5]) }))
+	require.True(t, eventually(2*soon, func() bool { return admitted(t, all[4]) && admitted(t, all[5]) }))
 
 	all.Pick(2, 3).Cut() // from those with the old list
 	first, err := ours.Mutex("name").TryLock(t.Context())
@@ -171,16 +177,18 @@ func TestTwoListsWhoseOldNodeLivesLetTwoHold(t *testing.T) {
 }
 
 func TestTheNumberOfNodesIsChangedWithAllClientsStopped(t *testing.T) {
+	t.Parallel()
+	notInShort(t)
 	nodes := cluster.Use(t, 5)
 	three := openGuarded(t, nodes[:3].URLs())
-	lease, err := three.Mutex("name").Lock(within(t, 8*time.Second))
+	lease, err := three.Mutex("name").Lock(within(t, 2*soon))
 	require.NoError(t, err)
 	before := lease.Token()
 	require.NoError(t, lease.Unlock(t.Context()))
 	require.NoError(t, three.Close())
 
 	early := openGuarded(t, nodes.URLs())
-	_, err = early.Mutex("name").Lock(within(t, 8*time.Second))
+	_, err = early.Mutex("name").Lock(within(t, 2*soon))
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	require.ErrorContains(t, err, "its record is of a cluster of 3 nodes, this client has 5")
 	require.NoError(t, early.Close())
@@ -193,7 +201,7 @@ func TestTheNumberOfNodesIsChangedWithAllClientsStopped(t *testing.T) {
 		}
 	}
 	five := openGuarded(t, nodes.URLs())
-	lease, err = five.Mutex("name").Lock(within(t, 8*time.Second))
+	lease, err = five.Mutex("name").Lock(within(t, 2*soon))
 	require.NoError(t, err)
 	assert.Greater(t, lease.Token(), before)
 	require.NoError(t, lease.Unlock(t.Context()))
@@ -201,9 +209,11 @@ func TestTheNumberOfNodesIsChangedWithAllClientsStopped(t *testing.T) {
 
 // What persistence is good for: all masters restart at once, with their data.
 func TestLeasesOutlastARestartOfAllNodesThatKeepTheirData(t *testing.T) {
+	t.Parallel()
+	notInShort(t)
 	nodes := cluster.Use(t, 3)
 	client := openGuarded(t, nodes.URLs())
-	lease, err := client.Mutex("long", redlock.WithTTL(20*time.Second)).Lock(within(t, 8*time.Second))
+	lease, err := client.Mutex("long", redlock.WithTTL(time.Minute)).Lock(within(t, 2*soon))
 	require.NoError(t, err)
 	var restarting sync.WaitGroup
 	for _, n := range nodes {
@@ -211,7 +221,7 @@ func TestLeasesOutlastARestartOfAllNodesThatKeepTheirData(t *testing.T) {
 		restarting.Go(func() { n.Restart(t) })
 	}
 	restarting.Wait()
-	require.True(t, eventually(8*time.Second, func() bool { return lease.Extend(t.Context()) == nil }), "it cannot be renewed")
+	require.True(t, eventually(2*soon, func() bool { return lease.Extend(t.Context()) == nil }), "it cannot be renewed")
 	_, err = client.Mutex("other").TryLock(t.Context())
 	require.ErrorIs(t, err, redlock.ErrNoQuorum, "they do not vote yet")
 	require.NoError(t, lease.Unlock(t.Context()))

@@ -19,6 +19,7 @@ import (
 // rare: who is first at one node is first at most. Far away, where requests
 // overtake each other on their way, it is the rule.
 func TestSomeoneGetsAFreeLockThatSeveralTryAtTheSameInstant(t *testing.T) {
+	notInShort(t)
 	for _, place := range []struct {
 		name    string
 		urls    func(cluster.Nodes) []string

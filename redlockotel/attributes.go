@@ -3,6 +3,7 @@ package redlockotel
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -18,6 +19,7 @@ const (
 	operationKey = attribute.Key("redlock.operation.name") // lock, trylock, extend, unlock
 	ballotKey    = attribute.Key("redlock.ballot.name")    // lock, raise, extend, unlock, force unlock, rollback, ping
 	outcomeKey   = attribute.Key("redlock.outcome")
+	reasonKey    = attribute.Key("redlock.lease.lost.reason") // expired, max_hold, revoked, no_quorum
 	lateKey      = attribute.Key("redlock.vote.late")
 	nodeKey      = attribute.Key("redlock.node.index")
 	stateKey     = attribute.Key("redlock.node.state")
@@ -71,5 +73,5 @@ func errorType(err error) attribute.KeyValue {
 	return semconv.ErrorTypeKey.String(word)
 }
 
-// word is an outcome as attributes have it.
-func word(o redlock.Outcome) string { return strings.ReplaceAll(o.String(), " ", "_") }
+// word is an outcome or a reason as attributes have it.
+func word(s fmt.Stringer) string { return strings.ReplaceAll(s.String(), " ", "_") }

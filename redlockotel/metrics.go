@@ -107,7 +107,12 @@ func (t *Telemetry) voted(ctx context.Context, e redlock.BallotVote) {
 }
 
 func (t *Telemetry) leaseLost(e redlock.LeaseLost) {
-	t.record(context.Background(), t.hold, e.Held, t.about(e.Name, nil, outcomeKey.String("lost"))...)
+	attributes := []attribute.KeyValue{outcomeKey.String("lost")}
+	var lost *redlock.LostError
+	if errors.As(e.Err, &lost) {
+		attributes = append(attributes, reasonKey.String(word(lost.Reason)))
+	}
+	t.record(context.Background(), t.hold, e.Held, t.about(e.Name, nil, attributes...)...)
 }
 
 func (t *Telemetry) leaseReleased(e redlock.LeaseReleased) {

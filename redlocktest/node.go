@@ -110,21 +110,22 @@ func (n *node) boot() error {
 	if _, err := conn.Do("SCRIPT", "FLUSH"); err != nil {
 		return err
 	}
-	n.redis.Server().SetPreHook(answerInfo())
+	n.redis.Server().SetPreHook(answerLikeRedis())
 	return nil
 }
 
-// answerInfo makes INFO, of which miniredis knows next to nothing, tell what a
-// client checks before it trusts a server.
-func answerInfo() server.Hook {
+// answerLikeRedis answers what miniredis does not: INFO, with what a client checks before
+// it trusts a server, and CLIENT ID and CLIENT KILL.
+func answerLikeRedis() server.Hook {
 	id := make([]byte, 20)
 	rand.Read(id)
 	info := "# Server\r\nrun_id:" + hex.EncodeToString(id) +
 		"\r\n# Memory\r\nmaxmemory_policy:noeviction" +
 		"\r\n# Replication\r\nrole:master\r\n"
-	return func(client *server.Peer, command string, _ ...string) bool {
-		if command != "INFO" {
-			return false
+	connections := &clients{ids: make(map[*server.Peer]int64)}
+	return func(client *server.Peer, command string, args ...string) bool {
+		if command != "INFO" || client.Closed() {
+			return connections.answer(client, command, args...)
 		}
 		client.WriteBulk(info)
 		return true

@@ -188,3 +188,23 @@ func stacks() string {
 	buffer := make([]byte, 1<<20)
 	return string(buffer[:runtime.Stack(buffer, true)])
 }
+
+func TestKilledConnectionExecutesNothingMore(t *testing.T) {
+	nodes := redlocktest.Start(t, 1)
+	killer, victim := dial(t, nodes.URLs()[0]), dial(t, nodes.URLs()[0])
+	id, err := redis.Int(victim.Do("CLIENT", "ID"))
+	require.NoError(t, err)
+	again, err := redis.Int(victim.Do("CLIENT", "ID"))
+	require.NoError(t, err)
+	require.Equal(t, id, again)
+	killed, err := redis.Int(killer.Do("CLIENT", "KILL", "ID", id+1))
+	require.NoError(t, err)
+	require.Zero(t, killed, "nobody has this id")
+	killed, err = redis.Int(killer.Do("CLIENT", "KILL", "ID", id))
+	require.NoError(t, err)
+	require.Equal(t, 1, killed)
+	_, err = victim.Do("SET", "late", "1")
+	require.Error(t, err)
+	_, found := nodes.Get(0, "late")
+	require.False(t, found)
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/redlock-go/redlock/internal/endpoint"
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // nodeFacts are what one node tells doctor. The JSON names are stable.
@@ -33,6 +35,7 @@ type nodeFacts struct {
 
 	err      error             // why it does not answer
 	infoErr  error             // why it does not tell who it is
+	killErr  error             // why a client cannot close its old connections there
 	info     map[string]string // all that INFO says
 	host     string
 	readings []reading
@@ -115,6 +118,9 @@ func (f *nodeFacts) ask(ctx context.Context, e endpoint.Endpoint, patience, wind
 		return err
 	}
 	f.admission(a)
+	if err := f.kill(a); err != nil {
+		return err
+	}
 	return f.sample(a, window)
 }
 
@@ -171,19 +177,38 @@ func onOff(on bool) string {
 	return "off"
 }
 
+// noConnection is an id that no connection has: servers count them from 1.
+const noConnection = math.MaxInt64
+
+// kill looks for the rights to close old connections. It closes none.
+func (f *nodeFacts) kill(a *asker) error {
+	for _, command := range [][]any{{"ID"}, {"KILL", "ID", int64(noConnection)}} {
+		_, err := a.do("CLIENT", command...)
+		if broken(err) {
+			return err
+		}
+		if err != nil && f.killErr == nil && !strings.Contains(strings.ToLower(err.Error()), "no such client") {
+			f.killErr = err
+		}
+	}
+	return nil
+}
+
 // admission reads, as docs/protocol.md describes it, whether the node may vote. It
 // changes nothing.
 func (f *nodeFacts) admission(a *asker) {
-	if f.RunID == "" {
-		return
+	if f.infoErr != nil {
+		return // clients that may ask for INFO know its run
 	}
 	adm := &f.Admitted
-	name, err := redis.String(a.do("HGET", "redlock::bar:"+f.RunID, "name"))
+	run := cmp.Or(f.RunID, "unknown")
+	bar := protocol.Key("bar", run)
+	name, err := redis.String(a.do("HGET", bar, "name"))
 	if errors.Is(err, redis.ErrNil) {
 		adm.State = "new"
 		return
 	}
-	record := "redlock::record:" + f.RunID + ":" + name
+	record := protocol.Key("record", run) + ":" + name
 	nodes, ttl, left := 0, int64(0), int64(0)
 	if err == nil {
 		nodes, err = redis.Int(a.do("HGET", record, "nodes"))
@@ -193,11 +218,31 @@ func (f *nodeFacts) admission(a *asker) {
 		ttl, err = redis.Int64(a.do("HGET", record, "ttl"))
 		adm.State, adm.Nodes, adm.TTL = "votes", nodes, float64(ttl)/1000
 	case errors.Is(err, redis.ErrNil):
-		left, err = redis.Int64(a.do("PTTL", "redlock::quarantine:"+f.RunID))
-		adm.State, adm.Left = "waits", float64(max(left, 0))/1000
+		adm.State = "waits"
+		var used bool
+		if used, err = f.used(a, bar); used {
+			adm.State = "new" // its record was deleted: the next client begins a new quarantine
+			break
+		}
+		if err == nil {
+			left, err = redis.Int64(a.do("PTTL", protocol.Key("quarantine", run)))
+			adm.Left = float64(max(left, 0)) / 1000
+		}
 	}
 	if err != nil {
 		adm.State, adm.Error = "unknown", err.Error()
+	}
+}
+
+// used reports whether a client admitted the node after the quarantine of this bar.
+func (f *nodeFacts) used(a *asker, bar string) (bool, error) {
+	switch _, err := redis.String(a.do("HGET", bar, "used")); {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, redis.ErrNil):
+		return false, nil
+	default:
+		return false, err
 	}
 }
 

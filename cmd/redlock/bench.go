@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/printable"
 )
 
 func newBench(s *settings) *cobra.Command {
@@ -106,7 +107,7 @@ func (b *bench) round(ctx context.Context) error {
 
 func (b *bench) write(w io.Writer, p paint, nodes []*nodeFacts) {
 	if len(b.lock) == 0 {
-		fmt.Fprintf(w, "No round succeeded: %v\n", b.lastFailure)
+		fmt.Fprintf(w, "No round succeeded: %s\n", printable.Line(fmt.Sprint(b.lastFailure)))
 		return
 	}
 	rows := [][]string{{"", "COUNT", "MIN", "P50", "P90", "P99", "MAX"}, profile("Lock", b.lock), profile("Unlock", b.unlock)}
@@ -123,7 +124,7 @@ func (b *bench) write(w io.Writer, p paint, nodes []*nodeFacts) {
 	}
 	writeTable(w, p, rows)
 	if b.failed > 0 {
-		fmt.Fprintf(w, "%s; the last one: %v\n", p.red(fmt.Sprintf("%d rounds failed", b.failed)), b.lastFailure)
+		fmt.Fprintf(w, "%s; the last one: %s\n", p.red(fmt.Sprintf("%d rounds failed", b.failed)), printable.Line(fmt.Sprint(b.lastFailure)))
 	}
 	fmt.Fprintf(w, "\nLock, %d rounds:\n", len(b.lock))
 	writeHistogram(w, p, b.lock)

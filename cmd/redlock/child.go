@@ -19,9 +19,9 @@ func findCommand(name string) (string, error) {
 	case err == nil:
 		return path, nil
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, exec.ErrNotFound):
-		return "", &exit{codeNotFound, fmt.Errorf("%s: command not found", name)}
+		return "", &exit{code: codeNotFound, why: fmt.Errorf("%s: command not found", name)}
 	}
-	return "", &exit{codeNotExecutable, fmt.Errorf("%s cannot be executed: %w", name, err)}
+	return "", &exit{code: codeNotExecutable, why: fmt.Errorf("%s cannot be executed: %w", name, err)}
 }
 
 // child is the command that runs under the lock.
@@ -42,7 +42,7 @@ func startChild(path string, args, env []string, grouped bool) (*child, error) {
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	c.cmd.SysProcAttr = attributes(grouped)
 	if err := c.cmd.Start(); err != nil {
-		return nil, &exit{codeNotExecutable, fmt.Errorf("%s cannot be executed (a script must begin with #!): %w", args[0], err)}
+		return nil, &exit{code: codeNotExecutable, why: fmt.Errorf("%s cannot be executed (a script must begin with #!): %w", args[0], err)}
 	}
 	go func() { // ends with the command
 		_ = c.cmd.Wait() // its exit code is in cmd.ProcessState
@@ -76,7 +76,7 @@ func (r *runner) work(path string, args []string) (int, error) {
 	if why != nil {
 		r.say("%v: the command gets SIGTERM, and in %v SIGKILL", why, r.flags.grace)
 		r.stop(c)
-		why = &exit{codeLost, fmt.Errorf("the command was stopped: %w", why)}
+		why = &exit{code: codeLost, why: fmt.Errorf("the command was stopped: %w", why)}
 	}
 	return exitCode(c.cmd.ProcessState), why
 }
@@ -92,7 +92,7 @@ func (r *runner) supervise(c *child) error {
 		case sig := <-r.signals:
 			c.forward(sig)
 		case <-r.lease.Done():
-			return fmt.Errorf("the lock %q was lost", r.lease.Name())
+			return fmt.Errorf("the lock %q was lost: %s", r.lease.Name(), lossOf(r.lease.Err()))
 		case <-look.C:
 			left := r.lease.Remaining()
 			if left <= r.flags.stopBefore {

@@ -171,6 +171,12 @@ func TestNodesComeFromFlagsOrTheEnvironment(t *testing.T) {
 	assert.NotContains(t, r.out, "node 2")
 	r = alone("--nodes", urls[2])
 	assert.NotContains(t, r.out, "node 1", "flags win")
+	t.Setenv(nodesEnv, strings.ReplaceAll(urls[0]+","+urls[1], "redis://", "valkey://"))
+	r = alone()
+	assert.Contains(t, r.out, "node 1")
+	r = alone("--nodes", urls[0]+","+strings.TrimPrefix(urls[1], "redis://"))
+	assert.Equal(t, codeConfig, r.code)
+	assert.Contains(t, r.log, "--nodes: URL 2 of 2 is bad: it must look like redis://host:port")
 }
 
 func TestPasswordsAreNeverPrinted(t *testing.T) {
@@ -179,6 +185,7 @@ func TestPasswordsAreNeverPrinted(t *testing.T) {
 	for _, urls := range []string{
 		"redis://:hunter2@" + host, "redis://me:hunter2@" + host + ",redis://:hunter2@127.0.0.1:1",
 		"redis://:hunter2@host:99999", "redis://:hunter2%zz@host", "redis://:/hunter2@host", "nonsense://:hunter2@host",
+		"redis://hunter2@" + host, "redis://hunter2:@" + host, "hunter2://me:pw@host", "me:hunter2@host",
 	} {
 		for _, command := range []string{"inspect job", "inspect --json job", "doctor --for 0s", "doctor --json --for 0s", "run job --no-wait -- true", "unlock --force job"} {
 			var out, log strings.Builder

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/redlock-go/redlock/internal/printable"
 )
 
 // doctorFlags are those of redlock doctor.
@@ -34,8 +36,9 @@ consequence and its remedy, and is a danger (locks may be held twice, or cannot 
 from that node), a warning (it endangers something in certain events), or a note. It
 exits with 1 if there is a danger.
 
-It looks for: nodes that do not answer, wrong passwords, missing rights to read, replicas and
-servers with replicas, cluster mode, servers given twice, eviction, full memory,
+It looks for: nodes that do not answer, wrong passwords, missing rights to read and to
+close old connections, replicas and other servers that are no masters, servers with
+replicas, cluster mode, servers given twice or without a run_id, eviction, full memory,
 failing saves, missing persistence, nodes that may not vote yet (young, restarted,
 wiped) or that belong to another list of nodes, slow nodes, clocks that are off, clocks
 that run at another rate or were stepped, and lists that tolerate little.
@@ -135,8 +138,8 @@ func (x *examination) write(w io.Writer, p paint) {
 		if f.Node != "" {
 			about = f.Node + ": " + f.What
 		}
-		fmt.Fprintf(w, "\n%s  %s\n", colour(strings.ToUpper(string(f.Severity))), about)
-		fmt.Fprintf(w, "    so:  %s\n    do:  %s\n", f.Consequence, f.Remedy)
+		fmt.Fprintf(w, "\n%s  %s\n", colour(strings.ToUpper(string(f.Severity))), printable.Line(about))
+		fmt.Fprintf(w, "    so:  %s\n    do:  %s\n", printable.Line(f.Consequence), printable.Line(f.Remedy))
 	}
 	fmt.Fprintf(w, "\n%s\n", x.verdict(p))
 }

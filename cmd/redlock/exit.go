@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/printable"
 )
 
 // Exit codes. Those from 64 on are what sysexits.h calls EX_USAGE, EX_UNAVAILABLE,
@@ -41,6 +42,7 @@ var exitTable = []struct{ code, meaning string }{
 type exit struct {
 	code int
 	why  error
+	hint string // a line of its own, after the error
 }
 
 func (e *exit) Error() string { return message(e.why) }
@@ -48,7 +50,7 @@ func (e *exit) Error() string { return message(e.why) }
 func (e *exit) Unwrap() error { return e.why }
 
 func usage(format string, args ...any) error {
-	return &exit{codeUsage, fmt.Errorf(format, args...)}
+	return &exit{code: codeUsage, why: fmt.Errorf(format, args...)}
 }
 
 // coded gives an error of the library its exit code.
@@ -58,21 +60,22 @@ func coded(err error) error {
 	case err == nil || errors.As(err, &known):
 		return err
 	case errors.Is(err, redlock.ErrConfig):
-		return &exit{codeConfig, err}
+		return &exit{code: codeConfig, why: err}
 	case errors.Is(err, redlock.ErrLost):
-		return &exit{codeLost, err}
+		return &exit{code: codeLost, why: err}
 	case errors.Is(err, redlock.ErrHeld):
-		return &exit{codeHeld, err}
+		return &exit{code: codeHeld, why: err}
 	case errors.Is(err, redlock.ErrNoQuorum):
-		return &exit{codeNoQuorum, err}
+		return &exit{code: codeNoQuorum, why: err}
 	}
-	return &exit{codeDanger, err}
+	return &exit{code: codeDanger, why: err}
 }
 
-// message is an error for people, with the tool's name before it once.
+// message returns an error as one line for people, behind the tool's name.
+// Errors repeat what servers and other clients said.
 func message(err error) string {
 	if err == nil {
 		return ""
 	}
-	return "redlock: " + strings.TrimPrefix(err.Error(), "redlock: ")
+	return "redlock: " + printable.Line(strings.TrimPrefix(err.Error(), "redlock: "))
 }

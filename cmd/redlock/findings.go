@@ -66,6 +66,7 @@ func (x *examination) judge() {
 			continue
 		}
 		x.judgeServer(f)
+		x.judgeRights(f)
 		x.judgeMemory(f)
 		x.judgeAdmission(f)
 		x.judgeSpeed(f)
@@ -112,6 +113,15 @@ func (x *examination) judgeSilence(f *nodeFacts) {
 		"start the server, or see to the network and to firewalls between here and there")
 }
 
+// judgeRights reports the rights that the user lacks there, beside those for locking.
+func (x *examination) judgeRights(f *nodeFacts) {
+	if f.killErr != nil {
+		x.add(warning, "no-kill", f.Node, "it does not let a client close its own old connections: "+f.killErr.Error(),
+			"what was on its way there when a connection broke may be executed after it was undone, and keep a lock's key for a ttl",
+			"grant the user +client|id and +client|kill (README, Permissions)")
+	}
+}
+
 // judgeServer is about what the server is.
 func (x *examination) judgeServer(f *nodeFacts) {
 	if f.infoErr != nil {
@@ -120,10 +130,20 @@ func (x *examination) judgeServer(f *nodeFacts) {
 			"grant the user +info, to all clients alike (README, Permissions)")
 		return
 	}
-	if f.Role == "slave" {
+	if f.RunID == "" {
+		x.add(warning, "no-run-id", f.Node, "its INFO has no run_id",
+			"a server given twice goes unnoticed, and after a restart with old data it votes at once: two may hold one lock",
+			"use a server that names its run, or run it without persistence")
+	}
+	switch f.Role {
+	case "master", "":
+	case "slave", "replica":
 		x.add(danger, "replica", f.Node, "it is a replica of "+f.info["master_host"]+":"+f.info["master_port"],
 			"it never votes; were it promoted in its master's place, it could forget locks that the master granted",
 			"give a master that replicates nothing: REPLICAOF NO ONE, or another server")
+	default:
+		x.add(danger, "role", f.Node, fmt.Sprintf("its role is %q, not master", f.Role),
+			"it never votes", "give a server whose role is master, and that replicates nothing")
 	}
 	if f.info["cluster_enabled"] == "1" {
 		x.add(danger, "cluster-mode", f.Node, "it runs in cluster mode",

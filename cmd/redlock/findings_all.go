@@ -151,7 +151,7 @@ func (x *examination) fit(f *nodeFacts) bool {
 			continue
 		}
 		switch known.Code {
-		case "replica", "duplicate", "other-list", "cluster-mode":
+		case "replica", "role", "duplicate", "other-list", "cluster-mode":
 			return false
 		case "slow":
 			if known.Severity == danger {

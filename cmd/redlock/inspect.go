@@ -25,7 +25,9 @@ func newInspect(s *settings) *cobra.Command {
 		Long: `inspect tells, for each lock: the holder, which is whoever has the key at a majority
 of the nodes; how long the lock lasts unless it is renewed; the fencing counter, which
 no lease has exceeded yet; what each node says; and the line of those who wait. Votes
-are split where several owners have nodes and none has a majority.
+are split where several owners have nodes and none has a majority. Owners and labels are
+whatever other clients wrote: what is not printable in them is quoted and escaped, and a
+key without any value is held by "(an empty value)".
 
 It changes nothing about the locks. It is a look in passing: what it shows may have
 changed already. It exits with 0 also where nobody holds the lock, and with 69 where
@@ -81,7 +83,7 @@ func inspectAll(ctx context.Context, w io.Writer, p paint, client *redlock.Clien
 			writeLock(w, p, s, err == nil)
 		}
 		if first == nil && err != nil {
-			first = &exit{codeNoQuorum, fmt.Errorf("inspect %q: fewer nodes than a majority answer", name)}
+			first = &exit{code: codeNoQuorum, why: fmt.Errorf("inspect %q: fewer nodes than a majority answer", name)}
 		}
 	}
 	return first
@@ -113,7 +115,7 @@ func repeat(cmd *cobra.Command, every time.Duration, look func(context.Context, 
 			fmt.Fprint(out, "\x1b[H\x1b[2J")
 		}
 		if _, err := out.Write(page.Bytes()); err != nil {
-			return &exit{codeDanger, err}
+			return &exit{code: codeDanger, why: err}
 		}
 		select {
 		case <-tick.C:

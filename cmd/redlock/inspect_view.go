@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/printable"
 )
 
 // lockView is a lock in JSON: stable names.
@@ -81,28 +82,27 @@ func votes(s redlock.Status) map[string]int {
 	return count
 }
 
-// who is the readable part of an owner: what follows the random part.
-func who(owner string) string {
-	if _, label, ok := strings.Cut(owner, "@"); ok {
-		return label
-	}
-	return owner
+// readableOwner returns the label of an owner, which follows the random part; the whole
+// owner if it has no label.
+func readableOwner(owner string) string {
+	_, label, _ := strings.Cut(owner, "@")
+	return cmp.Or(label, owner)
 }
 
 // writeLock shows one lock to people.
 func writeLock(w io.Writer, p paint, s redlock.Status, quorum bool) {
-	need, held := len(s.Nodes)/2+1, votes(s)
+	need, held, name := len(s.Nodes)/2+1, votes(s), p.bold(printable.Quote(s.Name))
 	switch {
 	case s.Holder != "":
 		fmt.Fprintf(w, "%s: held by %s, at %d of %d nodes, for another %s unless renewed\n",
-			p.bold(s.Name), p.bold(who(s.Holder)), held[s.Holder], len(s.Nodes), left(s.Remaining))
-		fmt.Fprintf(w, "  owner    %s\n", s.Holder)
+			name, p.bold(printable.Quote(readableOwner(s.Holder))), held[s.Holder], len(s.Nodes), left(s.Remaining))
+		fmt.Fprintf(w, "  owner    %s\n", printable.Quote(s.Holder))
 	case !quorum:
-		fmt.Fprintf(w, "%s: %s\n", p.bold(s.Name), p.red(fmt.Sprintf("fewer than %d of %d nodes answer: nobody can tell who holds it", need, len(s.Nodes))))
+		fmt.Fprintf(w, "%s: %s\n", name, p.red(fmt.Sprintf("fewer than %d of %d nodes answer: nobody can tell who holds it", need, len(s.Nodes))))
 	case isSplit(s):
-		fmt.Fprintf(w, "%s: %s\n", p.bold(s.Name), p.yellow("nobody holds it: the votes are split, or what is left of a lease expires"))
+		fmt.Fprintf(w, "%s: %s\n", name, p.yellow("nobody holds it: the votes are split, or what is left of a lease expires"))
 	default:
-		fmt.Fprintf(w, "%s: %s\n", p.bold(s.Name), p.green("free"))
+		fmt.Fprintf(w, "%s: %s\n", name, p.green("free"))
 	}
 	fmt.Fprintf(w, "  counter  %d (the next token is greater)\n", s.Token)
 	rows := [][]string{{"  NODE", "OWNER", "TTL", "COUNT", "LINE"}}
@@ -114,7 +114,7 @@ func writeLock(w io.Writer, p paint, s redlock.Status, quorum bool) {
 		if i == 0 {
 			fmt.Fprintf(w, "  in line: %d\n", len(s.Line))
 		}
-		fmt.Fprintf(w, "  %4d. %s, for %v, at %d nodes\n", i+1, cmp.Or(waiter.Label, "(gone?)"),
+		fmt.Fprintf(w, "  %4d. %s, for %v, at %d nodes\n", i+1, cmp.Or(printable.Quote(waiter.Label), "(gone?)"),
 			short(max(time.Since(waiter.Since), 0)), waiter.Nodes)
 	}
 }
@@ -125,14 +125,23 @@ func nodeRow(n redlock.NodeStatus) []string {
 	case n.Err != nil:
 		return []string{"  " + n.Node, "? " + n.Err.Error()}
 	case n.Holder != "":
-		owner, ttl = who(n.Holder)+" ("+head(n.Holder, 6)+"…)", left(n.Remaining)
+		owner, ttl = ownerCell(n.Holder), left(n.Remaining)
 	case n.Reserved != "":
 		owner, ttl = "kept for the next in line", left(n.Remaining)
 	}
 	return []string{"  " + n.Node, owner, ttl, fmt.Sprint(n.Count), fmt.Sprint(len(n.Line))}
 }
 
-func head(s string, n int) string { return s[:min(n, len(s))] }
+// ownerCell is an owner's label, and enough of its random part to tell its leases
+// apart; or the whole of an owner without a label.
+func ownerCell(owner string) string {
+	const enough = 6
+	label, random := readableOwner(owner), []rune(owner)
+	if label == owner {
+		return printable.Quote(owner)
+	}
+	return printable.Quote(label) + " (" + printable.Quote(string(random[:min(enough, len(random))])) + "…)"
+}
 
 func left(d time.Duration) string {
 	if d < 0 {
@@ -142,8 +151,14 @@ func left(d time.Duration) string {
 }
 
 // writeTable aligns columns; the first row is the heading. The last cell of a row is
-// not part of its column's width where the row is shorter than the heading.
+// not part of its column's width where the row is shorter than the heading. Cells may
+// have text from servers and other clients.
 func writeTable(w io.Writer, p paint, rows [][]string) {
+	for _, row := range rows {
+		for i, cell := range row {
+			row[i] = printable.Line(cell)
+		}
+	}
 	width := make([]int, len(rows[0]))
 	for _, row := range rows {
 		for i, cell := range row {

@@ -24,11 +24,15 @@ func execute(args []string, out, log io.Writer) int {
 		return 0
 	}
 	var end *exit
-	if !errors.As(err, &end) { // cobra's own: an unknown command, missing arguments
-		end = &exit{codeUsage, fmt.Errorf("%w\nTry redlock --help", err)}
+	if !errors.As(err, &end) { // cobra's own: an unknown command, missing arguments; it may have several lines
+		fmt.Fprintf(log, "redlock: %v\nTry redlock --help\n", err)
+		return codeUsage
 	}
 	if end.why != nil {
 		fmt.Fprintln(log, message(end.why))
+	}
+	if end.hint != "" {
+		fmt.Fprintln(log, end.hint)
 	}
 	return end.code
 }

@@ -80,9 +80,11 @@ func (p *tool) end() result {
 	select {
 	case <-p.over:
 	case <-time.After(20 * time.Second):
+		// Which process waits, and which signals it ignores or has not taken yet.
+		processes, _ := exec.Command("ps", "axo", "pid,ppid,pgid,stat,pending,blocked,ignored,caught,args").CombinedOutput()
 		_ = p.cmd.Process.Kill()
 		<-p.over // what it wrote may be read now
-		require.FailNow(p.t, "the tool does not end", "%s", &p.log)
+		require.FailNow(p.t, "the tool does not end", "%s\npid %d of\n%s", &p.log, p.cmd.Process.Pid, processes)
 	}
 	return result{p.cmd.ProcessState.ExitCode(), p.out.String(), p.log.String()}
 }

@@ -34,8 +34,8 @@ func newRoot() *cobra.Command {
 nodes) must grant, so any minority of them may fail. It also shows who holds a lock,
 examines the nodes, and measures them.
 
-Nodes are URLs: redis://[user:password@]host[:port][/db], rediss:// for TLS, or
-unix:///path/to/socket. Give all of them, always, the same to every client: the
+Nodes are URLs: redis://[user:password@]host[:port][/db], rediss:// for TLS (valkey://
+and valkeys:// are the same), or unix:///path/to/socket. Give all of them, always, the same to every client: the
 majority is counted over this list, and nodes remember how many they are. Put them into ` + nodesEnv + ` rather than on the
 command line where they have passwords: a command line can be read by every user of
 the machine. Passwords are never printed.`,
@@ -62,7 +62,7 @@ the machine. Passwords are never printed.`,
 	flags.DurationVar(&s.guard, "restart-guard", 0, "time for which a node that lost its memory does not vote, at least (default the longest ttl ever used); 0 trusts such nodes at once: for tests and caches only, and for all clients or none")
 	flags.BoolVarP(&s.verbose, "verbose", "v", false, "tell more on stderr, such as which nodes are back")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usage("%w\nTry %s --help", err, cmd.CommandPath())
+		return &exit{code: codeUsage, why: err, hint: "Try " + cmd.CommandPath() + " --help"}
 	})
 	root.SetHelpTemplate(helpTemplate())
 	root.AddCommand(newRun(s), newInspect(s), newDoctor(s), newUnlock(s), newBench(s))
@@ -91,12 +91,12 @@ func (s *settings) urls() ([]string, error) {
 		urls = append(urls, strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\t' })...)
 	}
 	if len(urls) == 0 {
-		return nil, &exit{codeConfig, fmt.Errorf("no nodes: give --nodes or set %s to the URLs of the Redis masters, "+
+		return nil, &exit{code: codeConfig, why: fmt.Errorf("no nodes: give --nodes or set %s to the URLs of the Redis masters, "+
 			"such as redis://10.0.0.1:6379,redis://10.0.1.1:6379,redis://10.0.2.1:6379", nodesEnv)}
 	}
 	for i, url := range urls {
 		if _, err := endpoint.Parse(url); err != nil {
-			return nil, &exit{codeConfig, fmt.Errorf("%s: URL %d of %d is bad: %w", from, i+1, len(urls), err)}
+			return nil, &exit{code: codeConfig, why: fmt.Errorf("%s: URL %d of %d is bad: %w", from, i+1, len(urls), err)}
 		}
 	}
 	return urls, nil

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/printable"
 )
 
 // runFlags are those of redlock run.
@@ -150,7 +151,7 @@ func (f *runFlags) run(cmd *cobra.Command, s *settings, name string, command []s
 	switch end := r.lease.Unlock(context.Background()); {
 	case err != nil || end == nil:
 	case errors.Is(end, redlock.ErrLost):
-		err = fmt.Errorf("the command has ended, but the lock was lost before: somebody else may have held it meanwhile: %w", end)
+		err = &exit{code: codeLost, why: fmt.Errorf("the command has ended, but the lock was lost before, and somebody else may have held it meanwhile: %s", lossOf(end))}
 	default:
 		r.say("the release was not confirmed by a majority, so the lock may stay held for up to %v: %v", f.ttl, end)
 	}
@@ -188,7 +189,7 @@ type runner struct {
 func (r *runner) say(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	fmt.Fprintf(r.log, "redlock: "+format+"\n", args...)
+	fmt.Fprintf(r.log, "redlock: %s\n", printable.Line(fmt.Sprintf(format, args...)))
 }
 
 // errWaited ends the waiting when the time of --wait is over.
@@ -233,9 +234,9 @@ func (r *runner) acquire(client *redlock.Client, name string, tell bool) (*redlo
 		if lease != nil { // both at once
 			_ = lease.Unlock(context.Background())
 		}
-		return nil, &exit{signalCode(end.sig), fmt.Errorf("waiting for %q: %w", name, end)}
+		return nil, &exit{code: signalCode(end.sig), why: fmt.Errorf("waiting for %q: %w", name, end)}
 	case errors.Is(err, errWaited) && !errors.Is(err, redlock.ErrHeld):
-		return nil, &exit{codeNoQuorum, err}
+		return nil, &exit{code: codeNoQuorum, why: err}
 	}
 	return lease, err
 }
@@ -279,7 +280,7 @@ func (r *runner) announce(ctx context.Context, over <-chan struct{}, client *red
 	case err != nil:
 		r.say("waiting for %q: %v", name, err)
 	case s.Holder != "":
-		r.say("waiting for %q: %s holds it, %d in line", name, who(s.Holder), len(s.Line))
+		r.say("waiting for %q: %s holds it, %d in line", name, printable.Quote(readableOwner(s.Holder)), len(s.Line))
 	default:
 		r.say("waiting for %q: nobody holds it, but too few nodes may vote yet, or somebody else's turn is first", name)
 	}

@@ -74,13 +74,14 @@ func TestACommandThatCannotBeRunIsToldBeforeAnybodyWaits(t *testing.T) {
 }
 
 func TestAHeldLockHasAnExitCodeOfItsOwn(t *testing.T) {
+	t.Parallel()
 	nodes := redlocktest.Start(t, 3)
 	lease := hold(t, nodes, "job")
 	ran := filepath.Join(t.TempDir(), "ran")
 	r := start(t, nodes, "run", "job", "--no-wait", "--", "touch", ran).end()
 	assert.Equal(t, codeHeld, r.code)
 	assert.Contains(t, r.log, "the holder")
-	r = start(t, nodes, "run", "job", "--wait", "200ms", "--", "touch", ran).end()
+	r = start(t, nodes, "run", "job", "--wait", "3s", "--", "touch", ran).end()
 	assert.Equal(t, codeHeld, r.code)
 	assert.Contains(t, r.log, "the time of --wait is over")
 	r = start(t, nodes, "run", "job", "--no-wait", "--quiet", "--", "touch", ran).end()
@@ -88,19 +89,20 @@ func TestAHeldLockHasAnExitCodeOfItsOwn(t *testing.T) {
 	assert.NoFileExists(t, ran)
 
 	waiting := start(t, nodes, "run", "job", "--", "touch", ran)
-	time.Sleep(300 * time.Millisecond)
+	eventually(t, func() bool { return strings.Contains(call(nodes, "inspect", "--json", "job").out, `"waiting":1`) }, "in line")
 	require.NoError(t, lease.Unlock(t.Context()))
 	assert.Zero(t, waiting.end().code, "by default it waits")
 	assert.FileExists(t, ran)
 }
 
 func TestACommandIsNotStoppedForALeaseThatIsYoung(t *testing.T) {
+	t.Parallel()
 	nodes := redlocktest.Start(t, 3)
 	lease := hold(t, nodes, "job")
 	watch, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil))
 	require.NoError(t, err)
 	defer watch.Close()
-	waiting := start(t, nodes, "run", "job", "--ttl", "2s", "--stop-before", "900ms", "--", "true")
+	waiting := start(t, nodes, "run", "job", "--ttl", "10s", "--stop-before", "4500ms", "--", "true")
 	eventually(t, func() bool {
 		s, err := watch.Inspect(t.Context(), "job")
 		return err == nil && len(s.Line) == 1
@@ -111,11 +113,12 @@ func TestACommandIsNotStoppedForALeaseThatIsYoung(t *testing.T) {
 }
 
 func TestTooFewNodesHaveAnExitCodeOfTheirOwn(t *testing.T) {
+	t.Parallel()
 	nodes := redlocktest.Start(t, 3)
 	nodes.Stop(0)
 	nodes.Stop(1)
 	assert.Equal(t, codeNoQuorum, start(t, nodes, "run", "job", "--no-wait", "--", "true").end().code)
-	r := start(t, nodes, "run", "job", "--wait", "300ms", "--", "true").end()
+	r := start(t, nodes, "run", "job", "--wait", "3s", "--", "true").end()
 	assert.Equal(t, codeNoQuorum, r.code)
 	assert.Contains(t, r.log, "node 1")
 }
@@ -125,29 +128,29 @@ func TestTooFewNodesHaveAnExitCodeOfTheirOwn(t *testing.T) {
 const writer = `trap '' TERM; (while :; do date +child >>"$1"; sleep 0.02; done) & while :; do date +self >>"$1"; sleep 0.02; done`
 
 func TestAQuorumLostInMidRunEndsACommandThatIgnoresSIGTERM(t *testing.T) {
+	t.Parallel()
 	nodes := redlocktest.Start(t, 3)
 	file := filepath.Join(t.TempDir(), "written")
-	p := start(t, nodes, "run", "job", "--ttl", "2s", "--", "sh", "-c", writer, "sh", file)
+	p := start(t, nodes, "run", "job", "--ttl", "6s", "--", "sh", "-c", writer, "sh", file)
 	eventually(t, func() bool { return strings.Contains(textOf(file), "self") }, "at work")
 	nodes.Stop(0)
 	nodes.Stop(2)
-	lost := time.Now()
 	r := p.end()
 	assert.Equal(t, codeLost, r.code, r.log)
-	assert.Less(t, time.Since(lost), 5*time.Second)
-	ends := regexp.MustCompile(`could not be renewed, and ends in (\S+): the command gets SIGTERM, and in 600ms SIGKILL`).FindStringSubmatch(r.log)
+	ends := regexp.MustCompile(`could not be renewed, and ends in (\S+): the command gets SIGTERM, and in 1.8s SIGKILL`).FindStringSubmatch(r.log)
 	require.NotNil(t, ends, r.log)
 	left, err := time.ParseDuration(ends[1])
 	require.NoError(t, err)
-	assert.LessOrEqual(t, left, 600*time.Millisecond)
-	assert.Greater(t, left, 300*time.Millisecond, "SIGTERM comes the grace before the end")
+	assert.LessOrEqual(t, left, 1800*time.Millisecond)
+	assert.Positive(t, left, "SIGTERM comes before the end")
 	assertStill(t, file)
 }
 
 func TestALossEndsWhatTheCommandLeavesBehind(t *testing.T) {
+	t.Parallel()
 	nodes := redlocktest.Start(t, 1)
 	file := filepath.Join(t.TempDir(), "written")
-	p := start(t, nodes, "run", "job", "--ttl", "1s", "--", "sh", "-c",
+	p := start(t, nodes, "run", "job", "--ttl", "2s", "--", "sh", "-c",
 		`(trap '' TERM; while :; do date >>"$1"; sleep 0.02; done) & wait`, "sh", file)
 	eventually(t, func() bool { return textOf(file) != "" }, "at work")
 	nodes.Stop(0)
@@ -156,6 +159,7 @@ func TestALossEndsWhatTheCommandLeavesBehind(t *testing.T) {
 }
 
 func TestACommandThatEndsWellAfterALossHasTheCodeOfTheLoss(t *testing.T) {
+	t.Parallel()
 	nodes := redlocktest.Start(t, 3)
 	file := filepath.Join(t.TempDir(), "written")
 	p := start(t, nodes, "run", "job", "--ttl", "2s", "--grace", "10s", "--", "sh", "-c",
@@ -166,11 +170,12 @@ func TestACommandThatEndsWellAfterALossHasTheCodeOfTheLoss(t *testing.T) {
 	}
 	r := p.end()
 	assert.Equal(t, codeLost, r.code, r.log)
-	assert.Contains(t, r.log, `the lock "job" was lost`)
+	assert.Contains(t, r.log, `the lock "job" was lost: its keys were deleted or replaced`)
 	assert.Equal(t, "ready\nbye\n", textOf(file))
 }
 
 func TestALossThatShowsAtTheReleaseHasTheSameCode(t *testing.T) {
+	t.Parallel()
 	nodes := redlocktest.Start(t, 3)
 	p, file := startJob(t, nodes, `while [ ! -s "$1.go" ]; do sleep 0.01; done`, "--ttl", "60s")
 	time.Sleep(100 * time.Millisecond) // the last node's grant
@@ -180,21 +185,22 @@ func TestALossThatShowsAtTheReleaseHasTheSameCode(t *testing.T) {
 	require.NoError(t, os.WriteFile(file+".go", []byte("go"), 0o600))
 	r := p.end()
 	assert.Equal(t, codeLost, r.code, r.log)
-	assert.Contains(t, r.log, "somebody else may have held it meanwhile")
+	assert.Contains(t, r.log, "somebody else may have held it meanwhile: its keys were deleted or replaced")
 }
 
 func TestALossEndsACommandThatIsStopped(t *testing.T) {
+	t.Parallel()
 	nodes := redlocktest.Start(t, 1)
-	p, _ := startJob(t, nodes, "kill -STOP $$; sleep 60", "--ttl", "1s", "--grace", "10s")
+	p, file := startJob(t, nodes, `trap 'echo bye >>"$1"; exit' TERM; kill -STOP $$; while :; do sleep 0.01; done`, "--ttl", "2s", "--grace", "1m")
 	nodes.Stop(0)
-	lost := time.Now()
 	assert.Equal(t, codeLost, p.end().code)
-	assert.Less(t, time.Since(lost), 9*time.Second, "it heard SIGTERM, and was not killed at the end of the grace")
+	assert.Equal(t, "ready\nbye\n", textOf(file), "it heard SIGTERM, and was not killed at the end of the grace")
 }
 
 func TestWithoutStopBeforeTheCommandIsStoppedAtTheEndOfValidity(t *testing.T) {
+	t.Parallel()
 	nodes := redlocktest.Start(t, 1)
-	p, _ := startJob(t, nodes, "sleep 60", "--ttl", "1s", "--stop-before", "0")
+	p, _ := startJob(t, nodes, "sleep 60", "--ttl", "2s", "--stop-before", "0")
 	nodes.Stop(0)
 	r := p.end()
 	assert.Equal(t, codeLost, r.code)
@@ -237,27 +243,27 @@ func TestASignalEndsTheWaiting(t *testing.T) {
 }
 
 func TestTheLockOfAToolThatWasKilledEndsWithItsTTL(t *testing.T) {
+	t.Parallel()
 	nodes := redlocktest.Start(t, 3)
 	file := filepath.Join(t.TempDir(), "written")
-	p := start(t, nodes, "run", "job", "--ttl", "2s", "--", "sh", "-c",
+	p := start(t, nodes, "run", "job", "--ttl", "4s", "--", "sh", "-c",
 		`trap 'echo asked >>"$1"; exit' TERM; echo ready >>"$1"; for i in $(seq 500); do sleep 0.01; done`, "sh", file)
 	eventually(t, func() bool { return strings.Contains(textOf(file), "ready") }, "at work")
 	require.NoError(t, p.cmd.Process.Kill())
-	killed := time.Now()
 	p.end()
-	assert.Equal(t, codeHeld, start(t, nodes, "run", "job", "--ttl", "2s", "--no-wait", "--", "true").end().code, "still held")
-	assert.Zero(t, start(t, nodes, "run", "job", "--ttl", "2s", "--wait", "5s", "--", "true").end().code)
-	assert.Less(t, time.Since(killed), 8*time.Second)
+	assert.Equal(t, codeHeld, start(t, nodes, "run", "job", "--ttl", "4s", "--no-wait", "--", "true").end().code, "still held")
+	assert.Zero(t, start(t, nodes, "run", "job", "--ttl", "4s", "--wait", "15s", "--", "true").end().code)
 	if runtime.GOOS == "linux" {
 		assert.Contains(t, textOf(file), "asked", "the kernel sent SIGTERM")
 	}
 }
 
 func TestAToolThatWasStoppedForTooLongEndsItsCommand(t *testing.T) {
+	t.Parallel()
 	nodes := redlocktest.Start(t, 3)
-	p, _ := startJob(t, nodes, "sleep 60", "--ttl", "1s")
+	p, _ := startJob(t, nodes, "sleep 60", "--ttl", "2s")
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGSTOP))
-	time.Sleep(1100 * time.Millisecond)
+	time.Sleep(2200 * time.Millisecond)
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGCONT))
 	assert.Equal(t, codeLost, p.end().code)
 }
@@ -277,6 +283,7 @@ func TestARunInsideItselfIsRefused(t *testing.T) {
 }
 
 func TestAReleaseThatNobodyConfirmsIsTold(t *testing.T) {
+	t.Parallel()
 	nodes := redlocktest.Start(t, 3)
 	p, file := startJob(t, nodes, `while [ ! -s "$1.go" ]; do sleep 0.01; done`)
 	nodes.Stop(0)

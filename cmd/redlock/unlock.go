@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/printable"
 )
 
 func newUnlock(s *settings) *cobra.Command {
@@ -50,13 +51,14 @@ they are gone: locks of the dead end by themselves, with their ttl.`,
 
 // tellBroken says what was broken.
 func tellBroken(w io.Writer, was redlock.Status) {
+	name := printable.Quote(was.Name)
 	switch {
 	case was.Holder != "":
-		fmt.Fprintf(w, "%s: broken. It was held by %s (owner %s) for another %s.\n", was.Name, who(was.Holder), was.Holder, left(was.Remaining))
+		fmt.Fprintf(w, "%s: broken. It was held by %s (owner %s) for another %s.\n", name, printable.Quote(readableOwner(was.Holder)), printable.Quote(was.Holder), left(was.Remaining))
 	case isSplit(was):
-		fmt.Fprintf(w, "%s: nobody held it; what %d nodes had of it is gone.\n", was.Name, nodesWithKey(was))
+		fmt.Fprintf(w, "%s: nobody held it; what %d nodes had of it is gone.\n", name, nodesWithKey(was))
 	default:
-		fmt.Fprintf(w, "%s: nobody held it.\n", was.Name)
+		fmt.Fprintf(w, "%s: nobody held it.\n", name)
 	}
 	fmt.Fprintf(w, "The token %d is greater than that of every holder before, and less than those to come: what is shown it now refuses the old ones.\n", was.Token)
 }

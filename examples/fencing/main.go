@@ -23,8 +23,8 @@ import (
 // they vote for the first time. The nodes have more time to answer than they
 // need, for machines that are busy.
 const (
-	ttl         = 500 * time.Millisecond
-	nodeTimeout = 200 * time.Millisecond
+	ttl         = time.Second
+	nodeTimeout = 400 * time.Millisecond
 )
 
 // What should be left on the account, when both have done their work.

@@ -15,15 +15,18 @@ type History struct {
 	Locks map[string][]Op // for each lock, what the model knows, by the time of the call
 	Count map[Kind]int    // of all that is in the logs
 	Why   map[string]int  // how often which reason was given for a refusal
+
+	memory *Memory
 }
 
-// Gather reads the logs in dir.
-func Gather(dir string) (*History, error) {
+// Gather reads the logs in dir. memory records which nodes lost
+// their memory, and when, while the logs were written.
+func Gather(dir string, memory *Memory) (*History, error) {
 	logs, err := readLogs(dir)
 	if err != nil {
 		return nil, err
 	}
-	h := &History{Locks: map[string][]Op{}, Count: map[Kind]int{}, Why: map[string]int{}}
+	h := &History{Locks: map[string][]Op{}, Count: map[Kind]int{}, Why: map[string]int{}, memory: memory}
 	for _, ops := range logs {
 		h.add(ops)
 	}
@@ -58,7 +61,7 @@ func (h *History) add(ops []Op) {
 		case Release:
 			lease = life{}
 		case Lost:
-			op = lease.loss(op)
+			op = lease.loss(op, h.memory)
 			lease = life{}
 		}
 		h.Locks[op.Name] = append(h.Locks[op.Name], op)
@@ -72,15 +75,24 @@ type life struct {
 	unlocking time.Duration // when its release was begun; 0: it was not
 }
 
-// loss is the end of a lease that ended by itself: when its validity did, as it
-// had said, and never before. (It may say later that it was taken away, where a
-// majority lost their memory. Then it may have been over at once.)
-func (l life) loss(found Op) Op {
+// loss returns the end of a lease that ended by itself. That is the end of its validity,
+// as the lease had said, and never before; unless a renewal found before that a majority
+// of the nodes did not have the lease any more. Then it is the instant at which the
+// renewal found that: until then nobody else can get the lock, because the nodes that
+// have the lease refuse, and those that forgot it do not vote.
+//
+// Where a majority forgot the lease, the library's assumptions are broken: it may have
+// been over at any time since it was last known to be valid.
+func (l life) loss(found Op, memory *Memory) Op {
+	promised := l.known.Until
 	found.Kind = Expire
-	if found.Call < l.known.Until {
+	switch {
+	case found.Until >= promised:
+		found.Call = promised
+	case memory.majorityForgot(Span{From: promised - memory.TTL, To: found.Return}):
 		found.Call = l.known.Call
-	} else {
-		found.Call = l.known.Until
+	default:
+		found.Call = found.Until
 	}
 	return found
 }

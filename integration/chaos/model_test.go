@@ -20,8 +20,16 @@ func until(op Op, ms int64) Op {
 	return op
 }
 
-func verdict(logs ...[]Op) []Violation {
-	h := &History{Locks: map[string][]Op{}, Count: map[Kind]int{}, Why: map[string]int{}}
+func verdict(logs ...[]Op) []Violation { return verdictAfter(nil, logs...) }
+
+// verdictAfter returns the model's verdict on the clients' operations, where some of five
+// nodes forgot.
+func verdictAfter(forgotten map[int]Span, logs ...[]Op) []Violation {
+	memory := &Memory{Nodes: 5, TTL: 100 * time.Millisecond}
+	for node, within := range forgotten {
+		memory.Forgot(node, within)
+	}
+	h := &History{Locks: map[string][]Op{}, Count: map[Kind]int{}, Why: map[string]int{}, memory: memory}
 	for _, ops := range logs {
 		h.add(ops)
 	}
@@ -40,7 +48,7 @@ func TestHistoriesOfALeaseLockAreAccepted(t *testing.T) {
 			{at(20, 20, Audit, 0, 2)},
 		},
 		"a lease that ends by itself, and was lost": {
-			{until(at(0, 2, Acquire, 1, 0), 100), at(300, 301, Lost, 1, 0)},
+			{until(at(0, 2, Acquire, 1, 0), 100), until(at(300, 301, Lost, 1, 0), 100)},
 			{at(99, 101, Acquire, 2, 0), at(103, 104, Held, 2, 0)},
 		},
 		"a holder that was killed": {
@@ -51,17 +59,17 @@ func TestHistoriesOfALeaseLockAreAccepted(t *testing.T) {
 			{until(at(0, 2, Acquire, 1, 0), 100), at(10, 10, Unlocking, 1, 0)},
 			{at(11, 12, Acquire, 2, 0), at(103, 104, Release, 2, 0)},
 		},
-		"a lease that was taken away, and says so before its end": {
-			{until(at(0, 2, Acquire, 1, 0), 100), at(50, 51, Lost, 1, 0)},
-			{at(40, 45, Acquire, 2, 0)},
+		"a lease that was taken away before its end, and the next one": {
+			{until(at(0, 2, Acquire, 1, 0), 100), until(at(60, 61, Lost, 1, 0), 50)},
+			{at(40, 52, Acquire, 2, 0), at(53, 54, Held, 2, 0), at(55, 56, Release, 2, 0)},
 		},
 		"a late write that the fence refuses, and one that nobody came before": {
-			{until(at(0, 2, Acquire, 1, 0), 100), at(3, 4, FencedRead, 1, 0), at(300, 301, StaleWrite, 1, 1), at(302, 303, Lost, 1, 0)},
-			{until(at(110, 112, Acquire, 2, 0), 200), at(120, 121, FencedRead, 2, 0), at(400, 401, FencedWrite, 2, 1), at(402, 403, Lost, 2, 0)},
+			{until(at(0, 2, Acquire, 1, 0), 100), at(3, 4, FencedRead, 1, 0), at(300, 301, StaleWrite, 1, 1), until(at(302, 303, Lost, 1, 0), 100)},
+			{until(at(110, 112, Acquire, 2, 0), 200), at(120, 121, FencedRead, 2, 0), at(400, 401, FencedWrite, 2, 1), until(at(402, 403, Lost, 2, 0), 200)},
 			{at(310, 311, Acquire, 3, 0)},
 		},
 		"a late write without a fence": {
-			{until(at(0, 2, Acquire, 1, 0), 100), at(3, 4, Read, 1, 0), at(90, 200, Late, 1, 1), at(200, 201, Lost, 1, 0)},
+			{until(at(0, 2, Acquire, 1, 0), 100), at(3, 4, Read, 1, 0), at(90, 200, Late, 1, 1), until(at(200, 201, Lost, 1, 0), 100)},
 			{at(110, 112, Acquire, 2, 0), at(120, 121, Read, 2, 0), at(130, 131, Write, 2, 1), at(140, 141, Release, 2, 0)},
 			{at(250, 250, Audit, 0, 1)},
 		},
@@ -77,12 +85,16 @@ func TestOtherHistoriesAreRefused(t *testing.T) {
 			{until(at(5, 6, Acquire, 2, 0), 100), at(20, 21, Release, 2, 0)},
 		},
 		"two holders, one of whom is paused": {
-			{until(at(0, 2, Acquire, 1, 0), 100), at(300, 301, Lost, 1, 0)},
+			{until(at(0, 2, Acquire, 1, 0), 100), until(at(300, 301, Lost, 1, 0), 100)},
 			{at(97, 98, Acquire, 2, 0), at(103, 104, Release, 2, 0)},
 		},
 		"two holders, one of whom is dead, by what it last said": {
 			{until(at(0, 2, Acquire, 1, 0), 50), until(at(30, 31, Held, 1, 0), 100)},
 			{at(60, 61, Acquire, 2, 0)},
+		},
+		"two holders, one of which lost its lease later, before its end": {
+			{until(at(0, 2, Acquire, 1, 0), 100), until(at(60, 61, Lost, 1, 0), 50)},
+			{at(40, 45, Acquire, 2, 0), at(70, 71, Release, 2, 0)},
 		},
 		"a lease that outlives the next one": {
 			{at(0, 2, Acquire, 1, 0), at(30, 31, Held, 1, 0), at(32, 33, Release, 1, 0)},
@@ -105,7 +117,7 @@ func TestOtherHistoriesAreRefused(t *testing.T) {
 			{at(20, 20, Audit, 0, 0)},
 		},
 		"a stale write that is accepted": {
-			{until(at(0, 2, Acquire, 1, 0), 100), at(3, 4, FencedRead, 1, 0), at(300, 301, FencedWrite, 1, 1), at(302, 303, Lost, 1, 0)},
+			{until(at(0, 2, Acquire, 1, 0), 100), at(3, 4, FencedRead, 1, 0), at(300, 301, FencedWrite, 1, 1), until(at(302, 303, Lost, 1, 0), 100)},
 			{until(at(110, 112, Acquire, 2, 0), 500), at(120, 121, FencedRead, 2, 0), at(400, 401, Release, 2, 0)},
 		},
 		"a write that is refused without a reason": {
@@ -121,6 +133,42 @@ func TestOtherHistoriesAreRefused(t *testing.T) {
 			assert.Contains(t, violations[0].String(), "\n  x ", "it tells where")
 		})
 	}
+}
+
+func TestOverlapWithALostLeaseIsExcusedOnlyWhereAMajorityForgot(t *testing.T) {
+	span := func(from, to int) Span {
+		return Span{From: time.Duration(from) * time.Millisecond, To: time.Duration(to) * time.Millisecond}
+	}
+	meanwhile, before, after := span(20, 30), span(-30, -20), span(70, 80)
+	for name, test := range map[string]struct {
+		forgotten map[int]Span
+		excused   bool
+	}{
+		"none forgot":       {nil, false},
+		"a minority forgot": {map[int]Span{0: meanwhile, 1: meanwhile}, false},
+		"a majority forgot": {map[int]Span{0: meanwhile, 1: meanwhile, 4: meanwhile}, true},
+		"a majority forgot, one node after the other":           {map[int]Span{0: span(2, 3), 1: span(10, 20), 4: span(40, 60)}, true},
+		"a majority forgot before the lease":                    {map[int]Span{0: before, 1: before, 4: before}, false},
+		"a majority forgot when the loss was known":             {map[int]Span{0: after, 1: after, 4: after}, false},
+		"a minority forgot meanwhile, and one other one before": {map[int]Span{0: meanwhile, 1: meanwhile, 4: before}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			violations := verdictAfter(test.forgotten,
+				[]Op{until(at(0, 2, Acquire, 1, 0), 100), until(at(60, 61, Lost, 1, 0), 50)},
+				[]Op{at(40, 45, Acquire, 2, 0), at(70, 71, Release, 2, 0)})
+			assert.Equal(t, test.excused, len(violations) == 0)
+		})
+	}
+}
+
+func TestANodeThatForgetsTwiceIsNoMajority(t *testing.T) {
+	m := &Memory{Nodes: 3}
+	m.Forgot(1, Span{0, 1})
+	m.Forgot(1, Span{2, 3})
+	require.False(t, m.majorityForgot(Span{0, 3}))
+	m.Forgot(2, Span{3, 4})
+	require.True(t, m.majorityForgot(Span{0, 3}))
+	require.False(t, m.majorityForgot(Span{4, 5}))
 }
 
 func TestALockGoesOnWhereTheRoundBeforeLeftIt(t *testing.T) {
@@ -143,7 +191,7 @@ func TestALongHistoryIsCheckedSoon(t *testing.T) {
 		ops = append(ops, at(from, from+2, Acquire, i+1, 0), at(from+3, from+4, Read, i+1, i), at(from+4, from+5, Write, i+1, i+1))
 		if i%10 == 0 { // found long after it ended
 			ops[len(ops)-3].Until = time.Duration(from+8) * time.Millisecond
-			lost = append(lost, until(ops[len(ops)-3], from+8), at(from+5000, from+5001, Lost, i+1, 0))
+			lost = append(lost, until(ops[len(ops)-3], from+8), until(at(from+5000, from+5001, Lost, i+1, 0), from+8))
 			ops = append(ops[:len(ops)-3], ops[len(ops)-2:]...)
 			continue
 		}

@@ -37,7 +37,7 @@ const (
 
 	Unlocking Kind = "unlocking" // Unlock is about to be called
 	Release   Kind = "release"   // Unlock was called while the lease was held
-	Lost      Kind = "lost"      // the lease had ended by itself, or was taken away
+	Lost      Kind = "lost"      // the lease had ended by itself, or was taken away, at Until
 
 	Expire Kind = "expire" // the lease ends by itself; made by Gather
 	Audit  Kind = "audit"  // in the end, Value was there
@@ -53,7 +53,7 @@ type Op struct {
 	Value  int64         `json:"value,omitempty"`
 	Call   time.Duration `json:"call"`
 	Return time.Duration `json:"return"`
-	Until  time.Duration `json:"until,omitempty"` // the end of validity, as the lease has it
+	Until  time.Duration `json:"until,omitempty"` // the end of validity, as the lease has it; of Lost: its actual end
 	Note   string        `json:"note,omitempty"`
 }
 

@@ -14,12 +14,12 @@ const (
 	backendEnv = "REDLOCK_TEST_BACKEND" // docker, process, or empty for what is there
 	imageEnv   = "REDLOCK_TEST_IMAGE"   // the Redis image to use with Docker
 
-	startTimeout = 30 * time.Second // generous: it only bounds a broken machine
+	startTimeout = 2 * time.Minute // generous: it only bounds a broken machine
 )
 
 // backend starts servers of one kind.
 type backend interface {
-	describe() string // for the one line that says what the tests ran against
+	describe() string // what the servers are, in the plural, for the line that Main prints
 	create(index int) (server, error)
 	close() error
 }

@@ -2,15 +2,16 @@
 // it kills, restarts, freezes and cuts them off, and loses their replies.
 //
 // The servers are Docker containers, or redis-server processes where no Docker
-// engine answers; every fault works with both. They are started once and shared
-// by all tests of a run: Use hands them out healthy and empty, so tests that
-// share them must not run in parallel.
+// engine answers; every fault works with both. They form a pool that all tests of
+// a run share: Use lends servers to one test at a time, healthy and empty, and
+// starts further ones where too few are idle. So tests may run in parallel.
 package cluster
 
 import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 
@@ -18,10 +19,14 @@ import (
 	"go.uber.org/goleak"
 )
 
+// shared is the pool of servers.
 var shared struct {
 	sync.Mutex
 	backend backend
-	nodes   []*Node
+	version string // of the first server, with its program's name
+	nodes   Nodes  // all that were started
+	lent    map[*Node]bool
+	created int // numbers handed out to nodes
 }
 
 // Main runs the tests and removes every server afterwards, also when the test
@@ -31,6 +36,9 @@ func Main(m *testing.M) int {
 		return runReaper(os.Stdin)
 	}
 	code := m.Run()
+	if len(shared.nodes) > 0 {
+		fmt.Printf("servers: %d %s, %s\n", len(shared.nodes), shared.backend.describe(), shared.version)
+	}
 	if err := shutdown(); err != nil {
 		fmt.Fprintln(os.Stderr, "integration: clean-up:", err)
 		code = 1
@@ -42,17 +50,24 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// Use returns n running, reachable, empty masters that all tests share. Whatever
-// the test does to them is undone before the next one gets them; they are thawed
-// and healed as soon as the test ends.
+// Use lends the test n running, reachable, empty masters until it ends. Whatever
+// the test does to them is undone before another test gets them. What could
+// disturb other tests is undone as soon as the test ends: they are thawed and
+// healed, and a replica of another test's server becomes a master.
 func Use(t testing.TB, n int) Nodes {
 	t.Helper()
 	nodes, err := acquire(n)
-	require.NoError(t, err, "start %d Redis servers", n)
 	t.Cleanup(func() {
 		nodes.Thaw(t)
 		nodes.Heal()
+		for _, n := range nodes {
+			if n.follows {
+				n.Lead(t)
+			}
+		}
+		release(nodes)
 	})
+	require.NoError(t, err, "start %d Redis servers", n)
 	return nodes
 }
 
@@ -71,31 +86,70 @@ func IgnoreOwn() []goleak.Option {
 	return opts
 }
 
+// acquire returns n servers that no other test uses. With an error it returns
+// those that it got nevertheless.
 func acquire(n int) (Nodes, error) {
-	shared.Lock()
-	defer shared.Unlock()
-	if shared.backend == nil {
-		b, err := chooseBackend()
-		if err != nil {
-			return nil, err
-		}
-		shared.backend = b
-		fmt.Printf("integration: the Redis servers run as %s\n", b.describe())
-	}
-	missing := max(0, n-len(shared.nodes))
-	fresh := make([]*Node, missing)
-	err := each(missing, func(i int) (err error) {
-		fresh[i], err = newNode(len(shared.nodes)+i, shared.backend)
-		return err
-	})
+	idle, b, first, err := reserve(n)
 	if err != nil {
 		return nil, err
 	}
+	fresh := make(Nodes, n-len(idle))
+	err = errors.Join(
+		each(len(idle), func(i int) error { return idle[i].reset() }),
+		each(len(fresh), func(i int) (err error) {
+			fresh[i], err = newNode(first+i, b)
+			return err
+		}))
+	fresh = slices.DeleteFunc(fresh, func(n *Node) bool { return n == nil })
+	return append(idle, fresh...), errors.Join(err, register(fresh))
+}
+
+// reserve marks up to n idle servers as lent, the oldest first, and reserves
+// numbers, from first on, for those that must be started.
+func reserve(n int) (idle Nodes, b backend, first int, err error) {
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.backend == nil {
+		if shared.backend, err = chooseBackend(); err != nil {
+			return nil, nil, 0, err
+		}
+		shared.lent = map[*Node]bool{}
+	}
+	for _, node := range shared.nodes {
+		if len(idle) < n && !shared.lent[node] {
+			shared.lent[node] = true
+			idle = append(idle, node)
+		}
+	}
+	first = shared.created
+	shared.created += n - len(idle)
+	return idle, shared.backend, first, nil
+}
+
+// register adds started servers to the pool, as lent.
+func register(fresh Nodes) error {
+	shared.Lock()
+	defer shared.Unlock()
+	for _, node := range fresh {
+		shared.lent[node] = true
+	}
 	shared.nodes = append(shared.nodes, fresh...)
-	// All of them, not only the first n: a dead or frozen spare would disturb
-	// its neighbours' measurements and outlive its test.
-	err = each(len(shared.nodes), func(i int) error { return shared.nodes[i].reset() })
-	return Nodes(shared.nodes[:n:n]), err
+	slices.SortFunc(shared.nodes, func(a, b *Node) int { return a.index - b.index })
+	if shared.version != "" || len(fresh) == 0 {
+		return nil
+	}
+	var err error
+	shared.version, err = fresh[0].version()
+	return err
+}
+
+// release returns servers to the pool.
+func release(nodes Nodes) {
+	shared.Lock()
+	defer shared.Unlock()
+	for _, node := range nodes {
+		delete(shared.lent, node)
+	}
 }
 
 func shutdown() error {

@@ -79,7 +79,7 @@ func (b *containers) publish(port int) func(*container.HostConfig) {
 	}
 }
 
-func (b *containers) describe() string { return "Docker containers (image " + b.image + ")" }
+func (b *containers) describe() string { return "Docker containers of the image " + b.image }
 
 func (b *containers) close() error { return b.docker.Close() }
 

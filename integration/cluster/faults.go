@@ -38,10 +38,10 @@ func (n *Node) Restart(t testing.TB) {
 }
 
 // RestartLoading restarts the server with its data and returns while it still
-// loads them: for about d it answers -LOADING.
+// loads them: for about d, or until FinishLoading, it answers -LOADING.
 func (n *Node) RestartLoading(t testing.TB, d time.Duration) {
 	t.Helper()
-	const perKey = 5 * time.Millisecond
+	const perKey = 20 * time.Millisecond
 	c, err := n.dial()
 	require.NoError(t, err)
 	defer c.Close()
@@ -65,9 +65,11 @@ func (n *Node) RestartLoading(t testing.TB, d time.Duration) {
 	require.NoError(t, err, "the server never said that it is loading")
 }
 
-// AwaitLoaded waits until the server has loaded its data.
-func (n *Node) AwaitLoaded(t testing.TB) {
+// FinishLoading lets the server load the rest of its data at once, and waits until
+// it has done so.
+func (n *Node) FinishLoading(t testing.TB) {
 	t.Helper()
+	n.Do(t, "CONFIG", "SET", "key-load-delay", 0)
 	require.NoError(t, n.await(func(err error) bool { return err == nil }))
 }
 
@@ -123,7 +125,7 @@ func (n *Node) kill() error {
 	if !n.saved {
 		n.life++
 	}
-	n.running, n.frozen, n.saved = false, false, false
+	n.running, n.frozen, n.follows, n.saved = false, false, false, false
 	clear(n.changed)
 	return nil
 }

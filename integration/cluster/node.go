@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
@@ -23,6 +23,7 @@ type Node struct {
 	proxy   *proxy
 	running bool
 	frozen  bool
+	follows bool              // it is a replica
 	life    int               // counts the times the memory was lost; names the RDB file
 	saved   bool              // the next kill does not lose it
 	changed map[string]string // settings changed by SetConfig, with their old values
@@ -87,9 +88,38 @@ func (n *Node) RunID(t testing.TB) string {
 	t.Helper()
 	info, err := redis.String(n.Do(t, "INFO", "server"), nil)
 	require.NoError(t, err)
-	_, rest, _ := strings.Cut(info, "run_id:")
-	id, _, _ := strings.Cut(rest, "\r\n")
-	return id
+	return field(info, "run_id")
+}
+
+// version names the server's program and its version.
+func (n *Node) version() (string, error) {
+	c, err := n.dial()
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	info, err := redis.String(c.Do("INFO", "server"))
+	if v := field(info, "valkey_version"); v != "" {
+		return "valkey " + v, err
+	}
+	return "redis " + field(info, "redis_version"), err
+}
+
+// field returns a field of INFO's text, "" where there is none.
+func field(info, name string) string {
+	_, rest, _ := strings.Cut(info, "\n"+name+":")
+	value, _, _ := strings.Cut(rest, "\r\n")
+	return value
+}
+
+// ExpiredKeys counts the keys that ended with their ttl since the server started.
+func (n *Node) ExpiredKeys(t testing.TB) int {
+	t.Helper()
+	info, err := redis.String(n.Do(t, "INFO", "stats"), nil)
+	require.NoError(t, err)
+	count, err := strconv.Atoi(field(info, "expired_keys"))
+	require.NoError(t, err)
+	return count
 }
 
 // SetConfig changes a setting of the running server until the test ends or the
@@ -111,16 +141,18 @@ func (n *Node) FollowOther(t testing.TB, master *Node) {
 	host, port, err := master.srv.peer()
 	require.NoError(t, err)
 	n.Do(t, "REPLICAOF", host, port)
+	n.follows = true
 }
 
 // Lead makes the server a master again.
 func (n *Node) Lead(t testing.TB) {
 	t.Helper()
 	n.Do(t, "REPLICAOF", "NO", "ONE")
+	n.follows = false
 }
 
 func (n *Node) dial() (redis.Conn, error) {
-	const patience = 5 * time.Second
+	const patience = startTimeout
 	return redis.Dial("tcp", n.Addr(),
 		redis.DialUsername(adminName), redis.DialPassword(adminPassword),
 		redis.DialConnectTimeout(patience), redis.DialReadTimeout(patience), redis.DialWriteTimeout(patience))
@@ -156,6 +188,7 @@ func (n *Node) reset() error {
 	rights := append([]any{"SETUSER", "default", "reset"}, fields(openRights)...)
 	do("ACL", rights...)
 	do("REPLICAOF", "NO", "ONE")
+	n.follows = false
 	do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 	do("FLUSHALL")
 	do("SCRIPT", "FLUSH")

@@ -27,7 +27,7 @@ func newProcessBackend() (backend, error) {
 	return &processes{binary: binary, dir: dir}, remember(directoryKind, dir)
 }
 
-func (b *processes) describe() string { return "redis-server processes (" + b.binary + ")" }
+func (b *processes) describe() string { return "redis-server processes of " + b.binary }
 
 func (b *processes) close() error {
 	if err := os.RemoveAll(b.dir); err != nil {

@@ -4,7 +4,7 @@ package endpoint
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"net"
 	"net/url"
 	"path"
@@ -25,50 +25,90 @@ type Endpoint struct {
 	DB       int
 }
 
-// Parse reads redis://[user:password@]host[:port][/db], the same with
-// rediss:// for TLS, and unix://[user:password@]/path/to/socket[?db=n]. Its
-// errors repeat no part of the URL that may belong to a password.
+// Parse reads redis://[user:password@]host[:port][/db], rediss:// for the same with TLS,
+// valkey:// and valkeys:// with the meanings of these two, and
+// unix://[user:password@]/path/to/socket[?db=n].
+//
+// Its errors repeat no part of the URL: a password may stand anywhere in a URL that is
+// not well formed.
 func Parse(raw string) (Endpoint, error) {
+	if namesSeveral(raw) {
+		return Endpoint{}, errors.New("it seems to name several servers: give each server a URL of its own; in a user or password, write , as %2C, " + escapes)
+	}
 	u, err := url.Parse(raw)
-	if err != nil {
-		// url.Error repeats the input, and with it the password.
-		return Endpoint{}, fmt.Errorf("it cannot be parsed as a URL")
-	}
-	if strings.Contains(u.RawQuery, "@") || u.Scheme != "unix" && strings.Contains(u.Path, "@") {
-		// Part of a password may be in there, or in what is taken for the port.
-		return Endpoint{}, fmt.Errorf("it has an @ behind the address: in a user or password, write / as %%2F, ? as %%3F, # as %%23 and @ as %%40")
-	}
-	if u.Opaque != "" || u.Fragment != "" {
-		return Endpoint{}, fmt.Errorf("it must look like redis://host:port")
+	switch {
+	case err != nil && !strings.Contains(raw, "://"), err == nil && (u.Scheme == "" || u.Opaque != ""):
+		return Endpoint{}, errors.New("it must look like redis://host:port")
+	case err != nil: // url.Error repeats the URL
+		return Endpoint{}, errors.New("it cannot be parsed as a URL: it must look like redis://host:port; in a user or password, write " + escapes)
+	case hasAtBehindAddress(u):
+		// What precedes it may be a part of the password, and so may what seems to be the port.
+		return Endpoint{}, errors.New("it has an @ behind the address: in a user or password, write " + escapes)
+	case u.Fragment != "":
+		return Endpoint{}, errors.New("it has a # behind the address: it must look like redis://host:port")
 	}
 	e := Endpoint{Username: u.User.Username()}
 	e.Password, _ = u.User.Password()
 	if e.Password == "" && e.Username != "" {
-		return Endpoint{}, fmt.Errorf("it names the user %q without a password: write redis://user:password@host, or redis://:password@host", e.Username)
+		return Endpoint{}, errors.New("it has a user without a password, or a password without a colon: write redis://user:password@host, or redis://:password@host")
 	}
 	switch u.Scheme {
-	case "redis", "rediss":
-		e.TLS = u.Scheme == "rediss"
+	case "redis", "valkey":
+		return e.tcp(u)
+	case "rediss", "valkeys":
+		e.TLS = true
 		return e.tcp(u)
 	case "unix":
 		return e.unix(u)
 	}
-	return Endpoint{}, fmt.Errorf("its scheme is %q; redis, rediss and unix are known", u.Scheme)
+	return Endpoint{}, errors.New("its scheme is not known: redis, rediss, valkey, valkeys and unix are")
+}
+
+const escapes = "/ as %2F, ? as %3F, # as %23, @ as %40 and % as %25"
+
+// namesSeveral reports whether a URL seems to be a list of servers. url.Parse reads such
+// a list as one server, with commas in the name of its host or in its password.
+func namesSeveral(raw string) bool {
+	_, rest, found := strings.Cut(raw, "://")
+	switch {
+	case !found || !strings.Contains(rest, ","):
+		return false
+	case strings.Contains(rest, "://"):
+		return true
+	}
+	authority := rest
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		authority = rest[:end]
+	}
+	at := strings.LastIndex(authority, "@")
+	user, host := authority[:max(at, 0)], authority[at+1:]
+	return strings.Contains(host, ",") || strings.Contains(user, ",") && strings.Contains(user, "@")
+}
+
+// hasAtBehindAddress reports whether an @ stands where no user and password can precede
+// it. The path to a socket may have one, but not at the end of a directory's name: that
+// is how a password ends that begins with a slash.
+func hasAtBehindAddress(u *url.URL) bool {
+	inPath := strings.Contains(u.Path, "@")
+	if u.Scheme == "unix" {
+		inPath = strings.Contains(u.EscapedPath(), "@/")
+	}
+	return inPath || strings.Contains(u.RawQuery, "@") || strings.Contains(u.Fragment, "@")
 }
 
 func (e Endpoint) tcp(u *url.URL) (Endpoint, error) {
 	if u.RawQuery != "" {
-		return e, fmt.Errorf("it has a query; none is known for %s", u.Scheme)
+		return e, errors.New("it has a query, and only unix:// URLs may have one")
 	}
 	host, port := u.Hostname(), u.Port()
 	if host == "" {
-		return e, fmt.Errorf("it names no host")
+		return e, errors.New("it names no host")
 	}
 	if port == "" {
 		port = "6379"
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-		return e, fmt.Errorf("its port %q is not between 1 and 65535", port)
+		return e, errors.New("its port is not between 1 and 65535")
 	}
 	e.Network, e.Address = "tcp", net.JoinHostPort(host, port)
 	return e.database(strings.Trim(u.Path, "/"))
@@ -77,15 +117,15 @@ func (e Endpoint) tcp(u *url.URL) (Endpoint, error) {
 func (e Endpoint) unix(u *url.URL) (Endpoint, error) {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return e, fmt.Errorf("its query cannot be parsed")
+		return e, errors.New("its query cannot be parsed")
 	}
 	for key := range query {
 		if key != "db" {
-			return e, fmt.Errorf("its query has %q; only db is known", key)
+			return e, errors.New("its query has a field that is not known: only db is")
 		}
 	}
 	if u.Host != "" || !path.IsAbs(u.Path) || u.Path == "/" {
-		return e, fmt.Errorf("it must look like unix:///path/to/socket")
+		return e, errors.New("it must look like unix:///path/to/socket")
 	}
 	e.Network, e.Address = "unix", u.Path
 	return e.database(query.Get("db"))
@@ -97,7 +137,7 @@ func (e Endpoint) database(s string) (Endpoint, error) {
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 0 {
-		return e, fmt.Errorf("its database %q is not a number", s)
+		return e, errors.New("its database is not a number")
 	}
 	e.DB = n
 	return e, nil

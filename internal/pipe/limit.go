@@ -68,3 +68,11 @@ func size(c *Call) int {
 	}
 	return n
 }
+
+// Answered returns how many calls have been answered. A server makes progress while it
+// grows.
+func (p *Pipe) Answered() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.answered
+}

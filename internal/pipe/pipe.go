@@ -75,6 +75,8 @@ type Pipe struct {
 	writing bool       // somebody has the right, and the duty, to Flush
 	users   int        // goroutines that may touch conn
 	err     error      // why the pipe is broken
+
+	answered uint64 // calls that have been answered; like the others
 }
 
 // New starts a pipe over conn and owns it from now on: conn is closed when the
@@ -247,6 +249,7 @@ func (p *Pipe) pop() (c *Call, flush bool) {
 		return nil, false
 	}
 	c = p.calls.pop()
+	p.answered++
 	p.sent--
 	p.wire -= c.size
 	p.bytes -= c.size
@@ -279,14 +282,26 @@ func (p *Pipe) fail(why error) {
 	p.mu.Unlock()
 
 	Cut(p.conn)
+	simulated, _ := p.conn.(stepper)
 	for i, c := range calls {
 		if i < sent {
 			c.To.Receive(nil, why)
 		} else {
 			c.To.Receive(nil, fmt.Errorf("%w: %w", ErrNotSent, why))
 		}
+		if simulated != nil {
+			simulated.Step()
+		}
 	}
 	p.leave()
+}
+
+// stepper is a connection of a simulation, which waits after each call that fails with
+// it: else the callers would race with each other and with those that await the pipe's
+// end, and the simulation could not be repeated.
+type stepper interface {
+	// Step returns when all that the call before has set off is over.
+	Step()
 }
 
 // leave ends one goroutine's use of conn. The last one gives it back: a pooled

@@ -171,13 +171,11 @@ func TestNoCallerBlocksOnAServerThatHasStoppedReading(t *testing.T) {
 	p, s := dial(t, false)
 	const calls, size = 300, 64 << 10 // 19 MiB: no socket holds that
 	answers := make([]box, calls)
-	begun := time.Now()
-	for i := range calls {
+	for i := range calls { // a caller that blocked here would block until the test times out
 		c, answer := call(strings.Repeat("x", size))
 		answers[i] = answer
 		send(t, p, c)
 	}
-	require.Less(t, time.Since(begun), 5*time.Second)
 	p.mu.Lock()
 	sent := p.sent
 	p.mu.Unlock()
@@ -200,9 +198,7 @@ func TestNoCallerBlocksHoweverSmallItsWrites(t *testing.T) {
 	p := New(conn)
 	for range 2000 {
 		c, _ := call(strings.Repeat("x", 80))
-		begun := time.Now()
-		send(t, p, c)
-		require.Less(t, time.Since(begun), time.Second)
+		send(t, p, c) // nobody reads: a caller that blocked would block until the test times out
 	}
 	p.Kill(errors.New("the end"))
 	<-p.Done()
@@ -242,10 +238,8 @@ func TestKillDoesNotWaitForAServerThatOwesReplies(t *testing.T) {
 	p, _ := dial(t, false)
 	c, answer := call("x")
 	send(t, p, c)
-	begun := time.Now()
 	p.Kill(errors.New("enough"))
-	<-p.Done()
-	require.Less(t, time.Since(begun), time.Second)
+	<-p.Done() // the reply never comes
 	require.Error(t, (<-answer).err)
 }
 

@@ -33,7 +33,7 @@ type Conn struct {
 	closing bool       // the client has closed it: the server does, when it has executed what arrives
 	left    bool       // the server has closed it
 	deaf    [2]bool    // nothing arrives any more, and nobody is told
-	pumping bool
+	posted  [2]bool    // the delivery of the first message is on the agenda
 
 	inbox  []any // arrived replies
 	broken error // what the client gets when the inbox is empty
@@ -42,7 +42,7 @@ type Conn struct {
 
 // message is one command or reply under way.
 type message struct {
-	due   time.Time
+	due   time.Duration // since the world began
 	fate  Fate
 	args  []string
 	reply any
@@ -78,9 +78,13 @@ func (c *Conn) Flush() error {
 	if c.broken != nil {
 		return c.broken
 	}
+	if c.closing {
+		return nil // it was reset, which the client learns an instant later
+	}
 	for _, args := range commands {
 		c.out = c.post(c.out, message{args: args, fate: c.next(true)})
 	}
+	c.schedule()
 	return nil
 }
 
@@ -91,74 +95,77 @@ func (c *Conn) next(toServer bool) Fate {
 	return c.link.fate(c.dialled, toServer, c.counts[d])
 }
 
-// post puts a message behind the others on its way.
+// post puts a message behind the others on its way: it never overtakes them.
 func (c *Conn) post(way []message, m message) []message {
-	m.due = time.Now().Add(m.fate.Delay)
-	way = append(way, m)
-	c.space(way[max(0, len(way)-2):])
-	c.pumpAt(way[len(way)-1].due)
-	return way
+	m.due = c.server.world.awake() + m.fate.Delay
+	if len(way) > 0 {
+		m.due = max(m.due, way[len(way)-1].due)
+	}
+	return append(way, m)
 }
 
-// gap is between two messages on one way: what they set off has an order then, which
-// does not depend on the order in which goroutines come to run.
-const gap = time.Microsecond
+// identity names an event of this connection.
+func (c *Conn) identity(kind eventKind) identity {
+	return identity{c.link.who, c.server.index, c.dialled, kind}
+}
 
-// space makes the second message come a gap after the first, or later.
-func (c *Conn) space(way []message) {
-	if len(way) == 2 {
-		if least := way[0].due.Add(gap); way[1].due.Before(least) {
-			way[1].due = least
-		}
+// Step waits for an instant of the connection's own. internal/pipe calls it between
+// two calls that it fails.
+func (c *Conn) Step() { c.server.world.await(c.identity(stepping)) }
+
+// canArrive reports whether the first command may reach the server.
+func (c *Conn) canArrive() bool {
+	return len(c.out) > 0 && !c.left && !c.server.frozen && !c.link.blocked[0]
+}
+
+// canCome reports whether the first reply may reach the client.
+func (c *Conn) canCome() bool { return len(c.in) > 0 && !c.link.blocked[1] }
+
+// schedule posts the delivery of the first command and of the first reply, unless
+// something holds them back: the call that ends this schedules them again.
+func (c *Conn) schedule() {
+	w := c.server.world
+	if c.canArrive() && !c.posted[0] {
+		c.posted[0] = true
+		w.post(c.out[0].due, c.identity(deliveringToServer), c.deliverCommand)
+	}
+	if c.canCome() && !c.posted[1] {
+		c.posted[1] = true
+		w.post(c.in[0].due, c.identity(deliveringToClient), c.deliverReply)
 	}
 }
 
-func (c *Conn) pumpAt(due time.Time) {
-	time.AfterFunc(time.Until(due), func() {
-		w := c.server.world
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		c.server.pump() // what is due there at this instant, always in the same order
-		c.pump()
-	})
+func (c *Conn) deliverCommand() {
+	c.posted[0] = false
+	if c.canArrive() && c.out[0].due <= c.server.world.awake() {
+		m := c.out[0]
+		c.out = c.out[1:]
+		c.arrive(m)
+		c.leaveIfDone()
+	}
+	c.schedule()
 }
 
-// shift takes the first message off a way. Another one that was due as well, since
-// something held them back, follows after a gap.
-func (c *Conn) shift(way *[]message) message {
-	m := (*way)[0]
-	*way = (*way)[1:]
-	if len(*way) > 0 {
-		if next := &(*way)[0]; !next.due.After(time.Now()) {
-			next.due = time.Now().Add(gap)
-			c.pumpAt(next.due)
-		}
+func (c *Conn) deliverReply() {
+	c.posted[1] = false
+	if c.canCome() && c.in[0].due <= c.server.world.awake() {
+		m := c.in[0]
+		c.in = c.in[1:]
+		c.come(m)
 	}
-	return m
+	c.schedule()
 }
 
-// pump moves on what is due.
-func (c *Conn) pump() {
-	if c.pumping {
-		return // a command that it executes calls it
-	}
-	c.pumping = true
-	defer func() { c.pumping = false }()
-	now := time.Now()
-	s := c.server
-	for len(c.out) > 0 && !c.out[0].due.After(now) && !c.left && !s.frozen && !c.link.blocked[0] {
-		c.arrive(c.shift(&c.out))
-	}
+// leaveIfDone has the server forget a connection that the client has closed, once it
+// has executed what was sent.
+func (c *Conn) leaveIfDone() {
 	if c.closing && len(c.out) == 0 && !c.left {
 		c.left = true
-		s.forget(c)
-	}
-	for len(c.in) > 0 && !c.in[0].due.After(now) && !c.link.blocked[1] {
-		c.come(c.shift(&c.in))
+		c.server.forget(c)
 	}
 }
 
-// arrive is a command at the server.
+// arrive handles a command that has reached the server.
 func (c *Conn) arrive(m message) {
 	if c.deaf[0] {
 		return
@@ -191,6 +198,7 @@ func (c *Conn) reply(value any, call bool) {
 		return
 	}
 	c.in = c.post(c.in, message{reply: value, fate: fate})
+	c.schedule()
 }
 
 // come is a reply at the client.
@@ -216,6 +224,7 @@ func (c *Conn) leaveServer(silent bool) {
 		c.deaf[1] = true
 	} else {
 		c.in = c.post(c.in, message{ends: true, fate: Fate{Delay: c.next(false).Delay}})
+		c.schedule()
 	}
 }
 
@@ -248,7 +257,7 @@ func (c *Conn) cut() {
 		c.closing = true
 		c.in, c.inbox = nil, nil
 		c.fail(errCut)
-		c.pump()
+		c.leaveIfDone()
 	}
 }
 

@@ -53,10 +53,8 @@ func (l *Link) Block(toServer, held bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l.blocked[direction(toServer)] = held
-	if !held {
-		for _, c := range l.conns {
-			c.pump()
-		}
+	for _, c := range l.conns {
+		c.schedule()
 	}
 }
 
@@ -70,8 +68,8 @@ func (l *Link) Reset(arrive int) {
 		c.out = c.out[:min(len(c.out), arrive)]
 		c.closing = true
 		c.in = nil
-		c.fail(errReset)
-		c.pump()
+		c.leaveIfDone()
+		w.post(0, c.identity(breaking), func() { c.fail(errReset) })
 	}
 }
 
@@ -81,14 +79,16 @@ func (l *Link) GetContext(ctx context.Context) (redis.Conn, error) {
 	w.mu.Lock()
 	dialled := w.now()
 	there, back := l.fate(dialled, true, 0), l.fate(dialled, false, 0)
+	s := l.server
+	come := make(chan struct{})
+	w.post(w.awake()+there.Delay+back.Delay, identity{l.who, s.index, dialled, dialling}, func() { close(come) })
 	w.mu.Unlock()
 	select {
-	case <-time.After(there.Delay + back.Delay):
+	case <-come:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 	w.mu.Lock()
-	s := l.server
 	unheard := s.silent || l.blocked[0] || l.blocked[1] || there.Lost && there.Silent
 	refused := s.down || there.Lost || back.Lost
 	if !unheard && !refused {

@@ -58,7 +58,9 @@ func (s *Server) Freeze(frozen bool) {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
 	s.frozen = frozen
-	s.pump()
+	for _, c := range s.conns {
+		c.schedule()
+	}
 }
 
 // Crash ends the server's run. What was on its way there is lost. silent: nobody is
@@ -201,12 +203,4 @@ func (s *Server) publish(channel, message string) any {
 		}
 	}
 	return n
-}
-
-// pump moves on what is due on all connections, in the order in which they were
-// made.
-func (s *Server) pump() {
-	for _, c := range s.conns {
-		c.pump()
-	}
 }

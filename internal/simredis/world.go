@@ -5,7 +5,8 @@
 // with another implementation's by a test.
 //
 // What happens depends on the instants at which it does, and on nothing else:
-// fates are the caller's to decide, for each message, from its place on its link.
+// fates are the caller's to decide, for each message, from its place on its link; and
+// each delivery has an instant of its own (see agenda).
 package simredis
 
 import (
@@ -19,14 +20,27 @@ type World struct {
 	mu      sync.Mutex // protects all that follows, and all of the servers and connections
 	origin  time.Time
 	slept   time.Duration
+	agenda  agenda
+	last    time.Duration // when the last event happened, since origin
+	armed   time.Duration // for when the alarm is set; 0: for never
+	alarm   *time.Timer
 	scripts *scripts
 	log     func(at time.Duration, server int, who string, args []string, reply any)
 }
 
 // NewWorld begins one, in the bubble of the caller. log may be nil; it is told of
-// every command that a server executes.
+// every command that a server executes. The world calls synctest.Wait before each event,
+// so nobody else may call it at an instant of an event.
 func NewWorld(log func(at time.Duration, server int, who string, args []string, reply any)) *World {
 	return &World{origin: time.Now(), scripts: newScripts(), log: log}
+}
+
+// End ends the log. What the log leads to can be collected then, though a client's
+// connections, and with them the world, are still in memory.
+func (w *World) End() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.log = nil
 }
 
 // Now is the true time since the world began.
@@ -36,7 +50,10 @@ func (w *World) Now() time.Duration {
 	return w.now()
 }
 
-func (w *World) now() time.Duration { return time.Since(w.origin) + w.slept }
+func (w *World) now() time.Duration { return w.awake() + w.slept }
+
+// awake is the time since the world began that timers know of.
+func (w *World) awake() time.Duration { return time.Since(w.origin) }
 
 // Suspend lets time go by while nobody's timers run: to everybody it looks as if
 // all had been suspended, and only the clocks had gone on.

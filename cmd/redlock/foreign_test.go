@@ -1,0 +1,188 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+// attack is text that clears a terminal, forges a line, and writes from right to left.
+const attack = "x\x1b[2J\nother: free \u202e\u009b\xff"
+
+// requireHarmless checks that all that was printed is printable.
+func requireHarmless(t *testing.T, printed string) {
+	t.Helper()
+	assert.NotRegexp(t, `[\x00-\x09\x0b-\x1f\x7f-\x9f\x{202e}]`, printed)
+	assert.NotRegexp(t, `(?m)^other: free`, printed)
+	assert.NotContains(t, printed, "\xff")
+}
+
+func TestInspectAndUnlockQuoteOwnersAndLabels(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	lease := hold(t, nodes, "job", redlock.WithOwnerLabel(attack), redlock.WithTTL(20*time.Second))
+	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil), redlock.WithOwnerLabel(attack))
+	require.NoError(t, err)
+	defer client.Close()
+	go client.Mutex("job").Lock(t.Context()) // in line until the client closes, or the lock is broken
+	const shown = `"x\x1b[2J\nother: free \u202e\u009b\xff"`
+	var r result
+	eventually(t, func() bool {
+		r = call(nodes, "inspect", "job")
+		return strings.Contains(r.out, "in line: 1")
+	}, "in line")
+	requireHarmless(t, r.out+r.log)
+	assert.Contains(t, r.out, "job: held by "+shown+", at 3 of 3 nodes")
+	assert.Contains(t, r.out, "1. "+shown+", for")
+	assert.Contains(t, r.out, "  "+shown+" ("+lease.Owner()[:6]+"…)")
+
+	var v lockView
+	require.NoError(t, json.Unmarshal([]byte(call(nodes, "inspect", "--json", "job").out), &v))
+	assert.Equal(t, strings.ToValidUTF8(lease.Owner(), "\ufffd"), v.Holder, "JSON has the text itself")
+
+	r = call(nodes, "unlock", "--force", "job")
+	require.Zero(t, r.code, r.log)
+	requireHarmless(t, r.out+r.log)
+	assert.Contains(t, r.out, "It was held by "+shown+" (owner ")
+
+	r = call(nodes, "inspect", attack)
+	requireHarmless(t, r.out+r.log)
+	assert.Contains(t, r.out, shown+": free")
+	requireHarmless(t, call(nodes, "unlock", "--force", attack).out)
+}
+
+func TestRunQuotesTheHolderThatItWaitsFor(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	hold(t, nodes, "job", redlock.WithOwnerLabel(attack))
+	r := call(nodes, "run", "job", "--no-wait", "--", "true")
+	assert.Equal(t, codeHeld, r.code)
+	requireHarmless(t, r.log)
+
+	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil))
+	require.NoError(t, err)
+	defer client.Close()
+	log := &interruptingLog{signals: make(chan os.Signal, 1)}
+	runner := &runner{flags: &runFlags{}, signals: log.signals, log: log}
+	_, err = runner.acquire(client, "job", true)
+	require.ErrorContains(t, err, "interrupt")
+	requireHarmless(t, log.text)
+	assert.Contains(t, log.text, `"x\x1b[2J\nother: free \u202e\u009b\xff" holds it`)
+}
+
+// interruptingLog ends the waiting at the first message.
+type interruptingLog struct {
+	text    string
+	signals chan os.Signal
+}
+
+func (l *interruptingLog) Write(text []byte) (int, error) {
+	l.text += string(text)
+	select {
+	case l.signals <- os.Interrupt:
+	default:
+	}
+	return len(text), nil
+}
+
+func TestInspectNamesTheHolderOfAnEmptyValue(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	for _, url := range nodes.URLs() {
+		conn, err := redis.DialURL(url)
+		require.NoError(t, err)
+		defer conn.Close()
+		_, err = conn.Do("SET", "redlock:job", "", "EX", 60)
+		require.NoError(t, err)
+	}
+	r := call(nodes, "inspect", "job")
+	require.Zero(t, r.code, r.log)
+	assert.Contains(t, r.out, "job: held by (an empty value), at 3 of 3 nodes, for another")
+	assert.Regexp(t, `node 0 .*  \(an empty value\)  `, r.out)
+	r = call(nodes, "unlock", "--force", "job")
+	assert.Contains(t, r.out, "It was held by (an empty value)")
+}
+
+func TestNoCommandPrintsEscapeSequencesOfAServer(t *testing.T) {
+	server := startRudeServer(t, "-NOPERM \x1b[2J\x07\u202e\u009b\rother: free\r\n")
+	for _, command := range []string{
+		"inspect job", "doctor --for 0s", "run job --wait 30s -- true", "unlock --force job", "bench --for 100ms --ttl 1s",
+	} {
+		for _, url := range []string{"redis://" + server, "redis://:pw@" + server} {
+			var out, log bytes.Buffer
+			assert.NotZero(t, execute(append([]string{"--nodes", url, "-v"}, strings.Fields(command)...), &out, &log))
+			assert.Contains(t, out.String()+log.String(), `\x1b[2J\a\u202e\u009b\rother: free`, command)
+			requireHarmless(t, out.String()+log.String())
+		}
+	}
+}
+
+func TestBenchShowsFailuresWithoutEscapeSequences(t *testing.T) {
+	failure := errors.New(attack)
+	nodes := []*nodeFacts{{Node: attack, err: failure, Error: attack}}
+	for _, b := range []*bench{
+		{failed: 1, lastFailure: failure},
+		{failed: 1, lastFailure: failure, lock: []time.Duration{1}, unlock: []time.Duration{1}},
+	} {
+		var out strings.Builder
+		b.write(&out, false, nodes)
+		requireHarmless(t, out.String())
+		assert.Contains(t, out.String(), `x\x1b[2J\nother: free`)
+	}
+}
+
+func TestDoctorShowsWhatServersSayWithoutEscapeSequences(t *testing.T) {
+	f := &nodeFacts{Node: attack, Version: attack, Role: attack, Eviction: attack, host: attack, RDB: "off", AOF: "off",
+		info: map[string]string{"master_host": attack}}
+	x := &examination{Nodes: []*nodeFacts{f, f, f}, Quorum: 2}
+	x.judge()
+	var out strings.Builder
+	x.write(&out, false)
+	requireHarmless(t, out.String())
+	assert.Contains(t, out.String(), `its maxmemory-policy is x\x1b[2J`)
+}
+
+// startRudeServer starts a server that answers every command with the same bytes.
+func startRudeServer(t *testing.T, reply string) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { listener.Close() })
+	go func() { // ends with the listener
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go answerRudely(conn, reply)
+		}
+	}()
+	return listener.Addr().String()
+}
+
+// answerRudely answers until the client closes.
+func answerRudely(conn net.Conn, reply string) {
+	defer conn.Close()
+	chunk := make([]byte, 1<<16)
+	for {
+		n, err := conn.Read(chunk)
+		if err != nil {
+			return
+		}
+		commands := bytes.Count(chunk[:n], []byte("\n*"))
+		if chunk[0] == '*' {
+			commands++
+		}
+		fmt.Fprint(conn, strings.Repeat(reply, commands))
+	}
+}

@@ -1,0 +1,202 @@
+package admission
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/node"
+	"github.com/redlock-go/redlock/internal/pipe"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/system"
+)
+
+// unknownRun stands for the run of a server that does not name it.
+const unknownRun = "unknown"
+
+const (
+	// retryInterval is how soon an admission that could not be finished is tried again.
+	retryInterval = 250 * time.Millisecond
+
+	// ProbeInterval is how often the record of a node that votes is looked at: for the
+	// longest ttl that others use, and whether it is still there.
+	ProbeInterval = 10 * time.Second
+
+	// QuarantineInterval is how often a node in quarantine is looked at, at least: it may
+	// have lost its memory once more, and another client may have admitted it since.
+	QuarantineInterval = 2 * time.Second
+
+	// MajorityLossGuard is the least guard where a majority lost the memory that it had: by
+	// its end every connected client has looked, and has named the longest ttl that it
+	// uses. It is also how far the servers' clocks may differ where counters begin from
+	// them a second time: docs/safety.md has the bound.
+	MajorityLossGuard = 2 * ProbeInterval
+)
+
+var (
+	// ErrForgot is why a node that lost its memory does not vote.
+	ErrForgot = errors.New("it lost its memory; it votes again when all leases must have ended that it may have forgotten")
+
+	// ErrRegistering is why a node is not asked for a lock whose ttl is longer than any
+	// before: the ttl must be on record first, so that no node that loses a vote for it is
+	// let back too early.
+	ErrRegistering = errors.New("its ttl is being put on record")
+)
+
+// QuarantineError is why a node is not asked before its quarantine is over.
+type QuarantineError struct{ Left time.Duration }
+
+func (e *QuarantineError) Error() string {
+	return fmt.Sprintf("it does not vote for another %v: it is new, or lost its memory, and others' leases must end first",
+		e.Left.Round(time.Millisecond))
+}
+
+// connection is a connection to a run of a server.
+type connection struct {
+	pipe *pipe.Pipe
+	run  string
+}
+
+// On returns the connection on which a right holds.
+func (c connection) On() *pipe.Pipe { return c.pipe }
+
+// key returns the key of a kind for this run of the server.
+func (c connection) key(kind string) string { return protocol.Key(kind, c.run) }
+
+// recordsOf is what the keys of a run's records begin with; the name of the quarantine
+// before it follows. So a right that was found before the memory was lost names a record
+// that is no more.
+func recordsOf(run string) string { return protocol.Key("record", run) + ":" }
+
+// admission is the admission of a member over one connection.
+type admission struct {
+	connection
+	member     *Member
+	minGuard   time.Duration // the least guard for this loss of memory
+	levelUntil time.Duration // until when to look how far the others have counted meanwhile
+}
+
+// Connected implements node.Admitter.
+func (m *Member) Connected(p *pipe.Pipe, run string) {
+	m.current = admission{connection: connection{p, cmp.Or(run, unknownRun)}, member: m}
+}
+
+// set records what the node may do, on this connection.
+func (a *admission) set(r VoteRight) {
+	r.connection = a.connection
+	if r.Record == nil {
+		r.Record = a.key("record")
+	}
+	m := a.member
+	m.right.Store(&r)
+	switch {
+	case r.Votes:
+		m.ReportUp(m.group.first.voted(m))
+	case node.IsPermanent(r.why):
+		m.failed()
+		m.ReportDown(r.why)
+	case r.until > 0:
+		m.ReportQuarantine(r.until-m.group.cfg.Clock(), r.why)
+	default:
+		m.ReportQuarantine(0, r.why)
+	}
+}
+
+// step does what can be done now, and returns when to look again.
+func (a *admission) step(ctx context.Context) time.Duration {
+	m, g := a.member, a.member.group
+	guard := max(m.guard(), a.minGuard)
+	keys := []any{a.key("bar"), a.key("quarantine"), protocol.FormatKey}
+	orphan := m.orphan.Load()
+	if orphan != nil {
+		keys = append(keys, *orphan)
+	}
+	reply, err := redis.Values(a.eval(protocol.Probe, len(keys), append(keys,
+		recordsOf(a.run), g.terms.Nodes, m.wanted().Milliseconds(), guard.Milliseconds(), g.cfg.Random.ID(m.Name))...))
+	if err == nil {
+		m.orphan.CompareAndSwap(orphan, nil)
+	}
+	if err == nil && len(reply) == 0 {
+		err = errors.New("unexpected reply to the probe: nothing")
+	}
+	if err != nil {
+		if r := m.right.Load(); r != nil && r.Votes && r.pipe == a.pipe {
+			return system.Jitter(g.cfg.Random, retryInterval, m.Name) // it votes by what was known before
+		}
+		return a.fail(fmt.Errorf("admission: %w", err))
+	}
+	switch word, _ := redis.String(reply[0], nil); word {
+	case "whole":
+		next := a.whole(reply)
+		a.level(ctx)
+		return next
+	case "format":
+		return a.fail(m.Unfit("another version of this library keeps its records there in another format: " +
+			"all clients must use versions that share one (docs/protocol.md)"))
+	}
+	var name string
+	var left, bar int64
+	if _, err := redis.Scan(reply[1:], &name, &left, &bar); err != nil {
+		return a.fail(fmt.Errorf("admission: %w", err))
+	}
+	if left > 0 {
+		return a.wait(time.Duration(left) * time.Millisecond)
+	}
+	return a.refill(ctx, name, time.Duration(bar)*time.Millisecond)
+}
+
+// whole lets the node vote by the record that it has.
+func (a *admission) whole(reply []any) time.Duration {
+	var nodes, longest int64
+	var record string
+	if _, err := redis.Scan(reply[1:], &record, &nodes, &longest); err != nil {
+		return a.fail(fmt.Errorf("admission: %w", err))
+	}
+	m := a.member
+	if want := m.group.terms.Nodes; int(nodes) != want {
+		return a.fail(m.Unfit(fmt.Sprintf("its record is of a cluster of %d nodes, this client has %d: "+
+			"every client must be given all of them", nodes, want)))
+	}
+	a.set(VoteRight{Record: record, Votes: true, Longest: time.Duration(longest) * time.Millisecond})
+	m.group.learn(time.Duration(longest) * time.Millisecond)
+	m.hasVoted = true
+	m.quarantineLogged, a.minGuard = "", 0
+	if m.group.cfg.Clock() < a.levelUntil {
+		return retryInterval
+	}
+	return ProbeInterval
+}
+
+// wait bars the node until its quarantine is over, and returns when to look again.
+func (a *admission) wait(left time.Duration) time.Duration {
+	m := a.member
+	until := m.group.cfg.Clock() + left
+	if m.quarantineLogged != a.run {
+		m.quarantineLogged = a.run
+		m.ExpectUpLine(true)
+		if !m.group.first.add(m, until) {
+			m.logQuarantine(left)
+		}
+	}
+	a.set(VoteRight{why: &QuarantineError{left}, until: until})
+	return min(left, QuarantineInterval)
+}
+
+// fail bars the node for the reason err, for the time being.
+func (a *admission) fail(err error) time.Duration {
+	a.set(VoteRight{why: err})
+	return system.Jitter(a.member.group.cfg.Random, retryInterval, a.member.Name)
+}
+
+// eval runs a script at the node, by its text: admission is rare.
+func (a *admission) eval(s *protocol.Script, keys int, args ...any) (any, error) {
+	return a.ask("EVAL", append([]any{s.Text, keys}, args...)...)
+}
+
+func (a *admission) ask(command string, args ...any) (any, error) {
+	return a.member.Request(a.pipe, command, args...)
+}

@@ -1,0 +1,47 @@
+package admission
+
+import (
+	"io"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/pipe"
+	"github.com/redlock-go/redlock/internal/testreply"
+)
+
+// A node votes only if its server answered that its record is whole, whatever else it
+// answers.
+func FuzzAdmission(f *testing.F) {
+	for _, reply := range testreply.Samples() {
+		f.Add(testreply.Plant(reply))
+	}
+	f.Add(testreply.Plant( // a quarantine that is over, and what a refill asks then
+		[]any{[]byte("barred"), []byte("name"), int64(0), int64(math.MaxInt64)},
+		[]byte("older"), []any{[]byte("7"), []byte("12")}, []any{[]byte("1"), []byte("2")}, int64(1),
+		[]any{[]byte("whole"), []byte("record"), []byte("1"), int64(1000)}))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		replies := testreply.Grow(data)
+		if len(replies) == 0 {
+			return
+		}
+		conn := testreply.NewConn(replies)
+		p := pipe.New(conn)
+		defer func() {
+			p.Kill(io.EOF)
+			<-p.Done()
+		}()
+		m := newMember(Terms{Guard: 10 * time.Second, TTL: 10 * time.Second, MaxTTL: time.Hour})
+		m.Connected(p, "run")
+		m.Check(t.Context())
+		switch r := m.Current(); {
+		case r == nil: // it was neither admitted nor barred yet
+		case r.Votes:
+			require.True(t, conn.SaidWhole, "%#v", replies)
+		default:
+			require.Error(t, r.Why())
+		}
+	})
+}

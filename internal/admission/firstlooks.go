@@ -1,0 +1,88 @@
+package admission
+
+import (
+	"cmp"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+)
+
+// firstLooks keeps the quarantines that a new client finds at its first connections, so
+// that a new cluster gets one line in the log instead of two for each node. The nodes'
+// goroutines add to it, and Group.Settle ends it.
+type firstLooks struct {
+	mu     sync.Mutex   // protects what follows; nothing else is locked under it
+	over   bool         // end has run: nodes that are found barred later log for themselves
+	barred []quarantine // found before end; after it, those that its one line counts and that are not over
+}
+
+// quarantine is a node's quarantine that the client found at its first connection.
+type quarantine struct {
+	member *Member
+	until  time.Duration // on the client's clock
+}
+
+// add records a quarantine unless end has run, and reports whether it did: then end logs
+// it, else the caller must.
+func (f *firstLooks) add(m *Member, until time.Duration) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.over {
+		f.barred = append(f.barred, quarantine{m, until})
+	}
+	return !f.over
+}
+
+// voted removes the quarantine of a node that votes now, and reports whether there was
+// one. Then the vote needs no line of its own: either the one line about all quarantines
+// announced it, or none was logged yet.
+func (f *firstLooks) voted(m *Member) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.remove(m)
+}
+
+// failed removes the quarantine of a node that failed after end logged the one line
+// about all quarantines, and reports whether there was one. From then on the node logs
+// for itself.
+func (f *firstLooks) failed(m *Member) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.over && f.remove(m)
+}
+
+// remove removes the node's quarantine and reports whether there was one. Called under f.mu.
+func (f *firstLooks) remove(m *Member) bool {
+	before := len(f.barred)
+	f.barred = slices.DeleteFunc(f.barred, func(q quarantine) bool { return q.member == m })
+	return len(f.barred) < before
+}
+
+// end logs the quarantines that were found when the first connections are settled: in
+// one line if a quorum of the nodes waits, else in a line for each node. Only a node
+// with a line of its own also logs when it votes.
+func (f *firstLooks) end(g *Group) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.over = true
+	now := g.cfg.Clock()
+	if len(f.barred) < g.terms.Quorum {
+		slices.SortFunc(f.barred, func(a, b quarantine) int { return cmp.Compare(a.member.Index, b.member.Index) })
+		for _, q := range f.barred {
+			q.member.logQuarantine(q.until - now)
+		}
+		f.barred = nil
+		return
+	}
+	last := slices.MaxFunc(f.barred, func(a, b quarantine) int { return cmp.Compare(a.until, b.until) })
+	g.cfg.Events.Log(slog.LevelWarn, "a majority of the nodes has no record of this run of its server (a new cluster, or servers that were restarted or wiped); "+
+		"locks wait until all leases must have ended that the nodes may have forgotten",
+		"nodes", len(f.barred), "of", g.terms.Nodes, "wait", last.until-now)
+}
+
+// logQuarantine logs that the node does not vote before its quarantine is over.
+func (m *Member) logQuarantine(left time.Duration) {
+	m.group.cfg.Events.Log(slog.LevelWarn, "a node has no record of this run of its server (it is new, or was restarted, or wiped); "+
+		"it votes when all leases must have ended that it may have forgotten", "node", m.Name, "wait", left)
+}

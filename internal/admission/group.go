@@ -1,0 +1,181 @@
+package admission
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/node"
+	"github.com/redlock-go/redlock/internal/system"
+)
+
+// Terms is what a client's settings say of admission.
+type Terms struct {
+	Guard  time.Duration // a node that lost its memory does not vote for at least this long
+	Off    bool          // nodes vote whatever they have forgotten
+	TTL    time.Duration // of the client's leases
+	MaxTTL time.Duration // that any lease may have
+	Nodes  int
+	Quorum int
+}
+
+// Group is the state that the members of one client share.
+type Group struct {
+	Members []*Member // filled before the first of them runs
+
+	terms   Terms
+	cfg     *node.Config
+	first   firstLooks
+	longest atomic.Int64 // the longest ttl seen on record, or used by this client; nanoseconds
+}
+
+// NewGroup makes a group without members.
+func NewGroup(terms Terms, cfg *node.Config) *Group { return &Group{terms: terms, cfg: cfg} }
+
+// Add makes a node a member.
+func (g *Group) Add(n *node.Node) *Member {
+	m := &Member{Node: n, group: g, recheck: make(chan struct{}, 1)}
+	m.ttl.Store(int64(g.terms.TTL))
+	n.Use(m)
+	g.Members = append(g.Members, m)
+	return m
+}
+
+// learn records a ttl that is on record at a node.
+func (g *Group) learn(ttl time.Duration) {
+	for {
+		old := g.longest.Load()
+		if int64(ttl) <= old || g.longest.CompareAndSwap(old, int64(ttl)) {
+			return
+		}
+	}
+}
+
+// Settle logs the quarantines that were found so far, when the first connections are
+// settled. Later ones are logged when they are found.
+func (g *Group) Settle() { g.first.end(g) }
+
+// Member is a node and its right to vote.
+type Member struct {
+	*node.Node
+
+	group  *Group
+	right  atomic.Pointer[VoteRight] // nil while not connected
+	orphan atomic.Pointer[any]       // the key of a record that was missing, and of what was counted there; nil: none
+	ttl    atomic.Int64              // the longest ttl that locks of this client use, in nanoseconds
+
+	recheck chan struct{}
+
+	// Used by the goroutine of the node's Run alone.
+	current          admission
+	quarantineLogged string // the run of the server whose quarantine was logged, or will be; "" while it votes
+	hasVoted         bool   // it was seen to vote: its memory is not new
+}
+
+// VoteRight is what a member knows of its right to vote, on one connection.
+type VoteRight struct {
+	Votes   bool
+	Record  any           // the key of the record by which it votes, boxed once
+	Longest time.Duration // the longest ttl on that record
+
+	connection               // on which it holds
+	why        error         // why it does not vote
+	until      time.Duration // if it is in quarantine: its end, on the client's clock
+}
+
+// Why returns why the node does not vote; nil if it does.
+func (r *VoteRight) Why() error { return r.why }
+
+// GoesOn reports whether the node has voted by the same record since, on one connection.
+func (r *VoteRight) GoesOn(now *VoteRight) bool {
+	return r != nil && now != nil && now.Votes && r.pipe == now.pipe && r.Record == now.Record
+}
+
+// Current returns the right that the node has now; nil if it is not connected.
+func (m *Member) Current() *VoteRight { return m.right.Load() }
+
+// Right returns the right to vote for a new lease of this ttl, or why there is none.
+func (m *Member) Right(ttl time.Duration) (*VoteRight, error) {
+	r := m.right.Load()
+	switch {
+	case r == nil:
+		return nil, m.Why()
+	case r.until > 0:
+		return nil, &QuarantineError{max(r.until-m.group.cfg.Clock(), 0)}
+	case !r.Votes:
+		return nil, r.why
+	case r.Longest < ttl:
+		m.want(ttl)
+		return nil, ErrRegistering
+	}
+	return r, nil
+}
+
+// wanted returns the longest ttl that this client uses.
+func (m *Member) wanted() time.Duration { return time.Duration(m.ttl.Load()) }
+
+// want records that a ttl is to be used. A ttl that is longer than the one on record must
+// be put there first.
+func (m *Member) want(ttl time.Duration) {
+	for {
+		old := m.ttl.Load()
+		if int64(ttl) <= old {
+			break
+		}
+		if m.ttl.CompareAndSwap(old, int64(ttl)) {
+			break
+		}
+	}
+	m.Nudge()
+}
+
+// Nudge makes Run check the admission soon.
+func (m *Member) Nudge() {
+	select {
+	case m.recheck <- struct{}{}:
+	default:
+	}
+}
+
+// Recheck implements node.Admitter.
+func (m *Member) Recheck() <-chan struct{} { return m.recheck }
+
+// Disconnected implements node.Admitter.
+func (m *Member) Disconnected() {
+	m.right.Store(nil)
+	m.failed()
+}
+
+// failed makes a failure of the node visible in the log, if the line about all quarantines
+// counted it.
+func (m *Member) failed() {
+	if m.group.first.failed(m) {
+		m.ExpectUpLine(false) // the log does not have it yet that this node fails
+	}
+}
+
+// Check implements node.Admitter.
+func (m *Member) Check(ctx context.Context) time.Duration {
+	if m.group.terms.Off {
+		m.current.set(VoteRight{Votes: true, Longest: m.group.terms.MaxTTL})
+		return system.Forever
+	}
+	return m.current.step(ctx)
+}
+
+// Forgot bars the node: a vote by this right showed that its record is not there, or not
+// whole. It may even be another server, behind a proxy: the next handshake shows that.
+func (m *Member) Forgot(by *VoteRight) {
+	if by == nil || !by.Votes || m.group.terms.Off {
+		return
+	}
+	m.orphan.Store(&by.Record)
+	if m.right.CompareAndSwap(by, &VoteRight{connection: by.connection, Record: by.Record, why: ErrForgot}) {
+		m.Reconnect(ErrForgot) // else a check found it out before
+	}
+}
+
+// guard is how long the node must not vote after it lost its memory.
+func (m *Member) guard() time.Duration {
+	return max(m.group.terms.Guard, m.wanted(), time.Duration(m.group.longest.Load()))
+}

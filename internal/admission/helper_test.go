@@ -1,0 +1,30 @@
+package admission
+
+import (
+	"io"
+	"log/slog"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/redlock-go/redlock/internal/node"
+	"github.com/redlock-go/redlock/internal/notify"
+	"github.com/redlock-go/redlock/internal/system"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// newMember makes the member of a group of one, without a connection.
+func newMember(terms Terms) *Member {
+	terms.Nodes, terms.Quorum = 1, 1
+	cfg := &node.Config{
+		Clock:      system.Now,
+		Random:     system.OSRandom{},
+		Events:     notify.NewQueue(slog.New(slog.DiscardHandler), false),
+		Identities: node.NewIdentities(),
+		Closed:     io.EOF,
+		DeadAfter:  time.Second,
+	}
+	return NewGroup(terms, cfg).Add(node.New(0, "node 0", nil, cfg))
+}

@@ -1,0 +1,205 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/node"
+	"github.com/redlock-go/redlock/internal/protocol"
+)
+
+// refill collects what the other nodes have counted, and admits the node. Its quarantine
+// of this name is over, after a guard of this length: what is collected from now on
+// contains every lease that the node forgot.
+func (a *admission) refill(ctx context.Context, name string, guard time.Duration) time.Duration {
+	m, terms := a.member, &a.member.group.terms
+	c, err := a.collect(ctx)
+	switch {
+	case err != nil:
+		return a.fail(fmt.Errorf("admission: %w", err))
+	case !c.isSufficient(terms):
+		return a.fail(fmt.Errorf("it is new, or lost its memory, and votes again with the counters of %d other nodes that vote (%d answered)",
+			terms.Quorum, c.admitted))
+	case max(c.longest, m.wanted()) > guard:
+		// Somebody used a longer ttl than the guard allowed for.
+		m.group.learn(c.longest)
+		return time.Millisecond
+	case c.fromClock && m.hasVoted && guard < MajorityLossGuard:
+		// The record of the longest ttl may be lost; another client may still know it.
+		a.minGuard = MajorityLossGuard
+		return time.Millisecond
+	}
+	record := recordsOf(a.run) + name
+	older, olderBar := c.obsolete(a, record)
+	args := []any{record, a.key("quarantine"), a.key("bar"), protocol.NewestKey, older, olderBar, protocol.FormatKey,
+		name, terms.Nodes, max(c.longest, m.wanted()).Milliseconds()}
+	for _, count := range c.counts {
+		args = append(args, count)
+	}
+	switch admitted, err := redis.Int(a.eval(protocol.Admit, 7, args...)); {
+	case err != nil:
+		return a.fail(fmt.Errorf("admission: %w", err))
+	case admitted == 0:
+		return time.Millisecond // it was wiped again meanwhile: from the beginning
+	}
+	a.levelUntil = m.group.cfg.Clock() + 4*retryInterval
+	return a.step(ctx)
+}
+
+// collected is what the nodes report of the counters.
+type collected struct {
+	counts    [protocol.Stripes]int64
+	longest   time.Duration
+	admitted  int    // other nodes that have a record
+	barred    int    // nodes that answered that they have none, this one among them
+	now       int64  // the largest server time among them, in microseconds
+	fromClock bool   // the counters began from it
+	older     string // the key of this node's record before this one; "" if there is none
+	olderRun  string // the run that it was of, if that is known
+}
+
+// isSufficient reports whether the counters can be trusted: either a quorum of other nodes
+// reported theirs, and so one that counted every lease before; or so many nodes have none
+// that no quorum of admitted nodes can exist, and the counters begin from the clock.
+func (c *collected) isSufficient(terms *Terms) bool {
+	if c.admitted >= terms.Quorum {
+		return true
+	}
+	if c.barred < terms.Nodes-terms.Quorum+1 {
+		return false
+	}
+	c.fromClock = true
+	for i := range c.counts {
+		c.counts[i] = max(c.counts[i], c.now, protocol.FirstCount)
+	}
+	return true
+}
+
+// collect asks all other nodes for their records, and this one for an older one.
+func (a *admission) collect(ctx context.Context) (*collected, error) {
+	c := &collected{barred: 1}
+	others := a.inquire() // all at once: the slowest of them counts, not their number
+	if err := c.addOwn(a); err != nil {
+		return nil, err
+	}
+	c.addOthers(ctx, a, others)
+	return c, ctx.Err()
+}
+
+// addOthers adds what other nodes answer.
+func (c *collected) addOthers(ctx context.Context, a *admission, others []inquiry) {
+	over, stop := context.WithTimeout(ctx, a.member.group.cfg.DeadAfter)
+	defer stop()
+	for _, o := range others {
+		record, err := redis.StringMap(o.member.Await(over, o.record))
+		if err != nil {
+			continue // no answer is no answer: neither admitted nor barred
+		}
+		if record["nodes"] == "" {
+			c.barred++
+		} else if record["nodes"] == strconv.Itoa(a.member.group.terms.Nodes) {
+			c.admitted++
+			c.merge(record)
+		}
+		_ = c.addTime(o.member.Await(over, o.time)) // what cannot be read does not count
+	}
+}
+
+// level lifts the counters of a node that was admitted just now to the others'. Where they
+// began from the clock, each node's began at another instant; else leases were granted
+// meanwhile. The first lock of every stripe would have to level it, and take a round trip
+// more. A counter may be lifted at any time.
+func (a *admission) level(ctx context.Context) {
+	m := a.member
+	if r := m.right.Load(); r == nil || !r.Votes || m.group.cfg.Clock() >= a.levelUntil {
+		return
+	}
+	c := &collected{}
+	c.addOthers(ctx, a, a.inquire())
+	if ctx.Err() != nil {
+		return // the client ends: a command that is queued now may be sent or not
+	}
+	args := []any{m.right.Load().Record}
+	for _, count := range c.counts {
+		args = append(args, count)
+	}
+	if _, err := a.eval(protocol.Level, 1, args...); err == nil && c.admitted == m.group.terms.Nodes-1 {
+		a.levelUntil = 0
+	}
+}
+
+// inquiry is what another node was asked.
+type inquiry struct {
+	member       *Member
+	record, time node.Question
+}
+
+// inquire asks all others that are connected for their records and their times.
+func (a *admission) inquire() (all []inquiry) {
+	for _, other := range a.member.group.Members {
+		p, r := other.Pipe(), other.right.Load()
+		if other == a.member || p == nil || r == nil {
+			continue
+		}
+		all = append(all, inquiry{
+			member: other,
+			record: other.Ask(p, "EVAL", protocol.Record.Text, 1, r.key("bar"), recordsOf(r.run)),
+			time:   other.Ask(p, "TIME"),
+		})
+	}
+	return all
+}
+
+// addOwn adds what this node reports of itself: the record before this one, if there is
+// one, and its time.
+func (c *collected) addOwn(a *admission) error {
+	older, err := redis.String(a.ask("GET", protocol.NewestKey))
+	if err != nil && !errors.Is(err, redis.ErrNil) {
+		return err
+	}
+	if older != "" {
+		record, err := redis.StringMap(a.ask("HGETALL", older))
+		if err != nil {
+			return err
+		}
+		c.merge(record)
+		c.older = older
+		c.olderRun, _, _ = strings.Cut(strings.TrimPrefix(older, protocol.Key("record", "")), ":")
+	}
+	return c.addTime(a.ask("TIME"))
+}
+
+// merge takes the counters of a record, where they are higher.
+func (c *collected) merge(record map[string]string) {
+	for i := range c.counts {
+		count, err := strconv.ParseInt(record[strconv.Itoa(i)], 10, 64)
+		if err == nil {
+			c.counts[i] = max(c.counts[i], count)
+		}
+	}
+	if ms, err := strconv.ParseInt(record["ttl"], 10, 64); err == nil {
+		c.longest = max(c.longest, time.Duration(ms)*time.Millisecond)
+	}
+}
+
+func (c *collected) addTime(reply any, err error) error {
+	now, err := node.ServerTime(reply, err)
+	c.now = max(c.now, now.Microseconds())
+	return err
+}
+
+// obsolete returns the older record, and the bar of its run, which are deleted once their
+// counters are in the record of this name. They stay where a run is unknown: clients that
+// may not ask for it would take each other's away.
+func (c *collected) obsolete(a *admission, record string) (older, bar string) {
+	if c.older == "" || c.olderRun == unknownRun || a.run == unknownRun {
+		return record, a.key("bar")
+	}
+	return c.older, protocol.Key("bar", c.olderRun)
+}

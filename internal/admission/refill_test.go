@@ -1,0 +1,69 @@
+package admission
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+)
+
+// The counters begin from the clock only where no quorum of admitted nodes can exist:
+// another admitted node may be silent, and stand higher.
+func TestCountersBeginFromTheClockOnlyWhereNoQuorumIsAdmitted(t *testing.T) {
+	for n := 1; n <= 7; n++ {
+		terms := &Terms{Nodes: n, Quorum: n/2 + 1}
+		for admitted := range n {
+			for barred := 1; admitted+barred <= n; barred++ {
+				c := &collected{admitted: admitted, barred: barred, now: protocol.FirstCount + 7}
+				c.counts[0], c.counts[1] = protocol.FirstCount+5, protocol.FirstCount+9
+				others := n - barred // at most so many are admitted
+				require.Equal(t, admitted >= terms.Quorum || others < terms.Quorum, c.isSufficient(terms), "%d: %d admitted, %d barred", n, admitted, barred)
+				require.Equal(t, admitted < terms.Quorum && others < terms.Quorum, c.fromClock)
+				if c.fromClock {
+					require.Equal(t, []int64{protocol.FirstCount + 7, protocol.FirstCount + 9, protocol.FirstCount + 7}, c.counts[:3])
+				} else {
+					require.Equal(t, []int64{protocol.FirstCount + 5, protocol.FirstCount + 9, 0}, c.counts[:3])
+				}
+			}
+		}
+	}
+}
+
+func TestRecordsMergeToTheGreatest(t *testing.T) {
+	c := new(collected)
+	c.merge(map[string]string{"0": "5", "1": "7", "2": "?", "ttl": "1500"})
+	c.merge(map[string]string{"0": "6", "1": "3", "ttl": "500"})
+	c.merge(map[string]string{"ttl": "?"})
+	require.Equal(t, []int64{6, 7, 0}, c.counts[:3])
+	require.Equal(t, 1500*time.Millisecond, c.longest)
+}
+
+func TestATimeThatIsNotToldIsAnError(t *testing.T) {
+	refused := errors.New("connection refused")
+	require.ErrorIs(t, new(collected).addTime(nil, refused), refused)
+}
+
+// Only records of known runs are cleared away: where runs are unknown, they are other
+// clients'.
+func TestOnlyTheRecordOfAKnownRunIsObsolete(t *testing.T) {
+	for _, c := range []struct {
+		older, olderRun, run string
+		goes                 bool
+	}{
+		{"old", "a", "b", true},
+		{"", "", "b", false},
+		{"old", unknownRun, "b", false},
+		{"old", "a", unknownRun, false},
+	} {
+		a := &admission{connection: connection{run: c.run}}
+		older, bar := (&collected{older: c.older, olderRun: c.olderRun}).obsolete(a, "new")
+		if c.goes {
+			require.Equal(t, []string{"old", protocol.Key("bar", "a")}, []string{older, bar})
+		} else {
+			require.Equal(t, []string{"new", protocol.Key("bar", c.run)}, []string{older, bar})
+		}
+	}
+}

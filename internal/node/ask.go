@@ -1,0 +1,64 @@
+package node
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redlock-go/redlock/internal/pipe"
+)
+
+// Question is a command that was queued, and receives its answer.
+type Question chan Reply
+
+// Reply is a server's reply, or what came in its place.
+type Reply struct {
+	Value any
+	Err   error
+}
+
+// Receive implements pipe.Receiver.
+func (q Question) Receive(value any, err error) { q <- Reply{value, err} }
+
+// Ask sends the server a command over p, and does not wait.
+func (n *Node) Ask(p *pipe.Pipe, command string, args ...any) Question {
+	q := make(Question, 1)
+	flush, _, err := p.Queue(&pipe.Call{Command: command, Args: args, To: q}, n.cfg.Clock(), nil)
+	if flush {
+		p.Flush()
+	}
+	if err != nil {
+		q <- Reply{nil, err}
+	}
+	return q
+}
+
+// Wait waits for the answer until ctx ends, and reports whether it came. An answer that
+// came before counts also after that.
+func (q Question) Wait(ctx context.Context) (r Reply, came bool) {
+	select {
+	case <-ctx.Done():
+	case r = <-q:
+		return r, true
+	}
+	select {
+	case r = <-q:
+		return r, true
+	default:
+		return Reply{}, false
+	}
+}
+
+// Await waits for the answer to a question, until ctx ends.
+func (n *Node) Await(ctx context.Context, q Question) (any, error) {
+	if r, came := q.Wait(ctx); came {
+		return r.Value, r.Err
+	}
+	return nil, fmt.Errorf("%s: no answer within %v", n.Name, n.cfg.DeadAfter)
+}
+
+// Request sends the server a command over p, and waits for the answer.
+func (n *Node) Request(p *pipe.Pipe, command string, args ...any) (any, error) {
+	ctx, stop := context.WithTimeout(context.Background(), n.cfg.DeadAfter)
+	defer stop()
+	return n.Await(ctx, n.Ask(p, command, args...))
+}

@@ -1,0 +1,66 @@
+package node
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// staleReading is the age at which a better reading of a server's clock gives way to a
+// newer one.
+const staleReading = 5 * time.Minute
+
+// offset is a reading of a server's clock.
+type offset struct {
+	mu    sync.Mutex    // protects what follows
+	ahead time.Duration // the server's time since 1970, less the client's clock
+	trip  time.Duration // how long the reading took: it is uncertain by half of that
+	at    time.Duration // when, on the client's clock
+	known bool
+}
+
+// record takes a reading that was asked for and answered at these instants.
+func (o *offset) record(server, asked, answered time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	trip := answered - asked
+	if o.known && trip > o.trip && answered-o.at < staleReading {
+		return
+	}
+	o.ahead, o.trip, o.at, o.known = server-asked-trip/2, trip, answered, true
+}
+
+// Offset returns what must be added to the client's clock to have the server's time since
+// 1970, if that is known. It is read at every handshake, and again while callers wait.
+func (n *Node) Offset() (ahead time.Duration, known bool) {
+	n.offset.mu.Lock()
+	defer n.offset.mu.Unlock()
+	return n.offset.ahead, n.offset.known
+}
+
+// readClock reads the server's clock, if it is connected. If that fails, a later reading
+// makes up for it.
+func (n *Node) readClock() {
+	p := n.pipe.Load()
+	if p == nil {
+		return
+	}
+	asked := n.cfg.Clock()
+	if server, err := ServerTime(n.Request(p, "TIME")); err == nil {
+		n.offset.record(server, asked, n.cfg.Clock())
+	}
+}
+
+// ServerTime reads the answer to TIME: the time since 1970.
+func ServerTime(reply any, err error) (time.Duration, error) {
+	parts, err := redis.Int64s(reply, err)
+	if err == nil && len(parts) != 2 {
+		err = fmt.Errorf("it has %d parts, not 2", len(parts))
+	}
+	if err != nil {
+		return 0, fmt.Errorf("no server time: %w", err)
+	}
+	return time.Duration(parts[0])*time.Second + time.Duration(parts[1])*time.Microsecond, nil
+}

@@ -1,0 +1,84 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+var (
+	errConnecting = errors.New("not connected yet")
+
+	// ErrReconnected is why a call is not sent that relies on an older connection.
+	ErrReconnected = errors.New("it was connected anew just now, and may be another run of the server")
+)
+
+// UnfitError is why a node cannot vote as things are: a person must act.
+type UnfitError struct{ Reason string }
+
+func (e *UnfitError) Error() string { return e.Reason }
+
+// IsPermanent reports whether an error of a node stays until a person acts.
+func IsPermanent(err error) bool {
+	var unfit *UnfitError
+	if errors.As(err, &unfit) {
+		return true
+	}
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return false
+	}
+	switch code(reply) {
+	case "WRONGPASS", "NOAUTH", "NOPERM", "DENIED", "WRONGTYPE":
+		return true
+	}
+	// Servers without ACLs, and the default user of newer ones, use these texts.
+	return strings.HasPrefix(string(reply), "ERR invalid password") ||
+		strings.HasPrefix(string(reply), "ERR AUTH") ||
+		strings.HasPrefix(string(reply), "ERR Client sent AUTH")
+}
+
+// IsCode reports whether err is the server's error reply with this code.
+func IsCode(err error, want string) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && code(reply) == want
+}
+
+// code returns the first word of an error reply; of an error that a script met, that of
+// the command's reply. Servers before 7.0 wrap it: "ERR Error running script …: -OOM …".
+func code(reply redis.Error) string {
+	text := string(reply)
+	if strings.HasPrefix(text, "ERR Error running script") {
+		if i := strings.LastIndex(text, ": -"); i >= 0 {
+			text = text[i+len(": -"):]
+		}
+	}
+	if strings.Contains(text, "The user executing the script can't") {
+		return "NOPERM"
+	}
+	word, _, _ := strings.Cut(text, " ")
+	return word
+}
+
+// Advise adds the remedy to an error that a person must act on.
+func Advise(err error) error {
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return err
+	}
+	switch {
+	case IsCode(err, "NOPERM"):
+		return fmt.Errorf("%w (grant the user the commands listed in the README, on the locks' keys)", err)
+	case IsCode(err, "OOM"):
+		return fmt.Errorf("%w (the server is full: raise maxmemory)", err)
+	case IsCode(err, "READONLY"):
+		return fmt.Errorf("%w (it is a replica; give the pool the master's address)", err)
+	case IsCode(err, "WRONGTYPE"):
+		return fmt.Errorf("%w (the lock's key is used for something else: choose another name or prefix)", err)
+	case IsPermanent(err):
+		return fmt.Errorf("%w (check the user and the password)", err)
+	}
+	return err
+}

@@ -1,0 +1,101 @@
+package node
+
+import (
+	"bufio"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// identity is what a handshake learns about the server.
+type identity struct {
+	runID  string // names one run of the server process; "" if the server does not name it
+	client int64  // this connection's id there; 0 if the server does not name it
+	role   string
+	evicts string // maxmemory_policy
+	major  int    // of redis_version; 0 if the server does not report it
+}
+
+// read takes what matters from the answer to INFO.
+func (id *identity) read(info string) {
+	lines := bufio.NewScanner(strings.NewReader(info))
+	for lines.Scan() {
+		key, value, _ := strings.Cut(lines.Text(), ":")
+		switch key {
+		case "run_id":
+			id.runID = value
+		case "redis_version":
+			major, _, _ := strings.Cut(value, ".")
+			id.major, _ = strconv.Atoi(major)
+		case "role":
+			id.role = value
+		case "maxmemory_policy":
+			id.evicts = value
+		}
+	}
+}
+
+// judge returns an error if the server may not vote, and logs hazards. noInfo is the
+// server's answer if it refuses INFO, else nil.
+func (n *Node) judge(id identity, noInfo error) error {
+	switch id.role {
+	case "master", "": // a server that does not report its role counts as a master
+	case "slave", "replica":
+		n.cfg.Identities.claim(n.Index, "")
+		return n.Unfit("it is a replica; only masters vote: give the pool the master's address")
+	default:
+		n.cfg.Identities.claim(n.Index, "")
+		return n.Unfit(fmt.Sprintf("its role is %q; only masters vote: give the pool the address of a server whose role is master", id.role))
+	}
+	if other, ok := n.cfg.Identities.claim(n.Index, id.runID); !ok {
+		return n.Unfit(fmt.Sprintf("it is the same server as node %d; every pool must lead to a server of its own", other))
+	}
+	n.logProblems(hazards(id, noInfo)...)
+	return nil
+}
+
+// hazards returns descriptions of the dangers for locks at a node that votes all the same.
+// noInfo is the server's answer if it refuses INFO, else nil.
+func hazards(id identity, noInfo error) (all []string) {
+	if noInfo != nil {
+		return []string{fmt.Sprintf("the server does not answer INFO, so a replica, a server given twice, or a restart with old data goes unnoticed: %v", noInfo)}
+	}
+	if id.runID == "" {
+		all = append(all, "the server's INFO has no run_id, so a server given twice, or a restart with old data, goes unnoticed: use a server that names its run")
+	}
+	if id.evicts != "" && id.evicts != "noeviction" {
+		all = append(all, fmt.Sprintf("the server may evict locks under memory pressure: set maxmemory-policy noeviction, not %s", id.evicts))
+	}
+	return all
+}
+
+// Identities is which server answers behind which node, so that one server under two
+// nodes has one vote. The nodes of a client share it.
+type Identities struct {
+	mu    sync.Mutex     // protects nodes
+	nodes map[string]int // node index by run id
+}
+
+// NewIdentities makes an empty one.
+func NewIdentities() *Identities { return &Identities{nodes: make(map[string]int)} }
+
+// claim takes a server for a node, which gives up the one that it had. ok is false when
+// another node has the server. An unknown server ("") cannot be compared.
+func (r *Identities) claim(index int, runID string) (other int, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id, i := range r.nodes {
+		if i == index {
+			delete(r.nodes, id)
+		}
+	}
+	if runID == "" {
+		return 0, true
+	}
+	if other, taken := r.nodes[runID]; taken {
+		return other, false
+	}
+	r.nodes[runID] = index
+	return 0, true
+}

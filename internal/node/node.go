@@ -1,0 +1,244 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/notify"
+	"github.com/redlock-go/redlock/internal/pipe"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/system"
+)
+
+// Limits of what may be unanswered at a node.
+const (
+	// quietBacklog is how many bytes may be unanswered at a node that has gone quiet,
+	// before new attempts leave it out; busyBacklog goes for one that answers all the
+	// while. releaseBacklog bounds releases: past it the connection is dropped, and they
+	// become undos.
+	quietBacklog   = 256 << 10
+	busyBacklog    = 8 << 20
+	releaseBacklog = 32 << 20
+)
+
+// Pool makes connections to one server.
+type Pool interface {
+	GetContext(context.Context) (redis.Conn, error)
+}
+
+// Config is what all nodes of a client have in common.
+type Config struct {
+	Clock      system.Clock
+	Random     system.Random
+	Events     *notify.Queue
+	Observer   Observer // nil if nobody observes
+	Identities *Identities
+	Closed     error // why connections end when Run's context does
+
+	// DeadAfter is how long an answer may be overdue before the connection is given up. It
+	// bounds dials and handshakes too.
+	DeadAfter time.Duration
+}
+
+// Observer is told of changes of a node's condition. Its methods must not block. They are
+// called from Run's goroutine, NodeStalled from any.
+type Observer interface {
+	NodeUp(index int, name string)
+	NodeDown(index int, name string, unfit bool, err error)
+	NodeQuarantined(index int, name string, wait time.Duration, err error)
+	NodeStalled(index int, name string, silence time.Duration)
+}
+
+// Admitter decides whether a node's server may vote. All methods are called from Run's
+// goroutine.
+type Admitter interface {
+	// Connected begins the admission of a run of the server over a new connection. run is
+	// "" if the server does not name its run.
+	Connected(p *pipe.Pipe, run string)
+
+	// Check does what is due, and returns when to call it again. It may take long.
+	Check(ctx context.Context) time.Duration
+
+	// Recheck returns a channel from which Run learns that Check is due now.
+	Recheck() <-chan struct{}
+
+	// Disconnected ends the right to vote: there is no connection any more.
+	Disconnected()
+}
+
+// Node is one master as the client sees it. Run keeps a connection to it; everybody else
+// only queues commands there.
+type Node struct {
+	Index    int
+	Name     string
+	Counters *Counters
+
+	cfg      *Config
+	pool     Pool
+	admitter Admitter
+
+	pipe atomic.Pointer[pipe.Pipe] // nil while there is no connection; stored under mu
+
+	mu    sync.Mutex // protects what follows; pipes' locks may be taken under it
+	down  error      // why pipe is nil
+	undos undoLog
+	old   oldConnections
+
+	offset  offset      // of the server's clock
+	server  serverState // of the connection that stands
+	status  status      // used by Run's goroutine alone
+	stalled atomic.Bool // the observer has it that ballots leave the node out
+}
+
+// serverState is what a connection shows of the server.
+type serverState struct {
+	loading atomic.Bool // scripts are being loaded again
+	setGet  atomic.Bool // the server understands SET with NX and GET together
+
+	last identity // of the last handshake; used by Run's goroutine alone
+}
+
+// Counters count a node's votes by outcome, votes that came too late, and connections.
+// They have cache lines of their own: the reader of the node's connection counts, while
+// all callers read the node's other fields.
+type Counters struct {
+	Votes    [4]atomic.Uint64
+	Late     atomic.Uint64
+	Connects atomic.Uint64
+	_        [2]uint64 // to 64 bytes
+}
+
+// New makes a node. Its admitter must be set before Run.
+func New(index int, name string, pool Pool, cfg *Config) *Node {
+	return &Node{
+		Index:    index,
+		Name:     name,
+		Counters: &Counters{},
+		cfg:      cfg,
+		pool:     pool,
+		down:     errConnecting,
+		undos:    undoLog{byOwner: make(map[string]*Undo)},
+		old:      oldConnections{ids: make(map[int64]bool)},
+	}
+}
+
+// Use sets the admitter.
+func (n *Node) Use(a Admitter) { n.admitter = a }
+
+// Pipe returns the node's connection; nil if there is none.
+func (n *Node) Pipe() *pipe.Pipe { return n.pipe.Load() }
+
+// UnderstandsSetGet reports whether the server understands SET with NX and GET together.
+func (n *Node) UnderstandsSetGet() bool { return n.server.setGet.Load() }
+
+// Queue puts a call into the node's queue. p is not nil when the caller must flush it;
+// load is the number of calls unanswered there. With an error nothing was queued. If on is
+// not nil, the call relies on that connection, and goes over no other. must is for
+// releases, which wait for a stalled node.
+func (n *Node) Queue(c *pipe.Call, on *pipe.Pipe, now, timeout time.Duration, must bool) (p *pipe.Pipe, load int, err error) {
+	p = n.pipe.Load()
+	if p == nil {
+		return nil, 0, n.Why()
+	}
+	if on != nil && on != p {
+		return nil, 0, ErrReconnected
+	}
+	limit := pipe.Limit{Silence: timeout, Pause: timeout / 10, Bytes: quietBacklog, Most: busyBacklog}
+	if must {
+		limit = pipe.Limit{Silence: system.Forever, Pause: system.Forever, Most: releaseBacklog}
+	}
+	flush, load, err := p.Queue(c, now, &limit)
+	if err != nil {
+		if errors.Is(err, pipe.ErrStalled) && !must {
+			n.ReportStalled()
+		}
+		if must {
+			// Not here: breaking a pipe informs other ballots, and the caller has its own
+			// ballot locked.
+			go p.Kill(fmt.Errorf("a release could not be queued: %w", err))
+		}
+		return nil, 0, err
+	}
+	if !flush {
+		p = nil
+	}
+	return p, load, nil
+}
+
+// Why returns why the node has no connection to vote on. It is never nil: a connection
+// that was made in this very moment came too late for the caller.
+func (n *Node) Why() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.down == nil {
+		return errConnecting
+	}
+	return n.down
+}
+
+// HandleError acts on an error that came in the place of an answer.
+func (n *Node) HandleError(err error) {
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return
+	}
+	switch code(reply) {
+	case "NOSCRIPT":
+		n.reload()
+	case "ERR":
+		if strings.Contains(string(reply), "syntax") {
+			n.server.setGet.Store(false) // its version promised too much
+		}
+	case "READONLY", "LOADING", "MASTERDOWN", "NOAUTH":
+		// It is not the server that shook hands: ask it anew who it is. To others on the
+		// connection this is no answer of the server's.
+		n.Reconnect(fmt.Errorf("it answered another call with %q", reply))
+	}
+}
+
+// Reconnect drops the node's connection; Run makes a new one.
+func (n *Node) Reconnect(why error) {
+	if p := n.pipe.Load(); p != nil {
+		p.Kill(why)
+	}
+}
+
+// reload queues the scripts for loading, once for all callers that found them missing.
+// Attempts that come later are behind it on the same connection.
+func (n *Node) reload() {
+	p := n.pipe.Load()
+	if p == nil || !n.server.loading.CompareAndSwap(false, true) {
+		return
+	}
+	for i, s := range protocol.Loaded {
+		call := &pipe.Call{Command: "SCRIPT", Args: []any{"LOAD", s.Text}, To: &loaded{node: n, last: i == len(protocol.Loaded)-1}}
+		flush, _, err := p.Queue(call, n.cfg.Clock(), nil)
+		if err != nil {
+			n.server.loading.Store(false)
+			return
+		}
+		if flush {
+			go p.Flush() // the caller is the reader of this very connection
+		}
+	}
+}
+
+// loaded receives the answer to SCRIPT LOAD. If it is an error, the votes show it.
+type loaded struct {
+	node *Node
+	last bool
+}
+
+// Receive implements pipe.Receiver.
+func (l *loaded) Receive(any, error) {
+	if l.last {
+		l.node.server.loading.Store(false)
+	}
+}

@@ -1,0 +1,86 @@
+package node
+
+import (
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/pipe"
+)
+
+// maxOldConnections bounds how many old connections are named to a server that refuses to
+// close them. The oldest are left out: the server has had the most time to read the bytes
+// that were on their way there.
+const maxOldConnections = 64
+
+// oldConnections are connections that this client has given up and that the server has
+// not confirmed to be closed. It is protected by the node's mu.
+type oldConnections struct {
+	ids           map[int64]bool // the server's ids of them, at this run of the server
+	refusalLogged bool           // it was logged that the server refuses to close them
+}
+
+// killOldConnections returns the calls that close the client's old connections at the
+// server, so that bytes which are still on their way there are not executed after the
+// undos were. It returns none for another run of the server, where the ids are those of
+// other clients. Each connection is named until the server has confirmed that it is
+// closed.
+func (n *Node) killOldConnections(now identity) []*pipe.Call {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	last := n.server.last
+	if last.runID == "" || last.runID != now.runID {
+		clear(n.old.ids)
+		return nil
+	}
+	if last.client != 0 {
+		n.old.ids[last.client] = true
+	}
+	ids := slices.Sorted(maps.Keys(n.old.ids)) // a server's ids grow
+	for len(ids) > maxOldConnections {
+		delete(n.old.ids, ids[0])
+		ids = ids[1:]
+	}
+	var kills []*pipe.Call
+	for _, id := range ids {
+		kills = append(kills, &pipe.Call{Command: "CLIENT", Args: []any{"KILL", "ID", id}, To: &killed{n, id}})
+	}
+	return kills
+}
+
+// killed receives the answer to CLIENT KILL.
+type killed struct {
+	node *Node
+	id   int64
+}
+
+// Receive removes the id if the server has closed the connection, or knows no such
+// connection. After a refusal, or without an answer, the next handshake names it again.
+func (k *killed) Receive(_ any, err error) {
+	var refusal redis.Error
+	switch {
+	case err == nil || IsCode(err, "ERR") && strings.Contains(strings.ToLower(err.Error()), "no such client"):
+		k.node.mu.Lock()
+		defer k.node.mu.Unlock()
+		delete(k.node.old.ids, k.id)
+	case errors.As(err, &refusal):
+		k.node.logKillRefusal(err)
+	}
+}
+
+// logKillRefusal logs, once for each node, that the server refuses to name or to close
+// this client's connections.
+func (n *Node) logKillRefusal(err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.old.refusalLogged {
+		return
+	}
+	n.old.refusalLogged = true
+	n.cfg.Events.Log(slog.LevelWarn, "the server does not close this client's old connections: what was sent there may be executed after it was undone, "+
+		"and keep a lock's key for a ttl; grant the user CLIENT ID and CLIENT KILL", "node", n.Name, "error", err)
+}

@@ -1,0 +1,84 @@
+package node
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/pipe"
+)
+
+// shakeHands has the node meet a server, as a handshake does, and returns the ids of the
+// connections that it is to close, with the calls for that.
+func (u *unconnected) shakeHands(run string, client int64) (ids []int64, kills []*pipe.Call) {
+	id := identity{runID: run, client: client}
+	kills = u.killOldConnections(id)
+	u.server.last = id
+	for _, c := range kills {
+		ids = append(ids, c.Args[2].(int64))
+	}
+	return ids, kills
+}
+
+// answer gives the same answer to all calls.
+func answer(calls []*pipe.Call, err error) {
+	for _, c := range calls {
+		c.To.Receive(nil, err)
+	}
+}
+
+func TestOldConnectionsAreNamedUntilTheServerHasClosedThem(t *testing.T) {
+	for name, c := range map[string]struct {
+		err    error
+		closed bool
+	}{
+		"closed":       {nil, true},
+		"gone before":  {redis.Error("ERR No such client"), true},
+		"refused":      {refusal, false},
+		"not answered": {pipe.ErrNotSent, false},
+	} {
+		n := newUnconnected()
+		ids, _ := n.shakeHands("run", 1)
+		require.Empty(t, ids, "the first connection")
+		ids, kills := n.shakeHands("run", 2)
+		require.Equal(t, []int64{1}, ids)
+		answer(kills, c.err)
+		ids, _ = n.shakeHands("run", 3)
+		if c.closed {
+			require.Equal(t, []int64{2}, ids, name)
+		} else {
+			require.Equal(t, []int64{1, 2}, ids, name)
+		}
+	}
+}
+
+func TestOldConnectionsOfAnotherRunAreNotNamed(t *testing.T) {
+	n := newUnconnected()
+	for i := range int64(3) {
+		n.shakeHands("run", i+1)
+	}
+	ids, _ := n.shakeHands("another", 1)
+	require.Empty(t, ids, "they would be other clients'")
+	ids, _ = n.shakeHands("another", 2)
+	require.Equal(t, []int64{1}, ids)
+	for range 2 {
+		ids, _ = n.shakeHands("", 1)
+		require.Empty(t, ids, "a server that does not name its run may be another one")
+	}
+}
+
+func TestOldConnectionsThatAreNamedAgainAreBounded(t *testing.T) {
+	n := newUnconnected()
+	const last = 2 * maxOldConnections
+	for i := range int64(last) {
+		ids, kills := n.shakeHands("run", i+1)
+		require.LessOrEqual(t, len(ids), maxOldConnections)
+		answer(kills, refusal)
+	}
+	ids, _ := n.shakeHands("run", last+1)
+	require.Len(t, ids, maxOldConnections)
+	require.Equal(t, int64(last), slices.Max(ids))
+	require.Equal(t, int64(last-maxOldConnections+1), slices.Min(ids), "the oldest are left out")
+}

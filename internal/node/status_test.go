@@ -1,0 +1,54 @@
+package node
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	downLine = "a node is down"
+	upLine   = "a node is up"
+)
+
+func TestNodeIsLoggedAsDownFromTheSecondFailureOn(t *testing.T) {
+	n := newUnconnected()
+	n.now = time.Hour
+	n.ReportUp(false)
+	fail := func() { n.ReportDown(errors.New("refused")) }
+	fail()
+	require.Empty(t, n.log())
+	n.ReportUp(false)
+	fail()
+	require.Empty(t, n.log(), "not in a row")
+	fail()
+	fail()
+	require.Equal(t, 1, strings.Count(n.log(), downLine))
+	n.ReportUp(false)
+	require.Equal(t, 1, strings.Count(n.log(), upLine))
+
+	n.now += downLogInterval - 1
+	fail()
+	fail()
+	require.Equal(t, 1, strings.Count(n.log(), downLine), "too soon after the last line")
+	n.now++
+	fail()
+	require.Equal(t, 2, strings.Count(n.log(), downLine), "one that stays away is logged in the end")
+	n.ReportUp(true)
+	require.Equal(t, 1, strings.Count(n.log(), upLine), "quietly")
+}
+
+func TestUnfitNodeHasNoLineAsOneThatIsDown(t *testing.T) {
+	n := newUnconnected()
+	n.now = time.Hour
+	for range 3 {
+		n.ReportDown(n.Unfit("it is a replica"))
+	}
+	require.Equal(t, 1, strings.Count(n.log(), "the node does not vote: it is a replica"))
+	require.NotContains(t, n.log(), downLine)
+	n.ReportUp(false)
+	require.Equal(t, 1, strings.Count(n.log(), upLine))
+}

@@ -1,0 +1,149 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/pipe"
+)
+
+const (
+	// pingInterval is how often a node is asked whether the subscription's connection
+	// still stands; it is given up when nothing comes for longer than maxSilence.
+	pingInterval = 15 * time.Second
+	maxSilence   = 40 * time.Second
+
+	// refusedPause is how long a node that refuses a subscription is left alone.
+	refusedPause = 30 * time.Second
+
+	// clockReadInterval is how many pings there are between two readings of the clock.
+	clockReadInterval = 4
+)
+
+// Subscriber receives what comes over a node's subscription.
+type Subscriber interface {
+	Subscribed(node int, ok bool) // whether messages arrive from now on
+	Message(node int, text string)
+}
+
+// Listen keeps a second connection to the node, which subscribes to a channel, until ctx
+// ends.
+func (n *Node) Listen(ctx context.Context, channel string, to Subscriber) {
+	pause := firstPause
+	refusalLogged := false
+	for ctx.Err() == nil {
+		began := n.cfg.Clock()
+		err := n.subscribe(ctx, channel, to)
+		to.Subscribed(n.Index, false)
+		var refusal redis.Error
+		switch {
+		case errors.As(err, &refusal):
+			if !refusalLogged && ctx.Err() == nil {
+				refusalLogged = true
+				n.cfg.Events.Log(slog.LevelWarn, "a node cannot call those who wait for a lock: they look again now and then instead",
+					"node", n.Name, "error", Advise(err))
+			}
+			pause = refusedPause
+		case n.cfg.Clock()-began > maxPause:
+			pause = firstPause
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause/2 + n.cfg.Random.Below(pause/2, "to hear "+n.Name)):
+		}
+		pause = min(2*pause, max(pause, maxPause))
+	}
+}
+
+// subscribe subscribes, and hands messages over until the connection ends.
+func (n *Node) subscribe(ctx context.Context, channel string, to Subscriber) error {
+	// Not before the node's own connection stands, nor longer than it does: the pool may
+	// have room for one only.
+	p := n.pipe.Load()
+	if p == nil {
+		return errConnecting
+	}
+	conn, err := n.dial(ctx, func() {})
+	if err != nil {
+		return fmt.Errorf("cannot connect: %w", err)
+	}
+	if err := shareable(conn); err != nil {
+		_ = conn.Close()
+		return err
+	}
+	listening, end := context.WithCancel(ctx)
+	cut := make(chan struct{})
+	context.AfterFunc(listening, func() {
+		pipe.Cut(conn)
+		close(cut)
+	})
+	pinging := make(chan struct{})
+	defer func() {
+		end()
+		<-cut
+		<-pinging
+		_ = conn.Close() // it is broken already
+	}()
+	if err := conn.Send("SUBSCRIBE", channel); err != nil {
+		close(pinging)
+		return err
+	}
+	err = conn.Flush()
+	go func() {
+		defer close(pinging)
+		defer end()
+		n.ping(listening, conn, p)
+	}()
+	for err == nil {
+		var reply []any
+		if reply, err = redis.Values(redis.ReceiveWithTimeout(conn, maxSilence)); err == nil {
+			n.handlePush(to, reply)
+		}
+	}
+	return err
+}
+
+// handlePush takes what came over the subscription.
+func (n *Node) handlePush(to Subscriber, reply []any) {
+	if len(reply) == 0 {
+		return
+	}
+	switch kind, _ := redis.String(reply[0], nil); kind {
+	case "subscribe":
+		n.readClock()
+		to.Subscribed(n.Index, true)
+	case "message":
+		if len(reply) == 3 {
+			text, _ := redis.String(reply[2], nil)
+			to.Message(n.Index, text)
+		}
+	}
+}
+
+// ping sends pings over the subscription, so that a connection that leads nowhere is
+// noticed, and now and then reads the server's clock over p. It returns when ctx ends or a
+// connection breaks.
+func (n *Node) ping(ctx context.Context, conn redis.Conn, p *pipe.Pipe) {
+	ticker := time.NewTicker(pingInterval)
+	defer ticker.Stop()
+	for i := 1; ; i++ {
+		select {
+		case <-ticker.C:
+		case <-p.Done():
+			return
+		case <-ctx.Done():
+			return
+		}
+		if conn.Send("PING") != nil || conn.Flush() != nil {
+			return // the receiver notices it too
+		}
+		if i%clockReadInterval == 0 {
+			n.readClock()
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package node
+
+import (
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/pipe"
+)
+
+const (
+	// maxUndos bounds the undos of one node. Only leases and attempts count that were sent
+	// to it and then failed to be released there, so a node would have to die under this
+	// many.
+	maxUndos = 1 << 16
+
+	// maxRetries is how many refused undos are sent again at once.
+	maxRetries = 100
+)
+
+// Undo is a release or a rollback that a node has not confirmed: the attempt may stand
+// there, or may yet be executed. It lasts until it is confirmed, since a frozen server can
+// execute an attempt long after its ttl.
+type Undo struct {
+	Owner string        // of the attempt; a node has one undo for each owner
+	Args  []any         // of EVAL: by its text a script does not fail because scripts were flushed
+	Lasts time.Duration // how long the attempt stands at the server, at most, if nothing is done
+	Then  pipe.Receiver // receives the answer that confirms or refuses the undo; nil if nobody waits for it
+
+	node *Node
+	call pipe.Call
+
+	// Protected by node.mu.
+	refused bool          // the server answered with an error: to be sent again
+	until   time.Duration // since the server answers, what it executed before ends by then
+}
+
+// undoLog is a node's undos. It is protected by the node's mu.
+type undoLog struct {
+	byOwner        map[string]*Undo
+	overflowLogged bool
+}
+
+// Undo records an undo, and sends it at once if the node is connected. It reports whether
+// the undo could be queued now.
+func (n *Node) Undo(u *Undo) (queued bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if _, known := n.undos.byOwner[u.Owner]; !known && len(n.undos.byOwner) >= maxUndos {
+		if !n.undos.overflowLogged {
+			n.undos.overflowLogged = true
+			n.cfg.Events.Log(slog.LevelWarn, "too many releases are owed to a node; further ones are given up and their keys end with their ttl",
+				"node", n.Name, "owed", maxUndos)
+		}
+		return false
+	}
+	u.node = n
+	n.undos.byOwner[u.Owner] = u
+	p := n.pipe.Load()
+	return p != nil && n.send(p, u) == nil
+}
+
+// HasUndo reports whether the release of this owner's attempt is not confirmed.
+func (n *Node) HasUndo(owner string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	_, has := n.undos.byOwner[owner]
+	return has
+}
+
+// Undos returns how many releases the server has not confirmed.
+func (n *Node) Undos() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.undos.byOwner)
+}
+
+// AwaitsUndo reports whether any undo is unanswered. Refused ones do not count.
+func (n *Node) AwaitsUndo() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, u := range n.undos.byOwner {
+		if !u.refused {
+			return true
+		}
+	}
+	return false
+}
+
+// sendUndos queues all undos, first thing on a new connection. Their order is always the
+// same, so that a simulation can be repeated. Called under n.mu.
+func (n *Node) sendUndos(p *pipe.Pipe) error {
+	for _, owner := range slices.Sorted(maps.Keys(n.undos.byOwner)) {
+		if err := n.send(p, n.undos.byOwner[owner]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// retryUndos sends those undos again that the server refused, a few at a time.
+func (n *Node) retryUndos(p *pipe.Pipe) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	now := n.cfg.Clock()
+	var refused []string
+	for owner, u := range n.undos.byOwner {
+		if u.refused && now > u.until {
+			delete(n.undos.byOwner, owner)
+		} else if u.refused {
+			refused = append(refused, owner)
+		}
+	}
+	slices.Sort(refused)
+	for _, owner := range refused[:min(len(refused), maxRetries)] {
+		if n.send(p, n.undos.byOwner[owner]) != nil {
+			return // all are sent on the next connection
+		}
+	}
+}
+
+// send queues one undo. Called under n.mu.
+func (n *Node) send(p *pipe.Pipe, u *Undo) error {
+	u.refused = false
+	u.call = pipe.Call{Command: "EVAL", Args: u.Args, To: u}
+	flush, _, err := p.Queue(&u.call, n.cfg.Clock(), nil)
+	if flush {
+		// Not here: the caller may be the reader of this very connection.
+		go p.Flush()
+	}
+	return err
+}
+
+// Receive removes the undo if the server confirms it, unless a newer undo of the same
+// owner has taken its place: that one was sent later, and what the owner sent in between
+// is not undone by this answer. An undo without an answer is sent on the next connection.
+// A refused one is sent again for as long as the attempt can stand: the server is alive,
+// so what it may have executed before ends by then.
+func (u *Undo) Receive(reply any, err error) {
+	var refusal redis.Error
+	n := u.node
+	n.mu.Lock()
+	switch {
+	case err == nil || IsCode(err, "WRONGTYPE"): // not even a key of ours
+		if n.undos.byOwner[u.Owner] == u {
+			delete(n.undos.byOwner, u.Owner)
+			n.undos.overflowLogged = false
+		}
+	case errors.As(err, &refusal):
+		u.refused = true
+		if u.until == 0 {
+			u.until = n.cfg.Clock() + u.Lasts
+		}
+	}
+	n.mu.Unlock()
+	if u.Then != nil {
+		u.Then.Receive(reply, err)
+	}
+}

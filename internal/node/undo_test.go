@@ -1,0 +1,86 @@
+package node
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+)
+
+func TestTooManyUndosAreGivenUpAndThatIsLoggedOnce(t *testing.T) {
+	n := newUnconnected()
+	add := func(owner string) {
+		require.False(t, n.Undo(&Undo{Owner: owner, Lasts: time.Second}), "the node is not connected")
+	}
+	for i := range maxUndos - 1 {
+		n.undos.byOwner[fmt.Sprint(i)] = &Undo{node: n.Node}
+	}
+	add("the last")
+	require.Equal(t, maxUndos, n.Undos())
+	add("one more")
+	add("and another")
+	require.False(t, n.HasUndo("one more"))
+	last := &Undo{Owner: "the last", Lasts: time.Second}
+	n.Undo(last)
+	require.Equal(t, maxUndos, n.Undos())
+	require.Equal(t, 1, strings.Count(n.log(), "too many releases are owed"))
+
+	last.Receive(int64(1), nil)
+	add("one more")
+	require.True(t, n.HasUndo("one more"), "there is room again")
+	add("and another")
+	require.Equal(t, 2, strings.Count(n.log(), "too many releases are owed"), "another time")
+}
+
+// The answer to an older undo comes when a newer one of the same owner is already there,
+// and says nothing about it.
+func TestAnswerToAnOlderUndoLeavesTheNewerOne(t *testing.T) {
+	n := newUnconnected()
+	older, newer := &Undo{Owner: "me", Lasts: 10 * time.Second}, &Undo{Owner: "me", Lasts: 10 * time.Second}
+	n.Undo(older)
+	n.Undo(newer)
+	older.Receive(int64(1), nil)
+	require.Equal(t, 1, n.Undos())
+	newer.Receive(nil, io.EOF)
+	require.Equal(t, 1, n.Undos(), "no answer")
+	require.True(t, n.AwaitsUndo(), "it is sent on the next connection")
+	newer.Receive(int64(0), nil)
+	require.Zero(t, n.Undos())
+	require.False(t, n.AwaitsUndo())
+}
+
+func TestUndoEndsWithAConfirmationOrAKeyOfAnotherType(t *testing.T) {
+	for _, c := range []struct {
+		err           error
+		stays, awaits bool
+	}{
+		{nil, false, false},
+		{redis.Error("WRONGTYPE Operation against a key holding the wrong kind of value"), false, false},
+		{redis.Error("OOM command not allowed"), true, false},
+		{io.EOF, true, true},
+	} {
+		n, answers := newUnconnected(), make(Question, 1)
+		u := &Undo{Owner: "me", Lasts: time.Second, Then: answers}
+		n.Undo(u)
+		u.Receive(nil, c.err)
+		require.Equal(t, c.stays, n.HasUndo("me"), "%v", c.err)
+		require.Equal(t, c.awaits, n.AwaitsUndo(), "%v", c.err)
+		require.Equal(t, Reply{nil, c.err}, <-answers, "the release that waits for it has the answer too")
+	}
+}
+
+// The server is alive, so what it may have executed before ends with its ttl.
+func TestRefusedUndoLastsFromTheFirstRefusal(t *testing.T) {
+	n := newUnconnected()
+	u := &Undo{Owner: "me", Lasts: 10 * time.Second}
+	n.Undo(u)
+	n.now = time.Minute
+	u.Receive(nil, refusal)
+	n.now += 5 * time.Second
+	u.Receive(nil, refusal)
+	require.Equal(t, 70*time.Second, u.until)
+}

@@ -1,0 +1,111 @@
+package notify
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// rareRoom is how many rare events wait for a slow logger or hook before further ones
+	// are dropped.
+	rareRoom = 1024
+
+	// frequentRoom is the same for frequent events, in a Queue that has any: calls and
+	// ballots come by tens of thousands a second, so this is some 50 ms of them.
+	frequentRoom = 16 << 10
+
+	// dropLogInterval is how often, at most, a Queue logs that it dropped events.
+	dropLogInterval = 10 * time.Second
+)
+
+// Queue holds events until its goroutine delivers them.
+type Queue struct {
+	events  chan func()
+	logger  *slog.Logger
+	dropped atomic.Uint64
+
+	// Used by the goroutine of Run alone.
+	dropsLogged uint64    // how many of the dropped events the log has been told of
+	loggedAt    time.Time // when it was told last
+}
+
+// NewQueue makes a queue with room for rare events and, if frequent, for frequent ones.
+func NewQueue(l *slog.Logger, frequent bool) *Queue {
+	room := rareRoom
+	if frequent {
+		room += frequentRoom
+	}
+	return &Queue{events: make(chan func(), room), logger: l}
+}
+
+// Send has f called soon. It does not block: if the queue is full, it drops f.
+func (q *Queue) Send(f func()) {
+	select {
+	case q.events <- f:
+	default:
+		q.dropped.Add(1)
+	}
+}
+
+// SendFrequent is Send for frequent events. It leaves the room for rare ones free.
+func (q *Queue) SendFrequent(f func()) {
+	if len(q.events) >= frequentRoom {
+		q.dropped.Add(1)
+		return
+	}
+	q.Send(f)
+}
+
+// Log sends a line to the logger.
+func (q *Queue) Log(level slog.Level, msg string, attrs ...any) {
+	q.Send(func() { q.write(level, msg, attrs...) })
+}
+
+func (q *Queue) write(level slog.Level, msg string, attrs ...any) {
+	q.logger.Log(context.Background(), level, "redlock: "+msg, attrs...)
+}
+
+// Dropped returns how many events were dropped so far.
+func (q *Queue) Dropped() uint64 { return q.dropped.Load() }
+
+// Run delivers events until ctx ends, and then those that are in the queue.
+func (q *Queue) Run(ctx context.Context) {
+	defer func() {
+		q.loggedAt = time.Time{}
+		q.logDrops()
+	}()
+	for {
+		select {
+		case f := <-q.events:
+			q.deliver(f)
+			continue
+		default:
+		}
+		select {
+		case f := <-q.events:
+			q.deliver(f)
+		case <-ctx.Done():
+			if len(q.events) == 0 {
+				return
+			}
+		}
+	}
+}
+
+func (q *Queue) deliver(f func()) {
+	f()
+	q.logDrops()
+}
+
+// logDrops logs how many events were dropped since the log was told last, at most once in
+// dropLogInterval.
+func (q *Queue) logDrops() {
+	n := q.dropped.Load()
+	if n == q.dropsLogged || time.Since(q.loggedAt) < dropLogInterval {
+		return
+	}
+	q.write(slog.LevelWarn, "the logger or a Trace hook is too slow; events were dropped", "dropped", n-q.dropsLogged)
+	q.dropsLogged, q.loggedAt = n, time.Now()
+}

@@ -1,0 +1,49 @@
+// Package printable makes text safe to print that servers or other clients wrote. Such
+// text can hold escape sequences, which command a terminal, and line breaks, which forge
+// lines.
+package printable
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Quote returns a name, label or other value as it is if all of it is printable, and
+// quoted as a Go string if not. Text that begins with a quotation mark is quoted too, so
+// that foreign text cannot pose as quoted.
+func Quote(text string) string {
+	if isPrintable(text) && !strings.HasPrefix(text, `"`) {
+		return text
+	}
+	return strconv.Quote(text)
+}
+
+// Line returns a message with each character that is not printable replaced by its
+// escape sequence in Go. A message that is printable stays as it is.
+func Line(text string) string {
+	if isPrintable(text) {
+		return text
+	}
+	var line strings.Builder
+	for len(text) > 0 {
+		r, size := utf8.DecodeRuneInString(text)
+		if isPrintable(text[:size]) {
+			line.WriteRune(r)
+		} else {
+			escape := strconv.Quote(text[:size])
+			line.WriteString(escape[1 : len(escape)-1])
+		}
+		text = text[size:]
+	}
+	return line.String()
+}
+
+func isPrintable(text string) bool {
+	for _, r := range text {
+		if !strconv.IsPrint(r) {
+			return false
+		}
+	}
+	return utf8.ValidString(text)
+}

@@ -1,0 +1,42 @@
+package printable
+
+import (
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestQuoteAndLineKeepPrintableText(t *testing.T) {
+	for _, text := range []string{"", "host:17", "größer 漢字 🔒", `C:\temp`, `it said "no"`, "a  b "} {
+		require.Equal(t, text, Quote(text))
+		require.Equal(t, text, Line(text))
+	}
+	require.Equal(t, `"`, Line(`"`))
+}
+
+func TestQuoteAndLineEscapeOtherText(t *testing.T) {
+	for text, want := range map[string]struct{ quoted, line string }{
+		"a\nb: free":    {`"a\nb: free"`, `a\nb: free`},
+		"\x1b[2Jgone":   {`"\x1b[2Jgone"`, `\x1b[2Jgone`},
+		"\u009b2J":      {`"\u009b2J"`, `\u009b2J`},         // the C1 form of ESC [
+		"\u202eneddih":  {`"\u202eneddih"`, `\u202eneddih`}, // from right to left
+		"\xff\ufffd":    {`"\xff�"`, `\xff�`},
+		"tab\there \"":  {`"tab\there \""`, `tab\there "`},
+		`"seems quoted`: {`"\"seems quoted"`, `"seems quoted`},
+	} {
+		require.Equal(t, want.quoted, Quote(text))
+		require.Equal(t, want.line, Line(text))
+	}
+}
+
+func FuzzPrintable(f *testing.F) {
+	f.Add("a\x1b[31m\xff\u202e\"\\")
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, shown := range []string{Quote(text), Line(text)} {
+			require.True(t, utf8.ValidString(shown))
+			require.True(t, isPrintable(shown))
+			require.Equal(t, shown, Line(shown))
+		}
+	})
+}

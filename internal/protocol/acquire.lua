@@ -1,0 +1,110 @@
+-- acquire: grants the lock to a waiter if it has no holder at this node and no waiter
+-- with an earlier ticket, and counts the grant. A waiter that is refused joins the line.
+--
+-- KEYS[1]  the lock's key
+-- KEYS[2]  the record of this run of the server
+-- ARGV[1]  the attempt's owner, a value that no other attempt has
+-- ARGV[2]  time to live, in milliseconds
+-- ARGV[3]  the counter of the lock's stripe; '' for no fencing token, and no record
+-- ARGV[4]  the least count that shows the record to be whole
+-- ARGV[5]  the ticket
+-- ARGV[6]  the label of the ticket's client
+-- ARGV[7]  the owner of the ticket's previous attempt, which this node may have executed
+--          late; '' for none
+-- ARGV[8]  for how many milliseconds release may execute this attempt late, if it is
+--          refused now; '0' for not at all
+--
+-- Returns the count when granted, or 1 without a counter; -1 when the counter was
+-- missing: this server has lost its memory and must not vote; else {holder or
+-- reservation, its remaining milliseconds, place in line, how many other clients stand
+-- ahead, up to three, 1 if the ticket is new in the line or 0}.
+local granted = redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
+if not granted or redis.call('EXISTS', 'redlock::line:' .. KEYS[1]) == 1 then
+  --@line
+
+  -- Counts the other clients that stand ahead of a ticket at this place, up to three.
+  -- It walks back from the ticket, so that it soon meets three where there are many. It
+  -- stops at an earlier ticket of the same client, or after 4096 tickets: then it may
+  -- count too few.
+  local function clientsAhead(ticket, place)
+    local seen, clients = {}, 0
+    for to = place - 2, math.max(0, place - 4096), -64 do
+      local chunk = redis.call('ZRANGE', line, math.max(0, to - 63), to)
+      for i = #chunk, 1, -1 do
+        local other = client(chunk[i])
+        if chunk[i] < ticket and other == client(ticket) then
+          return clients
+        end
+        if chunk[i] < ticket and not seen[other] then
+          seen[other] = true
+          clients = clients + 1
+        end
+        if clients == 3 then
+          return clients
+        end
+      end
+    end
+    return clients
+  end
+
+  local ticket = ARGV[5]
+  local holder = not granted and redis.call('GET', KEYS[1])
+  local kept = reserved(holder)
+  -- An empty value is another program's; it must not match an empty ARGV[7].
+  if kept == ticket or holder == ARGV[7] and holder ~= '' then
+    if redis.call('PTTL', aliveOf(ticket)) < 3000 then
+      -- Its client was challenged, and lives. This lasts until its next waiter looks.
+      redis.call('SET', aliveOf(ticket), ARGV[6], 'PX', 5000)
+    end
+  else
+    -- It must come before the waiter that the key is reserved for, and all in line.
+    local found = false
+    local open = not holder or kept and ticket < kept
+    local first = open and head()
+    granted = open and (not first or ticket <= first)
+    if open and not granted and not holder then
+      reserve(first, ticket, true)
+      holder = 'redlock::reserved:' .. first
+      found = true
+    end
+    if not granted then
+      local place, new = join(ticket, ARGV[6])
+      local clients = clientsAhead(ticket, place)
+      if ARGV[8] == '0' then
+        redis.call('DEL', bidOf(ticket)) -- of the attempt before
+      else
+        redis.call('SET', bidOf(ticket), table.concat({KEYS[2] or '', ARGV[3], ARGV[4], ARGV[1]}, ' '), 'PX', ARGV[8])
+      end
+      if found then
+        place = 2 -- it watches over the one that is called
+      elseif kept then
+        place = place + 1 -- behind the one it is reserved for
+      end
+      return {holder, redis.call('PTTL', KEYS[1]), place, clients, new and 1 or 0}
+    end
+    if kept then
+      putBack(kept)
+    end
+  end
+  redis.call('ZREM', line, ticket)
+  redis.call('DEL', bidOf(ticket))
+  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+  -- The new first waiter got this message when it was the second.
+  local second = redis.call('ZRANGE', line, 1, 1)[1]
+  if second then
+    tell('near', second)
+  end
+end
+if ARGV[3] == '' then
+  return 1
+end
+local count = redis.call('HINCRBY', KEYS[2], ARGV[3], 1)
+if count >= tonumber(ARGV[4]) then
+  if count == 1 then
+    -- No admission: see admit for why.
+    redis.call('HSET', KEYS[2], 'about', 'counters of fencing tokens, by stripe; without admission they begin at 0')
+  end
+  return count
+end
+redis.call('DEL', KEYS[1], KEYS[2])
+return -1

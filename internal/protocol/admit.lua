@@ -1,0 +1,46 @@
+-- admit: lets this server vote, with counters that the client has gathered.
+--
+-- KEYS[1]  the record, under the name of the quarantine
+-- KEYS[2]  the quarantine of this run
+-- KEYS[3]  the bar of this run
+-- KEYS[4]  the name of the newest record at this server
+-- KEYS[5]  the record before this one, merged into the counters
+-- KEYS[6]  the bar of that one's run
+-- KEYS[7]  the format
+-- ARGV[1]  the name of the quarantine after whose end they were gathered
+-- ARGV[2]  N, the number of nodes
+-- ARGV[3]  the longest ttl on record, in milliseconds
+-- ARGV[4]… the counters, from stripe 0 on
+--
+-- Returns 1 when there is a record now, 0 when the quarantine is another one, not
+-- over, or used: then nothing is changed. A used one had a record that is gone: what
+-- this client gathered may lack leases that were forgotten with it.
+if redis.call('HEXISTS', KEYS[1], 'nodes') == 1 then
+  return 1
+end
+if redis.call('EXISTS', KEYS[2]) == 1 or redis.call('HGET', KEYS[3], 'name') ~= ARGV[1] then
+  return 0
+end
+if redis.call('HGET', KEYS[3], 'used') then
+  return 0
+end
+-- A value of more than 64 bytes makes the server keep the hash as a table: in the
+-- compact form it searches a counter from the beginning, at every vote.
+local about = 'what this server may vote by, and its counters of fencing tokens, by stripe'
+local record = {'about', about, 'format', '1', 'nodes', ARGV[2], 'ttl', ARGV[3]}
+for i = 4, #ARGV do
+  record[#record + 1] = i - 4
+  record[#record + 1] = ARGV[i]
+end
+redis.call('HSET', KEYS[3], 'used', '1')
+redis.call('HSET', KEYS[1], unpack(record))
+redis.call('SET', KEYS[4], KEYS[1])
+redis.call('SET', KEYS[7], '1')
+redis.call('PERSIST', KEYS[3])
+if KEYS[5] ~= KEYS[1] then
+  redis.call('DEL', KEYS[5])
+end
+if KEYS[6] ~= KEYS[3] then
+  redis.call('DEL', KEYS[6])
+end
+return 1

@@ -1,0 +1,58 @@
+-- probe: asks whether this server may vote, and bars it if it may not yet.
+--
+-- KEYS[1]  the bar of this run: names the quarantine, and the record after it
+-- KEYS[2]  the quarantine of this run: exists while it must not vote
+-- KEYS[3]  the format of all this, once a record was made
+-- KEYS[4]  the record that the client counted in before, and found missing; or none
+-- ARGV[1]  the records of this run: what comes before the name
+-- ARGV[2]  N, the number of nodes
+-- ARGV[3]  the longest ttl that the client uses, in milliseconds
+-- ARGV[4]  the guard, in milliseconds
+-- ARGV[5]  a name for a new quarantine, which no other has
+--
+-- Returns {'whole', the record's key, N, longest ttl} when there is a record (its
+-- longest ttl raised to the client's), else {'barred', the quarantine's name, its
+-- remaining milliseconds, its guard}; {'format', number} where a client of another
+-- format was. FLUSHALL removes bar and quarantine alike, so the next probe begins a
+-- new one under a new name, and nobody finds the record under the old one. Where the
+-- record alone is gone, the bar is still there, and its mark "used" shows that a client
+-- admitted the server after this quarantine: it is over for good, and a new one begins.
+if KEYS[4] and redis.call('HEXISTS', KEYS[4], 'nodes') == 0 then
+  redis.call('DEL', KEYS[4]) -- what was counted there
+end
+local format = redis.call('GET', KEYS[3])
+if format and format ~= '1' then
+  return {'format', format}
+end
+local name = redis.call('HGET', KEYS[1], 'name')
+local record = ARGV[1] .. (name or '')
+local n = name and redis.call('HGET', record, 'nodes')
+local used = redis.call('HGET', KEYS[1], 'used')
+if n then
+  if not used then
+    redis.call('HSET', KEYS[1], 'used', '1') -- a client made the record that did not know the mark
+  end
+  local longest = tonumber(redis.call('HGET', record, 'ttl'))
+  if n == ARGV[2] and longest < tonumber(ARGV[3]) then
+    longest = tonumber(ARGV[3])
+    redis.call('HSET', record, 'ttl', ARGV[3])
+  end
+  return {'whole', record, n, longest}
+end
+local guard = redis.call('HGET', KEYS[1], 'guard')
+local longer = not guard or tonumber(guard) < tonumber(ARGV[4])
+if not name or used or longer then
+  -- A longer guard starts over: the one under way was too short. A shorter one does not
+  -- replace the bar's: the client may not know the longest ttl.
+  name, guard = ARGV[5], longer and ARGV[4] or guard
+  redis.call('DEL', KEYS[1]) -- with its mark
+  redis.call('HSET', KEYS[1], 'name', name, 'guard', guard)
+  redis.call('SET', KEYS[2], name, 'PX', guard)
+end
+guard = tonumber(guard)
+redis.call('PEXPIRE', KEYS[1], guard + 86400000) -- garbage, if the run ends here
+local left = redis.call('PTTL', KEYS[2])
+if left == 0 then
+  left = 1 -- less than a millisecond, but not over
+end
+return {'barred', name, math.max(left, 0), guard}

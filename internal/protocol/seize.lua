@@ -1,0 +1,40 @@
+-- seize: takes the lock at this node from the holders that the caller found, and counts
+-- that as a grant. It leaves another holder's key alone: it may be executed when the
+-- caller has long given up, and a later lease must not suffer from that.
+--
+-- KEYS[1]  the lock's key
+-- KEYS[2]  the record of this run of the server
+-- ARGV[1]  the owner that has it from now on
+-- ARGV[2]  time to live, in milliseconds
+-- ARGV[3]  the counter of the lock's stripe; '' for no fencing token, and no record
+-- ARGV[4]  the least count that shows the record to be whole
+-- ARGV[5]… values of the lock's key that may be replaced, beside reservations
+--
+-- Returns {the count, or 0 without one; the owner or reservation that had it, or an
+-- empty value; its remaining milliseconds}; -1 when the counter was missing: this
+-- server has lost its memory and must not vote; {holder, its remaining milliseconds}
+-- where another holder has the key.
+--@line
+local holder = redis.call('GET', KEYS[1])
+local left = redis.call('PTTL', KEYS[1])
+local kept = reserved(holder)
+local mayReplace = not holder or kept
+for i = 5, #ARGV do
+  mayReplace = mayReplace or ARGV[i] == holder
+end
+if not mayReplace then
+  return {holder, left}
+end
+if kept then
+  putBack(kept)
+end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+if ARGV[3] == '' then
+  return {0, holder or '', left}
+end
+local count = redis.call('HINCRBY', KEYS[2], ARGV[3], 1)
+if count >= tonumber(ARGV[4]) then
+  return {count, holder or '', left}
+end
+redis.call('DEL', KEYS[1], KEYS[2])
+return -1

@@ -1,0 +1,44 @@
+package quorum
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// lateVoteGrace is how much longer than for the quorum a waiter waits for the remaining
+// votes; then it rolls back at those nodes what they may have granted.
+const lateVoteGrace = time.Millisecond
+
+// Await returns the final verdict, at the latest after timeout; then the votes still out
+// are unknown. When ctx ends first, it returns ctx's cause. It calls impossible as soon as
+// a quorum has become impossible, at most twice: for Impossible and for Failed. impossible
+// may be nil.
+func (b *Ballot) Await(ctx context.Context, timeout time.Duration, impossible func()) (Verdict, error) {
+	timer := b.closeAfter(timeout)
+	defer func() { timer.Stop() }()
+	for {
+		select {
+		case <-b.changed:
+			v := b.Verdict()
+			if impossible != nil && (v == Impossible || v == Failed) {
+				impossible()
+			}
+			if v.IsFinal() {
+				return v, nil
+			}
+			if v == HeldElsewhere {
+				timer.Stop()
+				spent := b.cluster.Clock() - b.Start
+				timer = b.closeAfter(min(max(timeout-spent, 0), spent+lateVoteGrace))
+			}
+		case <-ctx.Done():
+			b.Close(ErrCallEnded)
+			return Failed, context.Cause(ctx)
+		}
+	}
+}
+
+func (b *Ballot) closeAfter(d time.Duration) *time.Timer {
+	return time.AfterFunc(d, func() { b.Close(fmt.Errorf("no answer within %v", d)) })
+}

@@ -1,0 +1,302 @@
+package quorum
+
+import (
+	"errors"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/admission"
+	"github.com/redlock-go/redlock/internal/node"
+	"github.com/redlock-go/redlock/internal/system"
+)
+
+// yieldAbove is how many unanswered calls of others on one connection make a caller yield
+// to the scheduler before it writes, so that more callers join its flush. One attempt is
+// up to five calls.
+const yieldAbove = 6
+
+// Cluster is the nodes that vote together.
+type Cluster struct {
+	Nodes []*admission.Member
+	Need  int // a quorum: the majority of the configured nodes
+	Clock system.Clock
+}
+
+// Question is what a ballot asks for, and what becomes of the answers.
+type Question struct {
+	Op      string        // for errors
+	Owner   string        // of the attempt or lease that it is about
+	Start   time.Duration // read before anything is queued
+	Timeout time.Duration // for how long a node may be silent before the ballot leaves it out
+
+	Rule   Rule
+	Reader Reader
+
+	// Until LateUntil, an answer after the verdict can make it Revoked. 0: never.
+	LateUntil time.Duration
+
+	Watcher  Watcher  // nil if nobody is to be informed
+	Recorder Recorder // nil if no hook is to know
+	Undo     Undoer   // of a release; nil for other ballots
+}
+
+// Undoer makes the undo of a release that a node has not confirmed. A ballot must have one
+// if Queue is given nodes that may hold the attempt.
+type Undoer interface{ NewUndo() *node.Undo }
+
+// Reader reads a node's reply, or the error that came in its place.
+type Reader interface {
+	Read(v *Vote, reply any, err error) Answer
+}
+
+// Watcher is informed of votes and of the verdict, in the goroutines of the connections'
+// readers. Its methods must not block.
+type Watcher interface {
+	// Answered is called once for every answer that a node gave, late ones included, and
+	// returns what it counts as. It is not called for votes that Queue or Close set, nor
+	// for the confirmation of an undo.
+	Answered(v *Vote, a Answer) Answer
+
+	// Decided is called when a vote has made the verdict final, or, with late, when one
+	// that came after the verdict has made it Revoked. A verdict that Queue, Close or a
+	// timer makes is not reported.
+	Decided(v Verdict, late bool)
+}
+
+// Recorder records a ballot for hooks. It is called under the ballot's lock, and must not
+// block. Ended is called once, when the verdict becomes final; a later Revoked is not
+// reported.
+type Recorder interface {
+	Begun(b *Ballot)
+	Voted(v *Vote, a Answer)
+	VotedLate(v *Vote, a Answer)
+	Ended(verdict Verdict, c Census)
+}
+
+// Census is a ballot's votes when its verdict became final.
+type Census struct {
+	Start       time.Duration // of the ballot
+	Nodes, Need int
+	Votes       [NotSent + 1]int // by Outcome; votes that are still out are in none
+}
+
+// census is called under b.mu.
+func (b *Ballot) census() Census {
+	c := Census{Start: b.Start, Nodes: len(b.Votes), Need: b.cluster.Need}
+	for i := range b.Votes {
+		if a := &b.Votes[i].answer; a.Count != Pending {
+			c.Votes[a.Outcome]++
+		}
+	}
+	return c
+}
+
+// Ballot is one question to all nodes, and their votes.
+type Ballot struct {
+	Question
+	Votes []Vote // their answers are protected by mu
+
+	cluster *Cluster
+	inline  [5]Vote       // room for Votes: one allocation less
+	changed chan struct{} // holds one signal after changes of the verdict
+
+	mu      sync.Mutex // protects what follows, and the votes' answers
+	tally   Tally
+	verdict Verdict
+	closed  bool    // votes that come now are too late
+	sent    NodeSet // nodes that did or may yet execute it
+}
+
+// Begin makes b a ballot over all nodes. b must be new.
+func (c *Cluster) Begin(b *Ballot, q Question) {
+	b.Question, b.cluster, b.changed = q, c, make(chan struct{}, 1)
+	if len(c.Nodes) <= len(b.inline) {
+		b.Votes = b.inline[:len(c.Nodes)]
+	} else {
+		b.Votes = make([]Vote, len(c.Nodes))
+	}
+	b.tally[Pending] = len(b.Votes)
+	for i, n := range c.Nodes {
+		v := &b.Votes[i]
+		v.ballot, v.Node, v.Call.To = b, n, v
+	}
+}
+
+// SetCommand sets the same command for all votes.
+func (b *Ballot) SetCommand(command string, args []any) {
+	for i := range b.Votes {
+		b.Votes[i].Call.Command, b.Votes[i].Call.Args = command, args
+	}
+}
+
+// Queue puts the ballot into the nodes' queues: what is queued for a node later is
+// executed there later. It does not block; Flush must follow soon, with its result.
+//
+// Nodes in must may hold the attempt that a release is about: they get it even when they
+// are stalled, or as an undo. The others get a ballot only when they are healthy, and only
+// if all is set.
+func (b *Ballot) Queue(must NodeSet, all bool) (yield bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.Recorder != nil {
+		b.Recorder.Begun(b)
+	}
+	for i := range b.Votes {
+		v := &b.Votes[i]
+		v.must = must.Has(i)
+		if v.Skip != nil {
+			b.set(v, Answer{Count: NoAnswer, Outcome: NotSent, Cause: v.Skip})
+			continue
+		}
+		if !all && !v.must {
+			b.set(v, Answer{Count: NoAnswer, Outcome: NotSent})
+			continue
+		}
+		p, load, err := v.Node.Queue(&v.Call, v.on(), b.Start, b.Timeout, v.must)
+		if err != nil {
+			b.set(v, Answer{Count: NoAnswer, Outcome: NotSent, Cause: err})
+			if v.must {
+				v.Node.Undo(b.Undo.NewUndo())
+			}
+			continue
+		}
+		v.writer = p
+		b.sent.Add(i)
+		yield = yield || load >= yieldAbove
+	}
+	b.decide()
+	return yield
+}
+
+// SetAnswers makes the ballot one whose votes came in another way: nodes in sent may have
+// executed it, and answer returns the right and the answer of each node.
+func (b *Ballot) SetAnswers(sent NodeSet, answer func(node int) (*admission.VoteRight, Answer)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sent = sent
+	if b.Recorder != nil {
+		b.Recorder.Begun(b)
+	}
+	for i := range b.Votes {
+		v := &b.Votes[i]
+		var a Answer
+		v.Right, a = answer(i)
+		b.set(v, a)
+	}
+	b.decide()
+}
+
+// Flush writes the queues in which this ballot was the first.
+func (b *Ballot) Flush(yield bool) {
+	if yield {
+		runtime.Gosched()
+	}
+	for i := range b.Votes {
+		if p := b.Votes[i].writer; p != nil {
+			p.Flush()
+		}
+	}
+}
+
+// Send queues and flushes.
+func (b *Ballot) Send(must NodeSet, all bool) { b.Flush(b.Queue(must, all)) }
+
+// take counts a vote. decided reports whether this vote made the verdict final, or, with
+// late, Revoked.
+func (b *Ballot) take(v *Vote, a Answer) (verdict Verdict, decided, late bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed || v.answer.Count != Pending {
+		b.countLate(v, a)
+		late = b.revokes(v, a)
+		return b.verdict, late, late
+	}
+	b.set(v, a)
+	b.decide()
+	return b.verdict, b.closed, false
+}
+
+// revokes counts a late answer to a renewal, and reports whether the verdict is Revoked
+// now: a quorum had lost the lease. What was executed after LateUntil shows nothing: by then keys may have ended
+// that a quorum elsewhere had replaced. Called under b.mu.
+func (b *Ballot) revokes(v *Vote, a Answer) bool {
+	if b.LateUntil == 0 || b.verdict == Revoked || b.cluster.Clock() >= b.LateUntil {
+		return false
+	}
+	b.tally[v.answer.Count]--
+	b.tally[a.Count]++
+	v.answer = a
+	if b.Rule(b.cluster.Need, &b.tally, b) != Revoked {
+		return false
+	}
+	b.verdict = Revoked
+	return true
+}
+
+// set moves a vote from Pending to its answer. Called under b.mu.
+func (b *Ballot) set(v *Vote, a Answer) {
+	b.tally[Pending]--
+	b.tally[a.Count]++
+	v.answer = a
+	if a.Outcome == NotSent && a.Cause == nil {
+		return // the node was never to be asked: that is no vote
+	}
+	v.Node.Counters.Votes[a.Outcome].Add(1)
+	if b.Recorder != nil {
+		b.Recorder.Voted(v, a)
+	}
+}
+
+// countLate counts a vote that came after the verdict. Called under b.mu.
+func (b *Ballot) countLate(v *Vote, a Answer) {
+	if v.answer.Count == Pending {
+		v.Node.Counters.Votes[a.Outcome].Add(1)
+	} else {
+		v.Node.Counters.Late.Add(1) // it was counted as unknown before
+	}
+	if b.Recorder != nil {
+		b.Recorder.VotedLate(v, a)
+	}
+}
+
+// decide decides anew. Called under b.mu.
+func (b *Ballot) decide() {
+	verdict := b.Rule(b.cluster.Need, &b.tally, b)
+	if verdict == b.verdict {
+		return
+	}
+	b.verdict = verdict
+	if b.closed = verdict.IsFinal(); b.closed && b.Recorder != nil {
+		b.Recorder.Ended(verdict, b.census())
+	}
+	select {
+	case b.changed <- struct{}{}:
+	default: // Await has not read the last message; it will read the newest verdict
+	}
+}
+
+// Verdict returns the verdict so far.
+func (b *Ballot) Verdict() Verdict {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.verdict
+}
+
+// ErrCallEnded is the cause of votes still out when the caller's context ended.
+var ErrCallEnded = errors.New("no answer before the call was ended")
+
+// Close ends the ballot: votes still out become unknown, for the reason why.
+func (b *Ballot) Close(why error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return
+	}
+	for i := range b.Votes {
+		if v := &b.Votes[i]; v.answer.Count == Pending {
+			b.set(v, Answer{Count: NoAnswer, Outcome: Unknown, Cause: why})
+		}
+	}
+	b.decide()
+}

@@ -1,0 +1,107 @@
+package quorum
+
+import "iter"
+
+// What the votes of a ballot show.
+
+// Answers returns the nodes' answers so far, by index, under the ballot's lock: the loop
+// must not call methods of the ballot.
+func (b *Ballot) Answers() iter.Seq2[int, *Answer] {
+	return func(yield func(int, *Answer) bool) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for i := range b.Votes {
+			if !yield(i, &b.Votes[i].answer) {
+				return
+			}
+		}
+	}
+}
+
+// Sent returns the nodes that may hold the attempt.
+func (b *Ballot) Sent() NodeSet {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.sent
+}
+
+// Tally returns the votes so far.
+func (b *Ballot) Tally() Tally {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.tally
+}
+
+// HasQuorum reports whether a quorum of the answers satisfies is.
+func (b *Ballot) HasQuorum(is func(*Answer) bool) bool {
+	n := 0
+	for _, a := range b.Answers() {
+		if is(a) {
+			n++
+		}
+	}
+	return n >= b.cluster.Need
+}
+
+// Leader returns the other owner that was seen at most nodes, and their number; "" and 0
+// if no other owner was seen.
+func (b *Ballot) Leader() (holder string, nodes int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	leader, nodes := b.leader()
+	if leader == nil {
+		return "", 0
+	}
+	return leader.Holder, nodes
+}
+
+// leader returns the first answer that names the Leader; nil if there is none. Called
+// under b.mu.
+func (b *Ballot) leader() (leader *Answer, nodes int) {
+	for i := range b.Votes {
+		a := &b.Votes[i].answer
+		if a.Count != No || a.Holder == "" {
+			continue
+		}
+		n := 0
+		for j := range b.Votes {
+			if o := &b.Votes[j].answer; o.Count == No && o.Holder == a.Holder {
+				n++
+			}
+		}
+		if n > nodes {
+			leader, nodes = a, n
+		}
+	}
+	return leader, nodes
+}
+
+// MayHold returns the nodes that were sent the attempt and did not disprove it: they
+// granted it, were silent, or answered with an error (a script can fail after it has set
+// the key).
+func (b *Ballot) MayHold() NodeSet {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var set NodeSet
+	for i := range b.Votes {
+		a := &b.Votes[i].answer
+		if b.sent.Has(i) && a.Count != No && a.Outcome != NotSent {
+			set.Add(i)
+		}
+	}
+	return set
+}
+
+// Greatest returns the greatest token among the grants, and how many nodes granted with it.
+func (b *Ballot) Greatest() (token int64, agreed int) {
+	for _, a := range b.Answers() {
+		switch {
+		case a.Count != Yes || a.Token < token:
+		case a.Token > token:
+			token, agreed = a.Token, 1
+		default:
+			agreed++
+		}
+	}
+	return token, agreed
+}

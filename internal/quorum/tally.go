@@ -1,0 +1,108 @@
+package quorum
+
+// Count is what a node's answer counts as.
+type Count int
+
+const (
+	Pending   Count = iota // no answer yet
+	Yes                    // granted, renewed, released, or simply answered
+	Recreated              // a renewal found the key missing and created it anew
+	No                     // the key is somebody else's, or nobody's where it may have been forgotten
+	NotFound               // a release found nothing of the attempt
+	NoAnswer               // no answer, an error, or not sent
+	counts
+)
+
+// Tally is the number of nodes for each Count in one ballot.
+type Tally [counts]int
+
+// Verdict is what the votes so far say. The order matters: from Failed on it is final.
+type Verdict int
+
+const (
+	Open          Verdict = iota
+	HeldElsewhere         // somebody else has a quorum; a waiter still awaits the other votes
+	Impossible            // a quorum has become impossible; who holds the lock is not clear yet
+	Failed                // no quorum
+	Revoked               // a renewal only: a quorum of the nodes had lost the lease
+	Granted               // a quorum did what was asked
+)
+
+// IsFinal reports whether further votes cannot change the verdict.
+func (v Verdict) IsFinal() bool { return v >= Failed }
+
+// Rule decides a ballot, as soon as its verdict is certain. need is the quorum. A Rule is
+// called under the ballot's lock.
+type Rule func(need int, t *Tally, b *Ballot) Verdict
+
+// Acquire is the Rule of attempts.
+func Acquire(need int, t *Tally, b *Ballot) Verdict {
+	_, strongest := b.leader()
+	return decideAcquire(t, need, strongest, false)
+}
+
+// AcquirePatiently is the Rule of waiters' attempts.
+func AcquirePatiently(need int, t *Tally, b *Ballot) Verdict {
+	_, strongest := b.leader()
+	return decideAcquire(t, need, strongest, true)
+}
+
+// decideAcquire grants at the grant that makes a quorum of need nodes. The quorum becomes
+// Impossible as soon as the votes still out cannot make one. The failure is final when no
+// vote still out can change whether one other owner may have a quorum; strongest is the
+// greatest number of nodes at which the same other owner was seen. A patient caller waits
+// for the other votes where that owner has a quorum, or no node has granted yet: the votes
+// still out are not worth a rollback each, which would also take back its parked attempts.
+func decideAcquire(t *Tally, need, strongest int, patient bool) Verdict {
+	if t[Yes] >= need {
+		return Granted
+	}
+	if t[Yes]+t[Pending] >= need {
+		return Open
+	}
+	surelyHeld := strongest >= need
+	if patient && surelyHeld && t[Pending] > 0 {
+		return HeldElsewhere
+	}
+	surelyFree := strongest+t[NoAnswer]+t[Pending] < need
+	tooFewAnswers := t[Yes]+t[No]+t[Pending] < need
+	if t[Pending] == 0 || surelyHeld || surelyFree || tooFewAnswers {
+		return Failed
+	}
+	if patient && t[Yes] == 0 {
+		return Open
+	}
+	return Impossible
+}
+
+// Renew is the Rule of renewals. It grants where Yes and Recreated nodes together are a quorum, unless a quorum
+// had lost the lease: then somebody else may have held the lock meanwhile, and the nodes
+// that had it back prove nothing. So it grants only when the votes still out cannot show
+// that any more.
+func Renew(need int, t *Tally, _ *Ballot) Verdict {
+	gone := t[Recreated] + t[No]
+	switch {
+	case gone >= need:
+		return Revoked
+	case t[Yes]+t[Recreated] >= need && gone+t[Pending] < need:
+		return Granted
+	case t[Yes]+t[Recreated]+t[Pending] < need && gone+t[Pending] < need:
+		return Failed
+	case t[Pending] == 0:
+		return Failed
+	}
+	return Open
+}
+
+// Confirm is the Rule of releases and pings. It grants where a quorum answered: any answer
+// of a node confirms.
+func Confirm(need int, t *Tally, _ *Ballot) Verdict {
+	confirmed := t[Yes] + t[NotFound]
+	switch {
+	case confirmed >= need:
+		return Granted
+	case confirmed+t[Pending] < need:
+		return Failed
+	}
+	return Open
+}

@@ -1,0 +1,118 @@
+package quorum
+
+import (
+	"time"
+
+	"github.com/redlock-go/redlock/internal/admission"
+	"github.com/redlock-go/redlock/internal/node"
+	"github.com/redlock-go/redlock/internal/pipe"
+)
+
+// Outcome is how one node voted, for reports. The numbers are those of the public type.
+type Outcome int
+
+const (
+	Unknown   Outcome = iota // sent, and not answered in time: it may have been executed, or may be executed later
+	Confirmed                // the node did what was asked
+	Refused                  // the node answered, and did not do it
+	NotSent                  // nothing was sent, or the node did not execute it
+)
+
+// Answer is a node's reply, as the Reader understood it.
+type Answer struct {
+	Count     Count
+	Outcome   Outcome
+	Holder    string        // whose key was found, if not the attempt's
+	Remaining time.Duration // that key's ttl left: negative if it has no end, or 0 if the node did not report it
+	Position  int           // a waiter's, in the node's queue; 0: none
+	Ahead     int           // other clients ahead of it there, up to a limit
+	Joined    bool          // its ticket was not in the node's queue before
+	Handed    bool          // a release: the key is reserved for another waiter
+	Kept      bool          // a release of a waiter's attempt: the key is reserved for this waiter
+	Token     int64         // the node's count, with a grant
+	Cause     error         // why there is no confirmation, if that is known
+}
+
+// Vote is one node's part in a ballot, and the receiver of its answer. The ballot's maker
+// fills in the exported fields before it queues the ballot.
+type Vote struct {
+	Node  *admission.Member
+	Right *admission.VoteRight // by which the node votes; nil if it needs none
+	Skip  error                // why the node is not asked; nil if it is
+	Call  pipe.Call
+
+	ballot *Ballot
+	writer *pipe.Pipe // the ballot's maker must flush it
+	must   bool       // a release: the node may hold the attempt
+	answer Answer     // protected by the ballot's mu
+}
+
+// Ballot returns the ballot of the vote.
+func (v *Vote) Ballot() *Ballot { return v.ballot }
+
+// on returns the connection on which the vote relies; nil if it may go over any.
+func (v *Vote) on() *pipe.Pipe {
+	if v.Right == nil {
+		return nil
+	}
+	return v.Right.On()
+}
+
+// Receive implements pipe.Receiver: it takes a node's answer, and repairs what that shows
+// to be broken.
+func (v *Vote) Receive(reply any, err error) {
+	b := v.ballot
+	v.Node.Answered(err)
+	if err != nil {
+		v.Node.HandleError(err)
+		if v.must && v.resendAsUndo(err) {
+			return
+		}
+	}
+	a := b.Reader.Read(v, reply, err)
+	if err == nil && a.Outcome == Unknown {
+		v.Node.Reconnect(a.Cause) // replies may be out of step with the calls
+	}
+	v.Take(a)
+}
+
+// Take counts a node's answer.
+func (v *Vote) Take(a Answer) {
+	if a.Cause == admission.ErrForgot {
+		v.Node.Forgot(v.Right)
+	}
+	if w := v.ballot.Watcher; w != nil {
+		a = w.Answered(v, a)
+	}
+	v.count(a)
+}
+
+// resendAsUndo makes an undo of a release that was not confirmed. It reports true where the
+// undo is under way already: the vote counts when the undo is confirmed.
+func (v *Vote) resendAsUndo(err error) bool {
+	if node.IsCode(err, "WRONGTYPE") {
+		return false // not even a key of ours
+	}
+	u := v.ballot.Undo.NewUndo()
+	counts := node.IsCode(err, "NOSCRIPT")
+	if counts {
+		u.Then = undone{v}
+	}
+	return v.Node.Undo(u) && counts
+}
+
+// undone is a vote that counts when the undo that took its place is confirmed.
+type undone struct{ vote *Vote }
+
+// Receive implements pipe.Receiver.
+func (u undone) Receive(reply any, err error) {
+	u.vote.count(u.vote.ballot.Reader.Read(u.vote, reply, err))
+}
+
+// count takes one answer into the tally, and informs the watcher of a verdict.
+func (v *Vote) count(a Answer) {
+	b := v.ballot
+	if verdict, decided, late := b.take(v, a); decided && b.Watcher != nil {
+		b.Watcher.Decided(verdict, late)
+	}
+}

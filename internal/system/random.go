@@ -1,0 +1,33 @@
+package system
+
+import (
+	"crypto/rand"
+	mathrand "math/rand/v2"
+	"time"
+)
+
+// Random draws unique ids and durations. The purpose of a draw lets a simulation tell two
+// draws of one instant apart; it does not change their distribution.
+type Random interface {
+	// ID returns 26 letters and digits that have at least 128 random bits.
+	ID(purpose string) string
+
+	// Below returns a duration that is uniformly distributed from 0 up to, but not
+	// including, d, which must be positive.
+	Below(d time.Duration, purpose string) time.Duration
+}
+
+// OSRandom is the Random of programs: the operating system's randomness for ids, which
+// must be unique over many machines, and Go's for durations.
+type OSRandom struct{}
+
+// ID implements Random.
+func (OSRandom) ID(string) string { return rand.Text() }
+
+// Below implements Random.
+func (OSRandom) Below(d time.Duration, _ string) time.Duration { return mathrand.N(d) }
+
+// Jitter returns d, plus or minus a random amount of at most a fifth.
+func Jitter(r Random, d time.Duration, purpose string) time.Duration {
+	return d*4/5 + r.Below(d*2/5+1, purpose)
+}

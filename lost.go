@@ -1,0 +1,144 @@
+package redlock
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/redlock-go/redlock/internal/quorum"
+)
+
+// LostReason is why a lease was lost.
+type LostReason int
+
+// The reasons for which a lease is lost.
+const (
+	// LostExpired: its validity ended, and no renewal had been begun that could have
+	// prolonged it. Either it had WithoutRenewal and was not extended in time, or the
+	// process or the machine was suspended, or Close had ended the renewals while a Do
+	// went on.
+	LostExpired LostReason = iota
+	// LostMaxHold: it was held for as long as WithMaxHold allows.
+	LostMaxHold
+	// LostRevoked: a quorum of the nodes did not have it any more. Its keys were deleted
+	// or replaced, by ForceUnlock or by hand, or the servers lost their memory.
+	LostRevoked
+	// LostNoQuorum: its renewals failed until its validity ended.
+	LostNoQuorum
+)
+
+// String returns the reason in words: "expired", "max hold", "revoked", "no quorum".
+func (r LostReason) String() string {
+	switch r {
+	case LostExpired:
+		return "expired"
+	case LostMaxHold:
+		return "max hold"
+	case LostRevoked:
+		return "revoked"
+	case LostNoQuorum:
+		return "no quorum"
+	default:
+		return fmt.Sprintf("LostReason(%d)", int(r))
+	}
+}
+
+// LostError is the error of a lost lease. errors.Is finds ErrLost in it; errors.As takes
+// both *LostError and LostError.
+//
+// It has no Unwrap, so errors.Is does not find ErrNoQuorum in it, also where Cause is a
+// *QuorumError: ErrNoQuorum in the error of Extend means that the lease is still valid
+// until its old end, and ErrLost that it is not.
+type LostError struct {
+	Name, Owner string     // the lock's name, and the owner that marked the lease
+	Token       int64      // the lease's fencing token
+	Reason      LostReason // why it was lost
+	Holder      string     // the new owner, where Reason is LostRevoked and a quorum named it
+	Votes       []Vote     // of the renewal that showed it; nil if none did
+	Cause       error      // the last renewal's error, a *QuorumError, where Reason is LostNoQuorum; else nil
+}
+
+// Error names the lock, says what happened, and where possible what to do.
+func (e LostError) Error() string {
+	return fmt.Sprintf("redlock: the lease of %q is lost: %s", e.Name, e.explain())
+}
+
+// explain returns a sentence about the reason, with the details that the error has.
+func (e *LostError) explain() string {
+	switch e.Reason {
+	case LostExpired:
+		return "its validity ended and no renewal was begun in time: either it has WithoutRenewal, and must be extended " +
+			"before Remaining is 0, or the process or the machine was suspended, or the client was closed"
+	case LostMaxHold:
+		return "it was held for as long as WithMaxHold allows"
+	case LostRevoked:
+		why := "its keys were deleted or replaced at a quorum: by ForceUnlock, by hand, or by servers that lost their memory"
+		if e.Holder != "" {
+			why += fmt.Sprintf("; the lock is held by %q now", e.Holder)
+		}
+		return why
+	default:
+		why := "its renewals failed until its validity ended"
+		if e.Cause != nil {
+			why += ": " + strings.TrimPrefix(e.Cause.Error(), "redlock: ")
+		}
+		return why
+	}
+}
+
+// Is reports that the error is ErrLost.
+func (e LostError) Is(target error) bool { return target == ErrLost }
+
+// As lets errors.As fill a LostError by value.
+func (e LostError) As(target any) bool { return fill(target, e) }
+
+// isLost reports whether why, the reason for a lease's end, is a loss.
+func isLost(why error) bool {
+	_, lost := why.(*LostError)
+	return lost
+}
+
+func (h *holding) newLost(reason LostReason) *LostError {
+	return &LostError{Name: h.mutex.name, Owner: h.owner, Token: h.token, Reason: reason}
+}
+
+// expiry returns the error of a lease whose validity is over: the same one at each call.
+// Called under h.mu.
+func (h *holding) expiry() *LostError {
+	if h.expired != nil {
+		return h.expired
+	}
+	e := h.newLost(LostExpired)
+	failure := h.failure
+	if b := h.renewal; b != nil {
+		failure = b.quorumError()
+		failure.Late = b.Verdict() == quorum.Granted
+	}
+	switch {
+	case h.until >= h.limit:
+		e.Reason = LostMaxHold
+	case failure != nil:
+		e.Reason, e.Votes, e.Cause = LostNoQuorum, failure.Votes, failure
+	}
+	h.expired = e
+	return e
+}
+
+// revoked returns the error of a lease that the renewal by found to be gone at a quorum.
+func (h *holding) revoked(by *ballot) *LostError {
+	e := h.newLost(LostRevoked)
+	e.Votes, e.Holder = by.report(), by.successor()
+	return e
+}
+
+// logLoss logs that the lease is lost: at level Info if its options asked for that end,
+// else at level Error.
+func (h *holding) logLoss(e *LostError) {
+	events := h.mutex.opts.events
+	about := []any{"name", e.Name, "owner", e.Owner, "reason", e.Reason.String(), "holder", e.Holder, "error", e}
+	if e.Reason == LostMaxHold || e.Reason == LostExpired && h.mutex.opts.renewal() == 0 {
+		events.Log(slog.LevelInfo, "a lease has run out, as its options say", about...)
+		return
+	}
+	events.Log(slog.LevelError, "a lease is lost", about...)
+}
