@@ -208,19 +208,20 @@ func TestWithoutStopBeforeTheCommandIsStoppedAtTheEndOfValidity(t *testing.T) {
 	assert.Contains(t, r.log, "could not be renewed and is lost unless a later renewal succeeds")
 }
 
-// heed undoes for the tools that are started what nohup and shells' background jobs do:
-// they start what they run with some signals ignored, and then so is the tool's command.
-func heed(t *testing.T, sig os.Signal) {
-	if signal.Ignored(sig) {
-		signal.Notify(make(chan os.Signal, 1), sig)
-		t.Cleanup(func() { signal.Ignore(sig) })
-	}
+// unignore lets the tools that a test starts, and their commands, take a signal that this
+// process was started with as ignored, as nohup and shells' background jobs do. It must not
+// ask signal.Ignored first: that is false once anything in this process has stopped to
+// listen for the signal, though the kernel ignores it again from then on.
+func unignore(t *testing.T, sig os.Signal) {
+	listener := make(chan os.Signal, 1)
+	signal.Notify(listener, sig)
+	t.Cleanup(func() { signal.Stop(listener) })
 }
 
 func TestSignalsReachTheCommand(t *testing.T) {
 	nodes := redlocktest.Start(t, 1)
 	for i, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2} {
-		heed(t, sig)
+		unignore(t, sig)
 		file := filepath.Join(t.TempDir(), "ready")
 		script := fmt.Sprintf(`trap 'exit %d' %d; touch "$1"; while :; do sleep 0.01; done`, 40+i, sig)
 		p := start(t, nodes, "run", "job", "--", "sh", "-c", script, "sh", file)
