@@ -43,7 +43,7 @@ func (n *Node) Offset() (ahead time.Duration, known bool) {
 // readClock reads the server's clock, if it is connected. If that fails, a later reading
 // makes up for it.
 func (n *Node) readClock() {
-	p := n.pipe.Load()
+	p := n.link.pipe.Load()
 	if p == nil {
 		return
 	}

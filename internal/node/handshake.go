@@ -30,7 +30,7 @@ func (n *Node) connect(ctx context.Context, late func()) (*pipe.Pipe, error) {
 		return nil, err
 	}
 	p := pipe.New(conn)
-	prelude := n.killOldConnections(id)
+	prelude := n.old.killCalls(n.server.last, id)
 	n.server.last = id
 	n.server.setGet.Store(id.major >= 7)
 	if err := n.use(p, prelude...); err != nil {
@@ -96,7 +96,7 @@ func (n *Node) handshake(ctx context.Context, conn redis.Conn) (identity, error)
 		}
 	}
 	if id.client, err = redis.Int64(rest[0].Value, rest[0].Err); err != nil {
-		n.logKillRefusal(err)
+		n.old.logRefusal(err)
 	}
 	if now, err := ServerTime(rest[2].Value, rest[2].Err); err == nil {
 		n.offset.record(now, began, n.cfg.Clock())

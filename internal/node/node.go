@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -84,10 +83,7 @@ type Node struct {
 	pool     Pool
 	admitter Admitter
 
-	pipe atomic.Pointer[pipe.Pipe] // nil while there is no connection; stored under mu
-
-	mu    sync.Mutex // protects what follows; pipes' locks may be taken under it
-	down  error      // why pipe is nil
+	link  link
 	undos undoLog
 	old   oldConnections
 
@@ -117,23 +113,24 @@ type Counters struct {
 
 // New makes a node. Its admitter must be set before Run.
 func New(index int, name string, pool Pool, cfg *Config) *Node {
-	return &Node{
+	n := &Node{
 		Index:    index,
 		Name:     name,
 		Counters: &Counters{},
 		cfg:      cfg,
 		pool:     pool,
-		down:     errConnecting,
-		undos:    undoLog{byOwner: make(map[string]*Undo)},
-		old:      oldConnections{ids: make(map[int64]bool)},
 	}
+	n.link.down = errConnecting
+	n.undos = undoLog{name: name, cfg: cfg, link: &n.link, byOwner: make(map[string]*Undo)}
+	n.old = oldConnections{name: name, cfg: cfg, link: &n.link, ids: make(map[int64]bool)}
+	return n
 }
 
 // Use sets the admitter.
 func (n *Node) Use(a Admitter) { n.admitter = a }
 
 // Pipe returns the node's connection; nil if there is none.
-func (n *Node) Pipe() *pipe.Pipe { return n.pipe.Load() }
+func (n *Node) Pipe() *pipe.Pipe { return n.link.pipe.Load() }
 
 // UnderstandsSetGet reports whether the server understands SET with NX and GET together.
 func (n *Node) UnderstandsSetGet() bool { return n.server.setGet.Load() }
@@ -143,7 +140,7 @@ func (n *Node) UnderstandsSetGet() bool { return n.server.setGet.Load() }
 // not nil, the call relies on that connection, and goes over no other. must is for
 // releases, which wait for a stalled node.
 func (n *Node) Queue(c *pipe.Call, on *pipe.Pipe, now, timeout time.Duration, must bool) (p *pipe.Pipe, load int, err error) {
-	p = n.pipe.Load()
+	p = n.link.pipe.Load()
 	if p == nil {
 		return nil, 0, n.Why()
 	}
@@ -174,14 +171,7 @@ func (n *Node) Queue(c *pipe.Call, on *pipe.Pipe, now, timeout time.Duration, mu
 
 // Why returns why the node has no connection to vote on. It is never nil: a connection
 // that was made in this very moment came too late for the caller.
-func (n *Node) Why() error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.down == nil {
-		return errConnecting
-	}
-	return n.down
-}
+func (n *Node) Why() error { return n.link.why() }
 
 // HandleError acts on an error that came in the place of an answer.
 func (n *Node) HandleError(err error) {
@@ -205,7 +195,7 @@ func (n *Node) HandleError(err error) {
 
 // Reconnect drops the node's connection; Run makes a new one.
 func (n *Node) Reconnect(why error) {
-	if p := n.pipe.Load(); p != nil {
+	if p := n.link.pipe.Load(); p != nil {
 		p.Kill(why)
 	}
 }
@@ -213,7 +203,7 @@ func (n *Node) Reconnect(why error) {
 // reload queues the scripts for loading, once for all callers that found them missing.
 // Attempts that come later are behind it on the same connection.
 func (n *Node) reload() {
-	p := n.pipe.Load()
+	p := n.link.pipe.Load()
 	if p == nil || !n.server.loading.CompareAndSwap(false, true) {
 		return
 	}

@@ -18,44 +18,48 @@ import (
 const maxOldConnections = 64
 
 // oldConnections are connections that this client has given up and that the server has
-// not confirmed to be closed. It is protected by the node's mu.
+// not confirmed to be closed.
 type oldConnections struct {
+	name string // of the node
+	cfg  *Config
+	link *link
+
+	// Protected by link.mu.
 	ids           map[int64]bool // the server's ids of them, at this run of the server
 	refusalLogged bool           // it was logged that the server refuses to close them
 }
 
-// killOldConnections returns the calls that close the client's old connections at the
+// killCalls returns the calls that close the client's old connections at the
 // server, so that bytes which are still on their way there are not executed after the
 // undos were. It returns none for another run of the server, where the ids are those of
 // other clients. Each connection is named until the server has confirmed that it is
-// closed.
-func (n *Node) killOldConnections(now identity) []*pipe.Call {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	last := n.server.last
+// closed. last is the server of the handshake before, now that of this one.
+func (o *oldConnections) killCalls(last, now identity) []*pipe.Call {
+	o.link.mu.Lock()
+	defer o.link.mu.Unlock()
 	if last.runID == "" || last.runID != now.runID {
-		clear(n.old.ids)
+		clear(o.ids)
 		return nil
 	}
 	if last.client != 0 {
-		n.old.ids[last.client] = true
+		o.ids[last.client] = true
 	}
-	ids := slices.Sorted(maps.Keys(n.old.ids)) // a server's ids grow
+	ids := slices.Sorted(maps.Keys(o.ids)) // a server's ids grow
 	for len(ids) > maxOldConnections {
-		delete(n.old.ids, ids[0])
+		delete(o.ids, ids[0])
 		ids = ids[1:]
 	}
 	var kills []*pipe.Call
 	for _, id := range ids {
-		kills = append(kills, &pipe.Call{Command: "CLIENT", Args: []any{"KILL", "ID", id}, To: &killed{n, id}})
+		kills = append(kills, &pipe.Call{Command: "CLIENT", Args: []any{"KILL", "ID", id}, To: &killed{o, id}})
 	}
 	return kills
 }
 
 // killed receives the answer to CLIENT KILL.
 type killed struct {
-	node *Node
-	id   int64
+	old *oldConnections
+	id  int64
 }
 
 // Receive removes the id if the server has closed the connection, or knows no such
@@ -64,23 +68,23 @@ func (k *killed) Receive(_ any, err error) {
 	var refusal redis.Error
 	switch {
 	case err == nil || IsCode(err, "ERR") && strings.Contains(strings.ToLower(err.Error()), "no such client"):
-		k.node.mu.Lock()
-		defer k.node.mu.Unlock()
-		delete(k.node.old.ids, k.id)
+		k.old.link.mu.Lock()
+		defer k.old.link.mu.Unlock()
+		delete(k.old.ids, k.id)
 	case errors.As(err, &refusal):
-		k.node.logKillRefusal(err)
+		k.old.logRefusal(err)
 	}
 }
 
-// logKillRefusal logs, once for each node, that the server refuses to name or to close
+// logRefusal logs, once for each node, that the server refuses to name or to close
 // this client's connections.
-func (n *Node) logKillRefusal(err error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.old.refusalLogged {
+func (o *oldConnections) logRefusal(err error) {
+	o.link.mu.Lock()
+	defer o.link.mu.Unlock()
+	if o.refusalLogged {
 		return
 	}
-	n.old.refusalLogged = true
-	n.cfg.Events.Log(slog.LevelWarn, "the server does not close this client's old connections: what was sent there may be executed after it was undone, "+
-		"and keep a lock's key for a ttl; grant the user CLIENT ID and CLIENT KILL", "node", n.Name, "error", err)
+	o.refusalLogged = true
+	o.cfg.Events.Log(slog.LevelWarn, "the server does not close this client's old connections: what was sent there may be executed after it was undone, "+
+		"and keep a lock's key for a ttl; grant the user CLIENT ID and CLIENT KILL", "node", o.name, "error", err)
 }

@@ -14,7 +14,7 @@ import (
 // connections that it is to close, with the calls for that.
 func (u *unconnected) shakeHands(run string, client int64) (ids []int64, kills []*pipe.Call) {
 	id := identity{runID: run, client: client}
-	kills = u.killOldConnections(id)
+	kills = u.old.killCalls(u.server.last, id)
 	u.server.last = id
 	for _, c := range kills {
 		ids = append(ids, c.Args[2].(int64))

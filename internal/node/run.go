@@ -20,7 +20,7 @@ const (
 // Run keeps the node connected until ctx ends. It sends to first, once, whether the first
 // attempt to connect succeeded.
 func (n *Node) Run(ctx context.Context, first chan<- bool) {
-	report := sync.OnceFunc(func() { first <- n.pipe.Load() != nil })
+	report := sync.OnceFunc(func() { first <- n.link.pipe.Load() != nil })
 	defer report()
 	pause := firstPause
 	for ctx.Err() == nil {
@@ -101,15 +101,15 @@ func (n *Node) watch(p *pipe.Pipe) {
 			if s := p.Silence(now); s > n.cfg.DeadAfter && !late {
 				p.Kill(fmt.Errorf("no answer for %v", s.Round(time.Millisecond)))
 			}
-			n.retryUndos(p)
+			n.undos.retry(p)
 		}
 	}
 }
 
 // use makes p the node's connection. The undos are queued ahead of every attempt.
 func (n *Node) use(p *pipe.Pipe, prelude ...*pipe.Call) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	n.link.mu.Lock()
+	defer n.link.mu.Unlock()
 	for _, c := range prelude {
 		flush, _, err := p.Queue(c, n.cfg.Clock(), nil)
 		if flush {
@@ -119,20 +119,17 @@ func (n *Node) use(p *pipe.Pipe, prelude ...*pipe.Call) error {
 			return err
 		}
 	}
-	if err := n.sendUndos(p); err != nil {
+	if err := n.undos.sendAll(p); err != nil {
 		return err
 	}
 	n.server.loading.Store(false)
-	n.pipe.Store(p)
-	n.down = nil
+	n.link.pipe.Store(p)
+	n.link.down = nil
 	return nil
 }
 
 // setDown records that the node has no connection, and why.
 func (n *Node) setDown(err error) {
-	n.mu.Lock()
-	n.pipe.Store(nil)
-	n.down = Advise(err)
-	n.mu.Unlock()
+	n.link.setDown(err)
 	n.admitter.Disconnected()
 }

@@ -98,7 +98,7 @@ func (n *Node) ReportStalled() {
 		return
 	}
 	var silence time.Duration
-	if p := n.pipe.Load(); p != nil {
+	if p := n.link.pipe.Load(); p != nil {
 		silence = p.Silence(n.cfg.Clock())
 	}
 	n.cfg.Observer.NodeStalled(n.Index, n.Name, silence)

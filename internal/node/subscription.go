@@ -64,7 +64,7 @@ func (n *Node) Listen(ctx context.Context, channel string, to Subscriber) {
 func (n *Node) subscribe(ctx context.Context, channel string, to Subscriber) error {
 	// Not before the node's own connection stands, nor longer than it does: the pool may
 	// have room for one only.
-	p := n.pipe.Load()
+	p := n.link.pipe.Load()
 	if p == nil {
 		return errConnecting
 	}

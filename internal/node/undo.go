@@ -31,59 +31,77 @@ type Undo struct {
 	Lasts time.Duration // how long the attempt stands at the server, at most, if nothing is done
 	Then  pipe.Receiver // receives the answer that confirms or refuses the undo; nil if nobody waits for it
 
-	node *Node
+	log  *undoLog
 	call pipe.Call
 
-	// Protected by node.mu.
+	// Protected by the link's mu.
 	refused bool          // the server answered with an error: to be sent again
 	until   time.Duration // since the server answers, what it executed before ends by then
 }
 
-// undoLog is a node's undos. It is protected by the node's mu.
+// undoLog is a node's undos. Its lock is the link's. So an undo is recorded either before
+// the node uses its next connection, and goes ahead of all other calls there, or after
+// that, and is sent on that connection at once.
 type undoLog struct {
+	name string // of the node
+	cfg  *Config
+	link *link
+
+	// Protected by link.mu.
 	byOwner        map[string]*Undo
 	overflowLogged bool
 }
 
 // Undo records an undo, and sends it at once if the node is connected. It reports whether
 // the undo could be queued now.
-func (n *Node) Undo(u *Undo) (queued bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if _, known := n.undos.byOwner[u.Owner]; !known && len(n.undos.byOwner) >= maxUndos {
-		if !n.undos.overflowLogged {
-			n.undos.overflowLogged = true
-			n.cfg.Events.Log(slog.LevelWarn, "too many releases are owed to a node; further ones are given up and their keys end with their ttl",
-				"node", n.Name, "owed", maxUndos)
+func (n *Node) Undo(u *Undo) (queued bool) { return n.undos.add(u) }
+
+// HasUndo reports whether the release of this owner's attempt is not confirmed.
+func (n *Node) HasUndo(owner string) bool { return n.undos.has(owner) }
+
+// Undos returns how many releases the server has not confirmed.
+func (n *Node) Undos() int { return n.undos.len() }
+
+// AwaitsUndo reports whether any undo is unanswered. Refused ones do not count.
+func (n *Node) AwaitsUndo() bool { return n.undos.awaitsAny() }
+
+// add records an undo, and sends it at once if the node is connected. It reports whether
+// the undo could be queued now.
+func (l *undoLog) add(u *Undo) (queued bool) {
+	l.link.mu.Lock()
+	defer l.link.mu.Unlock()
+	if _, known := l.byOwner[u.Owner]; !known && len(l.byOwner) >= maxUndos {
+		if !l.overflowLogged {
+			l.overflowLogged = true
+			l.cfg.Events.Log(slog.LevelWarn, "too many releases are owed to a node; further ones are given up and their keys end with their ttl",
+				"node", l.name, "owed", maxUndos)
 		}
 		return false
 	}
-	u.node = n
-	n.undos.byOwner[u.Owner] = u
-	p := n.pipe.Load()
-	return p != nil && n.send(p, u) == nil
+	u.log = l
+	l.byOwner[u.Owner] = u
+	p := l.link.pipe.Load()
+	return p != nil && l.send(p, u) == nil
 }
 
-// HasUndo reports whether the release of this owner's attempt is not confirmed.
-func (n *Node) HasUndo(owner string) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	_, has := n.undos.byOwner[owner]
+func (l *undoLog) has(owner string) bool {
+	l.link.mu.Lock()
+	defer l.link.mu.Unlock()
+	_, has := l.byOwner[owner]
 	return has
 }
 
-// Undos returns how many releases the server has not confirmed.
-func (n *Node) Undos() int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return len(n.undos.byOwner)
+func (l *undoLog) len() int {
+	l.link.mu.Lock()
+	defer l.link.mu.Unlock()
+	return len(l.byOwner)
 }
 
-// AwaitsUndo reports whether any undo is unanswered. Refused ones do not count.
-func (n *Node) AwaitsUndo() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, u := range n.undos.byOwner {
+// awaitsAny reports whether any undo is unanswered. Refused ones do not count.
+func (l *undoLog) awaitsAny() bool {
+	l.link.mu.Lock()
+	defer l.link.mu.Unlock()
+	for _, u := range l.byOwner {
 		if !u.refused {
 			return true
 		}
@@ -91,43 +109,43 @@ func (n *Node) AwaitsUndo() bool {
 	return false
 }
 
-// sendUndos queues all undos, first thing on a new connection. Their order is always the
-// same, so that a simulation can be repeated. Called under n.mu.
-func (n *Node) sendUndos(p *pipe.Pipe) error {
-	for _, owner := range slices.Sorted(maps.Keys(n.undos.byOwner)) {
-		if err := n.send(p, n.undos.byOwner[owner]); err != nil {
+// sendAll queues all undos, first thing on a new connection. Their order is always the
+// same, so that a simulation can be repeated. Called under link.mu.
+func (l *undoLog) sendAll(p *pipe.Pipe) error {
+	for _, owner := range slices.Sorted(maps.Keys(l.byOwner)) {
+		if err := l.send(p, l.byOwner[owner]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// retryUndos sends those undos again that the server refused, a few at a time.
-func (n *Node) retryUndos(p *pipe.Pipe) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	now := n.cfg.Clock()
+// retry sends those undos again that the server refused, a few at a time.
+func (l *undoLog) retry(p *pipe.Pipe) {
+	l.link.mu.Lock()
+	defer l.link.mu.Unlock()
+	now := l.cfg.Clock()
 	var refused []string
-	for owner, u := range n.undos.byOwner {
+	for owner, u := range l.byOwner {
 		if u.refused && now > u.until {
-			delete(n.undos.byOwner, owner)
+			delete(l.byOwner, owner)
 		} else if u.refused {
 			refused = append(refused, owner)
 		}
 	}
 	slices.Sort(refused)
 	for _, owner := range refused[:min(len(refused), maxRetries)] {
-		if n.send(p, n.undos.byOwner[owner]) != nil {
+		if l.send(p, l.byOwner[owner]) != nil {
 			return // all are sent on the next connection
 		}
 	}
 }
 
-// send queues one undo. Called under n.mu.
-func (n *Node) send(p *pipe.Pipe, u *Undo) error {
+// send queues one undo. Called under link.mu.
+func (l *undoLog) send(p *pipe.Pipe, u *Undo) error {
 	u.refused = false
 	u.call = pipe.Call{Command: "EVAL", Args: u.Args, To: u}
-	flush, _, err := p.Queue(&u.call, n.cfg.Clock(), nil)
+	flush, _, err := p.Queue(&u.call, l.cfg.Clock(), nil)
 	if flush {
 		// Not here: the caller may be the reader of this very connection.
 		go p.Flush()
@@ -142,21 +160,21 @@ func (n *Node) send(p *pipe.Pipe, u *Undo) error {
 // so what it may have executed before ends by then.
 func (u *Undo) Receive(reply any, err error) {
 	var refusal redis.Error
-	n := u.node
-	n.mu.Lock()
+	l := u.log
+	l.link.mu.Lock()
 	switch {
 	case err == nil || IsCode(err, "WRONGTYPE"): // not even a key of ours
-		if n.undos.byOwner[u.Owner] == u {
-			delete(n.undos.byOwner, u.Owner)
-			n.undos.overflowLogged = false
+		if l.byOwner[u.Owner] == u {
+			delete(l.byOwner, u.Owner)
+			l.overflowLogged = false
 		}
 	case errors.As(err, &refusal):
 		u.refused = true
 		if u.until == 0 {
-			u.until = n.cfg.Clock() + u.Lasts
+			u.until = l.cfg.Clock() + u.Lasts
 		}
 	}
-	n.mu.Unlock()
+	l.link.mu.Unlock()
 	if u.Then != nil {
 		u.Then.Receive(reply, err)
 	}

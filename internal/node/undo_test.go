@@ -17,7 +17,7 @@ func TestTooManyUndosAreGivenUpAndThatIsLoggedOnce(t *testing.T) {
 		require.False(t, n.Undo(&Undo{Owner: owner, Lasts: time.Second}), "the node is not connected")
 	}
 	for i := range maxUndos - 1 {
-		n.undos.byOwner[fmt.Sprint(i)] = &Undo{node: n.Node}
+		n.undos.byOwner[fmt.Sprint(i)] = &Undo{log: &n.undos}
 	}
 	add("the last")
 	require.Equal(t, maxUndos, n.Undos())
