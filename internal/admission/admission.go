@@ -95,14 +95,14 @@ func (a *admission) set(r VoteRight) {
 	m.right.Store(&r)
 	switch {
 	case r.Votes:
-		m.ReportUp(m.group.first.voted(m))
+		m.Status.ReportUp(m.group.first.voted(m))
 	case node.IsPermanent(r.why):
 		m.failed()
-		m.ReportDown(r.why)
+		m.Status.ReportDown(r.why)
 	case r.until > 0:
-		m.ReportQuarantine(r.until-m.group.cfg.Clock(), r.why)
+		m.Status.ReportQuarantine(r.until-m.group.cfg.Clock(), r.why)
 	default:
-		m.ReportQuarantine(0, r.why)
+		m.Status.ReportQuarantine(0, r.why)
 	}
 }
 
@@ -135,7 +135,7 @@ func (a *admission) step(ctx context.Context) time.Duration {
 		a.level(ctx)
 		return next
 	case "format":
-		return a.fail(m.Unfit("another version of this library keeps its records there in another format: " +
+		return a.fail(m.Status.Unfit("another version of this library keeps its records there in another format: " +
 			"all clients must use versions that share one (docs/protocol.md)"))
 	}
 	var name string
@@ -158,7 +158,7 @@ func (a *admission) whole(reply []any) time.Duration {
 	}
 	m := a.member
 	if want := m.group.terms.Nodes; int(nodes) != want {
-		return a.fail(m.Unfit(fmt.Sprintf("its record is of a cluster of %d nodes, this client has %d: "+
+		return a.fail(m.Status.Unfit(fmt.Sprintf("its record is of a cluster of %d nodes, this client has %d: "+
 			"every client must be given all of them", nodes, want)))
 	}
 	a.set(VoteRight{Record: record, Votes: true, Longest: time.Duration(longest) * time.Millisecond})
@@ -177,7 +177,7 @@ func (a *admission) wait(left time.Duration) time.Duration {
 	until := m.group.cfg.Clock() + left
 	if m.quarantineLogged != a.run {
 		m.quarantineLogged = a.run
-		m.ExpectUpLine(true)
+		m.Status.ExpectUpLine(true)
 		if !m.group.first.add(m, until) {
 			m.logQuarantine(left)
 		}

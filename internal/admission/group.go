@@ -150,7 +150,7 @@ func (m *Member) Disconnected() {
 // counted it.
 func (m *Member) failed() {
 	if m.group.first.failed(m) {
-		m.ExpectUpLine(false) // the log does not have it yet that this node fails
+		m.Status.ExpectUpLine(false) // the log does not have it yet that this node fails
 	}
 }
 

@@ -18,7 +18,7 @@ func (n *Node) connect(ctx context.Context, late func()) (*pipe.Pipe, error) {
 	conn, err := n.dial(ctx, func() {
 		err := fmt.Errorf("cannot connect: no connection within %v", n.cfg.DeadAfter)
 		n.setDown(err)
-		n.ReportDown(err)
+		n.Status.ReportDown(err)
 		late()
 	})
 	if err != nil {
@@ -82,7 +82,7 @@ func (n *Node) dial(ctx context.Context, late func()) (redis.Conn, error) {
 func (n *Node) handshake(ctx context.Context, conn redis.Conn) (identity, error) {
 	var id identity
 	if err := shareable(conn); err != nil {
-		return id, n.Unfit(err.Error())
+		return id, n.Status.Unfit(err.Error())
 	}
 	began := n.cfg.Clock()
 	replies, err := n.greet(ctx, conn)

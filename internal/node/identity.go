@@ -43,15 +43,15 @@ func (n *Node) judge(id identity, noInfo error) error {
 	case "master", "": // a server that does not report its role counts as a master
 	case "slave", "replica":
 		n.cfg.Identities.claim(n.Index, "")
-		return n.Unfit("it is a replica; only masters vote: give the pool the master's address")
+		return n.Status.Unfit("it is a replica; only masters vote: give the pool the master's address")
 	default:
 		n.cfg.Identities.claim(n.Index, "")
-		return n.Unfit(fmt.Sprintf("its role is %q; only masters vote: give the pool the address of a server whose role is master", id.role))
+		return n.Status.Unfit(fmt.Sprintf("its role is %q; only masters vote: give the pool the address of a server whose role is master", id.role))
 	}
 	if other, ok := n.cfg.Identities.claim(n.Index, id.runID); !ok {
-		return n.Unfit(fmt.Sprintf("it is the same server as node %d; every pool must lead to a server of its own", other))
+		return n.Status.Unfit(fmt.Sprintf("it is the same server as node %d; every pool must lead to a server of its own", other))
 	}
-	n.logProblems(hazards(id, noInfo)...)
+	n.Status.logProblems(hazards(id, noInfo)...)
 	return nil
 }
 

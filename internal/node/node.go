@@ -78,6 +78,7 @@ type Node struct {
 	Index    int
 	Name     string
 	Counters *Counters
+	Status   Status
 
 	cfg      *Config
 	pool     Pool
@@ -87,10 +88,8 @@ type Node struct {
 	undos undoLog
 	old   oldConnections
 
-	offset  offset      // of the server's clock
-	server  serverState // of the connection that stands
-	status  status      // used by Run's goroutine alone
-	stalled atomic.Bool // the observer has it that ballots leave the node out
+	offset offset      // of the server's clock
+	server serverState // of the connection that stands
 }
 
 // serverState is what a connection shows of the server.
@@ -120,6 +119,7 @@ func New(index int, name string, pool Pool, cfg *Config) *Node {
 		cfg:      cfg,
 		pool:     pool,
 	}
+	n.Status.index, n.Status.name, n.Status.cfg = index, name, cfg
 	n.link.down = errConnecting
 	n.undos = undoLog{name: name, cfg: cfg, link: &n.link, byOwner: make(map[string]*Undo)}
 	n.old = oldConnections{name: name, cfg: cfg, link: &n.link, ids: make(map[int64]bool)}

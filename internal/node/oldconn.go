@@ -29,9 +29,8 @@ type oldConnections struct {
 	refusalLogged bool           // it was logged that the server refuses to close them
 }
 
-// killCalls returns the calls that close the client's old connections at the
-// server, so that bytes which are still on their way there are not executed after the
-// undos were. It returns none for another run of the server, where the ids are those of
+// killCalls returns the calls that close the client's old connections at the server, so
+// that bytes which are still on their way there are not executed after the undos were. It returns none for another run of the server, where the ids are those of
 // other clients. Each connection is named until the server has confirmed that it is
 // closed. last is the server of the handshake before, now that of this one.
 func (o *oldConnections) killCalls(last, now identity) []*pipe.Call {

@@ -36,7 +36,7 @@ func (n *Node) Run(ctx context.Context, first chan<- bool) {
 		n.setDown(err)
 		report() // callers that waited for the first attempt find why it failed
 		if ctx.Err() == nil {
-			n.ReportDown(err)
+			n.Status.ReportDown(err)
 		}
 		select {
 		case <-ctx.Done():

@@ -4,9 +4,12 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/pipe"
 )
 
 // condition is what the observer has been told of a node last.
@@ -28,8 +31,18 @@ const (
 	downLogInterval   = 30 * time.Second
 )
 
-// status is what the log and the observer know of a node. Run's goroutine alone uses it.
-type status struct {
+// Status is what the log and the observer know of a node. Its exported methods are called
+// from Run's goroutine.
+type Status struct {
+	index int // of the node
+	name  string
+	cfg   *Config
+
+	// stalled is set while the observer has it that ballots leave the node out. Any
+	// goroutine uses it.
+	stalled atomic.Bool
+
+	// Used by Run's goroutine alone.
 	condition condition
 	failures  int           // in a row
 	downLog   bool          // the log has it that the node does not vote
@@ -38,7 +51,7 @@ type status struct {
 }
 
 // turn sets the condition, and reports whether it is another one now.
-func (s *status) turn(to condition) (changed bool) {
+func (s *Status) turn(to condition) (changed bool) {
 	changed = s.condition != to
 	s.condition = to
 	return changed
@@ -46,88 +59,93 @@ func (s *status) turn(to condition) (changed bool) {
 
 // ExpectUpLine records whether the log has it that the node does not vote, so that it gets
 // a line when the node votes again.
-func (n *Node) ExpectUpLine(expect bool) { n.status.downLog = expect }
+func (s *Status) ExpectUpLine(expect bool) { s.downLog = expect }
 
 // ReportUp records that the node votes. quietly is set if the log needs no line for that.
-func (n *Node) ReportUp(quietly bool) {
-	s := &n.status
+func (s *Status) ReportUp(quietly bool) {
 	s.failures = 0
-	n.stalled.Store(false)
+	s.stalled.Store(false)
 	if s.downLog && !quietly {
-		n.cfg.Events.Log(slog.LevelInfo, "a node is up: it votes", "node", n.Name)
+		s.cfg.Events.Log(slog.LevelInfo, "a node is up: it votes", "node", s.name)
 	}
 	s.downLog = false
-	if s.turn(up) && n.cfg.Observer != nil {
-		n.cfg.Observer.NodeUp(n.Index, n.Name)
+	if s.turn(up) && s.cfg.Observer != nil {
+		s.cfg.Observer.NodeUp(s.index, s.name)
 	}
 }
 
 // ReportDown records that the node cannot be used, after every attempt to.
-func (n *Node) ReportDown(err error) {
+func (s *Status) ReportDown(err error) {
 	err = Advise(err)
 	var known *UnfitError
-	s, now := &n.status, n.cfg.Clock()
+	now := s.cfg.Clock()
 	s.failures++
 	switch {
 	case errors.As(err, &known):
 		s.downLog = true // that was logged
 	case !s.downLog && s.failures >= failuresBeforeLog && (s.downAt == 0 || now-s.downAt >= downLogInterval):
 		s.downLog, s.downAt = true, now
-		n.cfg.Events.Log(slog.LevelWarn, "a node is down; locks go on while a majority votes", "node", n.Name, "error", err)
+		s.cfg.Events.Log(slog.LevelWarn, "a node is down; locks go on while a majority votes", "node", s.name, "error", err)
 	}
 	to := down
 	if IsPermanent(err) {
 		to = unfit
 	}
-	if s.turn(to) && n.cfg.Observer != nil {
-		n.cfg.Observer.NodeDown(n.Index, n.Name, to == unfit, err)
+	if s.turn(to) && s.cfg.Observer != nil {
+		s.cfg.Observer.NodeDown(s.index, s.name, to == unfit, err)
 	}
 }
 
 // ReportQuarantine records that the node does not vote yet, for wait if that is known, and
 // why.
-func (n *Node) ReportQuarantine(wait time.Duration, why error) {
-	if n.status.turn(quarantined) && n.cfg.Observer != nil {
-		n.cfg.Observer.NodeQuarantined(n.Index, n.Name, wait, why)
+func (s *Status) ReportQuarantine(wait time.Duration, why error) {
+	if s.turn(quarantined) && s.cfg.Observer != nil {
+		s.cfg.Observer.NodeQuarantined(s.index, s.name, wait, why)
 	}
 }
 
 // ReportStalled records that a ballot did not wait for the node, whose answers are overdue.
-func (n *Node) ReportStalled() {
-	if n.cfg.Observer == nil || !n.stalled.CompareAndSwap(false, true) {
+func (n *Node) ReportStalled() { n.Status.reportStalled(n.link.pipe.Load()) }
+
+// reportStalled informs the observer once, until the node answers again. p is the node's
+// connection; nil if there is none.
+func (s *Status) reportStalled(p *pipe.Pipe) {
+	if s.cfg.Observer == nil || !s.stalled.CompareAndSwap(false, true) {
 		return
 	}
 	var silence time.Duration
-	if p := n.link.pipe.Load(); p != nil {
-		silence = p.Silence(n.cfg.Clock())
+	if p != nil {
+		silence = p.Silence(s.cfg.Clock())
 	}
-	n.cfg.Observer.NodeStalled(n.Index, n.Name, silence)
+	s.cfg.Observer.NodeStalled(s.index, s.name, silence)
 }
 
 // Answered records that a call had an answer: err is nil, or the server's error reply.
 // Another error is none.
-func (n *Node) Answered(err error) {
-	if !n.stalled.Load() {
+func (n *Node) Answered(err error) { n.Status.answered(err) }
+
+func (s *Status) answered(err error) {
+	if !s.stalled.Load() {
 		return
 	}
 	var reply redis.Error
 	if err == nil || errors.As(err, &reply) {
-		n.stalled.Store(false)
+		s.stalled.Store(false)
 	}
 }
 
 // logProblems logs the node's problems, but none that it had at the last handshake.
-func (n *Node) logProblems(problems ...string) {
+func (s *Status) logProblems(problems ...string) {
 	for _, problem := range problems {
-		if !slices.Contains(n.status.problems, problem) {
-			n.cfg.Events.Log(slog.LevelWarn, problem, "node", n.Name)
+		if !slices.Contains(s.problems, problem) {
+			s.cfg.Events.Log(slog.LevelWarn, problem, "node", s.name)
 		}
 	}
-	n.status.problems = problems
+	s.problems = problems
 }
 
 // Unfit logs why the node cannot vote until a person acts, and returns that as an error.
-func (n *Node) Unfit(reason string) error {
-	n.logProblems("the node does not vote: " + reason)
+func (s *Status) Unfit(reason string) error {
+	s.logProblems("the node does not vote: " + reason)
 	return &UnfitError{reason}
 }

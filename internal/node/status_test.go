@@ -17,17 +17,17 @@ const (
 func TestNodeIsLoggedAsDownFromTheSecondFailureOn(t *testing.T) {
 	n := newUnconnected()
 	n.now = time.Hour
-	n.ReportUp(false)
-	fail := func() { n.ReportDown(errors.New("refused")) }
+	n.Status.ReportUp(false)
+	fail := func() { n.Status.ReportDown(errors.New("refused")) }
 	fail()
 	require.Empty(t, n.log())
-	n.ReportUp(false)
+	n.Status.ReportUp(false)
 	fail()
 	require.Empty(t, n.log(), "not in a row")
 	fail()
 	fail()
 	require.Equal(t, 1, strings.Count(n.log(), downLine))
-	n.ReportUp(false)
+	n.Status.ReportUp(false)
 	require.Equal(t, 1, strings.Count(n.log(), upLine))
 
 	n.now += downLogInterval - 1
@@ -37,7 +37,7 @@ func TestNodeIsLoggedAsDownFromTheSecondFailureOn(t *testing.T) {
 	n.now++
 	fail()
 	require.Equal(t, 2, strings.Count(n.log(), downLine), "one that stays away is logged in the end")
-	n.ReportUp(true)
+	n.Status.ReportUp(true)
 	require.Equal(t, 1, strings.Count(n.log(), upLine), "quietly")
 }
 
@@ -45,10 +45,10 @@ func TestUnfitNodeHasNoLineAsOneThatIsDown(t *testing.T) {
 	n := newUnconnected()
 	n.now = time.Hour
 	for range 3 {
-		n.ReportDown(n.Unfit("it is a replica"))
+		n.Status.ReportDown(n.Status.Unfit("it is a replica"))
 	}
 	require.Equal(t, 1, strings.Count(n.log(), "the node does not vote: it is a replica"))
 	require.NotContains(t, n.log(), downLine)
-	n.ReportUp(false)
+	n.Status.ReportUp(false)
 	require.Equal(t, 1, strings.Count(n.log(), upLine))
 }
