@@ -32,26 +32,16 @@ func (o *offset) record(server, asked, answered time.Duration) {
 	o.ahead, o.trip, o.at, o.known = server-asked-trip/2, trip, answered, true
 }
 
-// Offset returns what must be added to the client's clock to have the server's time since
-// 1970, if that is known. It is read at every handshake, and again while callers wait.
-func (n *Node) Offset() (ahead time.Duration, known bool) {
-	n.offset.mu.Lock()
-	defer n.offset.mu.Unlock()
-	return n.offset.ahead, n.offset.known
+// latest returns what must be added to the client's clock, if that is known.
+func (o *offset) latest() (ahead time.Duration, known bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.ahead, o.known
 }
 
-// readClock reads the server's clock, if it is connected. If that fails, a later reading
-// makes up for it.
-func (n *Node) readClock() {
-	p := n.link.pipe.Load()
-	if p == nil {
-		return
-	}
-	asked := n.cfg.Clock()
-	if server, err := ServerTime(n.Request(p, "TIME")); err == nil {
-		n.offset.record(server, asked, n.cfg.Clock())
-	}
-}
+// Offset returns what must be added to the client's clock to have the server's time since
+// 1970, if that is known. It is read at every handshake, and again while callers wait.
+func (n *Node) Offset() (ahead time.Duration, known bool) { return n.offset.latest() }
 
 // ServerTime reads the answer to TIME: the time since 1970.
 func ServerTime(reply any, err error) (time.Duration, error) {

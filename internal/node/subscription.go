@@ -34,12 +34,25 @@ type Subscriber interface {
 // Listen keeps a second connection to the node, which subscribes to a channel, until ctx
 // ends.
 func (n *Node) Listen(ctx context.Context, channel string, to Subscriber) {
+	(&subscription{n, channel, to}).run(ctx)
+}
+
+// subscription is a subscription to a channel of a node, over connections of its own.
+type subscription struct {
+	node    *Node
+	channel string
+	to      Subscriber
+}
+
+// run subscribes again and again until ctx ends.
+func (s *subscription) run(ctx context.Context) {
+	n := s.node
 	pause := firstPause
 	refusalLogged := false
 	for ctx.Err() == nil {
 		began := n.cfg.Clock()
-		err := n.subscribe(ctx, channel, to)
-		to.Subscribed(n.Index, false)
+		err := s.subscribe(ctx)
+		s.to.Subscribed(n.Index, false)
 		var refusal redis.Error
 		switch {
 		case errors.As(err, &refusal):
@@ -61,14 +74,14 @@ func (n *Node) Listen(ctx context.Context, channel string, to Subscriber) {
 }
 
 // subscribe subscribes, and hands messages over until the connection ends.
-func (n *Node) subscribe(ctx context.Context, channel string, to Subscriber) error {
+func (s *subscription) subscribe(ctx context.Context) error {
 	// Not before the node's own connection stands, nor longer than it does: the pool may
 	// have room for one only.
-	p := n.link.pipe.Load()
+	p := s.node.link.pipe.Load()
 	if p == nil {
 		return errConnecting
 	}
-	conn, err := n.dial(ctx, func() {})
+	conn, err := s.node.dial(ctx, func() {})
 	if err != nil {
 		return fmt.Errorf("cannot connect: %w", err)
 	}
@@ -89,7 +102,7 @@ func (n *Node) subscribe(ctx context.Context, channel string, to Subscriber) err
 		<-pinging
 		_ = conn.Close() // it is broken already
 	}()
-	if err := conn.Send("SUBSCRIBE", channel); err != nil {
+	if err := conn.Send("SUBSCRIBE", s.channel); err != nil {
 		close(pinging)
 		return err
 	}
@@ -97,38 +110,38 @@ func (n *Node) subscribe(ctx context.Context, channel string, to Subscriber) err
 	go func() {
 		defer close(pinging)
 		defer end()
-		n.ping(listening, conn, p)
+		s.ping(listening, conn, p)
 	}()
 	for err == nil {
 		var reply []any
 		if reply, err = redis.Values(redis.ReceiveWithTimeout(conn, maxSilence)); err == nil {
-			n.handlePush(to, reply)
+			s.handlePush(reply)
 		}
 	}
 	return err
 }
 
 // handlePush takes what came over the subscription.
-func (n *Node) handlePush(to Subscriber, reply []any) {
+func (s *subscription) handlePush(reply []any) {
 	if len(reply) == 0 {
 		return
 	}
 	switch kind, _ := redis.String(reply[0], nil); kind {
 	case "subscribe":
-		n.readClock()
-		to.Subscribed(n.Index, true)
+		s.readClock()
+		s.to.Subscribed(s.node.Index, true)
 	case "message":
 		if len(reply) == 3 {
 			text, _ := redis.String(reply[2], nil)
-			to.Message(n.Index, text)
+			s.to.Message(s.node.Index, text)
 		}
 	}
 }
 
 // ping sends pings over the subscription, so that a connection that leads nowhere is
-// noticed, and now and then reads the server's clock over p. It returns when ctx ends or a
-// connection breaks.
-func (n *Node) ping(ctx context.Context, conn redis.Conn, p *pipe.Pipe) {
+// noticed, and now and then reads the server's clock. It returns when ctx ends, or when the
+// subscription's connection or p, the node's own, breaks.
+func (s *subscription) ping(ctx context.Context, conn redis.Conn, p *pipe.Pipe) {
 	ticker := time.NewTicker(pingInterval)
 	defer ticker.Stop()
 	for i := 1; ; i++ {
@@ -143,7 +156,21 @@ func (n *Node) ping(ctx context.Context, conn redis.Conn, p *pipe.Pipe) {
 			return // the receiver notices it too
 		}
 		if i%clockReadInterval == 0 {
-			n.readClock()
+			s.readClock()
 		}
+	}
+}
+
+// readClock reads the server's clock, if it is connected. If that fails, a later reading
+// makes up for it.
+func (s *subscription) readClock() {
+	n := s.node
+	p := n.link.pipe.Load()
+	if p == nil {
+		return
+	}
+	asked := n.cfg.Clock()
+	if server, err := ServerTime(n.Request(p, "TIME")); err == nil {
+		n.offset.record(server, asked, n.cfg.Clock())
 	}
 }

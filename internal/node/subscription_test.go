@@ -31,7 +31,7 @@ func FuzzPush(f *testing.F) {
 		}
 		var to subscriber
 		push := testreply.Values(replies[0])
-		newUnconnected().handlePush(&to, push)
+		(&subscription{node: newUnconnected().Node, to: &to}).handlePush(push)
 		kind := ""
 		if len(push) > 0 {
 			kind, _ = redis.String(push[0], nil)
