@@ -1,6 +1,18 @@
 // Package node is a client's connection to one Redis master: a Node keeps it up, queues
 // calls on it, and knows what the master has not confirmed.
 //
+// # Parts
+//
+//   - link: the connection, or why there is none, and the lock of what a new connection
+//     must take over
+//   - connector: Run's loop, which makes the connections; handshake, session: the
+//     beginning of one, and the rest of it
+//   - undoLog: what the master has not confirmed
+//   - oldConnections: connections that were given up and that the master must close
+//   - scriptLoader: loads the scripts again when the master has forgotten them
+//   - subscription: the second connection, for wake-ups; offset: the master's clock
+//   - Status: what the log and the observer know of the node
+//
 // # Life
 //
 // New makes a Node. Its owner starts one goroutine, Run, which dials, shakes hands, asks
@@ -18,6 +30,7 @@
 //
 // # Locks
 //
-// Node.mu comes before the locks of pipes. Ballots' locks come before it. The locks of
-// Identities and of a clock's offset are innermost: nothing is locked under them.
+// A link's mu protects the link, the undos and the old connections. It comes before the
+// locks of pipes. Ballots' locks come before it. The locks of Identities and of a clock's
+// offset are innermost: nothing is locked under them.
 package node

@@ -38,7 +38,8 @@ func (id *identity) read(info string) {
 
 // judge returns an error if the server may not vote, and logs hazards. noInfo is the
 // server's answer if it refuses INFO, else nil.
-func (n *Node) judge(id identity, noInfo error) error {
+func (h handshake) judge(id identity, noInfo error) error {
+	n := h.node
 	switch id.role {
 	case "master", "": // a server that does not report its role counts as a master
 	case "slave", "replica":

@@ -12,7 +12,6 @@ import (
 
 	"github.com/redlock-go/redlock/internal/notify"
 	"github.com/redlock-go/redlock/internal/pipe"
-	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/system"
 )
 
@@ -88,16 +87,9 @@ type Node struct {
 	undos undoLog
 	old   oldConnections
 
-	offset offset      // of the server's clock
-	server serverState // of the connection that stands
-}
-
-// serverState is what a connection shows of the server.
-type serverState struct {
-	loading atomic.Bool // scripts are being loaded again
+	offset  offset // of the server's clock
+	scripts scriptLoader
 	setGet  atomic.Bool // the server understands SET with NX and GET together
-
-	last identity // of the last handshake; used by Run's goroutine alone
 }
 
 // Counters count a node's votes by outcome, votes that came too late, and connections.
@@ -133,7 +125,7 @@ func (n *Node) Use(a Admitter) { n.admitter = a }
 func (n *Node) Pipe() *pipe.Pipe { return n.link.pipe.Load() }
 
 // UnderstandsSetGet reports whether the server understands SET with NX and GET together.
-func (n *Node) UnderstandsSetGet() bool { return n.server.setGet.Load() }
+func (n *Node) UnderstandsSetGet() bool { return n.setGet.Load() }
 
 // Queue puts a call into the node's queue. p is not nil when the caller must flush it;
 // load is the number of calls unanswered there. With an error nothing was queued. If on is
@@ -181,10 +173,12 @@ func (n *Node) HandleError(err error) {
 	}
 	switch code(reply) {
 	case "NOSCRIPT":
-		n.reload()
+		if p := n.link.pipe.Load(); p != nil {
+			n.scripts.reload(p, n.cfg.Clock)
+		}
 	case "ERR":
 		if strings.Contains(string(reply), "syntax") {
-			n.server.setGet.Store(false) // its version promised too much
+			n.setGet.Store(false) // its version promised too much
 		}
 	case "READONLY", "LOADING", "MASTERDOWN", "NOAUTH":
 		// It is not the server that shook hands: ask it anew who it is. To others on the
@@ -197,38 +191,5 @@ func (n *Node) HandleError(err error) {
 func (n *Node) Reconnect(why error) {
 	if p := n.link.pipe.Load(); p != nil {
 		p.Kill(why)
-	}
-}
-
-// reload queues the scripts for loading, once for all callers that found them missing.
-// Attempts that come later are behind it on the same connection.
-func (n *Node) reload() {
-	p := n.link.pipe.Load()
-	if p == nil || !n.server.loading.CompareAndSwap(false, true) {
-		return
-	}
-	for i, s := range protocol.Loaded {
-		call := &pipe.Call{Command: "SCRIPT", Args: []any{"LOAD", s.Text}, To: &loaded{node: n, last: i == len(protocol.Loaded)-1}}
-		flush, _, err := p.Queue(call, n.cfg.Clock(), nil)
-		if err != nil {
-			n.server.loading.Store(false)
-			return
-		}
-		if flush {
-			go p.Flush() // the caller is the reader of this very connection
-		}
-	}
-}
-
-// loaded receives the answer to SCRIPT LOAD. If it is an error, the votes show it.
-type loaded struct {
-	node *Node
-	last bool
-}
-
-// Receive implements pipe.Receiver.
-func (l *loaded) Receive(any, error) {
-	if l.last {
-		l.node.server.loading.Store(false)
 	}
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/redlock-go/redlock/internal/pipe"
 )
 
-// shakeHands has the node meet a server, as a handshake does, and returns the ids of the
-// connections that it is to close, with the calls for that.
-func (u *unconnected) shakeHands(run string, client int64) (ids []int64, kills []*pipe.Call) {
+// meet has the connector meet a server, as after a handshake, and returns the ids of the
+// connections that the server is to close, with the calls for that.
+func (c *connector) meet(run string, client int64) (ids []int64, kills []*pipe.Call) {
 	id := identity{runID: run, client: client}
-	kills = u.old.killCalls(u.server.last, id)
-	u.server.last = id
-	for _, c := range kills {
-		ids = append(ids, c.Args[2].(int64))
+	kills = c.node.old.killCalls(c.server, id)
+	c.server = id
+	for _, call := range kills {
+		ids = append(ids, call.Args[2].(int64))
 	}
 	return ids, kills
 }
@@ -39,13 +39,13 @@ func TestOldConnectionsAreNamedUntilTheServerHasClosedThem(t *testing.T) {
 		"refused":      {refusal, false},
 		"not answered": {pipe.ErrNotSent, false},
 	} {
-		n := newUnconnected()
-		ids, _ := n.shakeHands("run", 1)
+		n := &connector{node: newUnconnected().Node}
+		ids, _ := n.meet("run", 1)
 		require.Empty(t, ids, "the first connection")
-		ids, kills := n.shakeHands("run", 2)
+		ids, kills := n.meet("run", 2)
 		require.Equal(t, []int64{1}, ids)
 		answer(kills, c.err)
-		ids, _ = n.shakeHands("run", 3)
+		ids, _ = n.meet("run", 3)
 		if c.closed {
 			require.Equal(t, []int64{2}, ids, name)
 		} else {
@@ -55,29 +55,29 @@ func TestOldConnectionsAreNamedUntilTheServerHasClosedThem(t *testing.T) {
 }
 
 func TestOldConnectionsOfAnotherRunAreNotNamed(t *testing.T) {
-	n := newUnconnected()
+	n := &connector{node: newUnconnected().Node}
 	for i := range int64(3) {
-		n.shakeHands("run", i+1)
+		n.meet("run", i+1)
 	}
-	ids, _ := n.shakeHands("another", 1)
+	ids, _ := n.meet("another", 1)
 	require.Empty(t, ids, "they would be other clients'")
-	ids, _ = n.shakeHands("another", 2)
+	ids, _ = n.meet("another", 2)
 	require.Equal(t, []int64{1}, ids)
 	for range 2 {
-		ids, _ = n.shakeHands("", 1)
+		ids, _ = n.meet("", 1)
 		require.Empty(t, ids, "a server that does not name its run may be another one")
 	}
 }
 
 func TestOldConnectionsThatAreNamedAgainAreBounded(t *testing.T) {
-	n := newUnconnected()
+	n := &connector{node: newUnconnected().Node}
 	const last = 2 * maxOldConnections
 	for i := range int64(last) {
-		ids, kills := n.shakeHands("run", i+1)
+		ids, kills := n.meet("run", i+1)
 		require.LessOrEqual(t, len(ids), maxOldConnections)
 		answer(kills, refusal)
 	}
-	ids, _ := n.shakeHands("run", last+1)
+	ids, _ := n.meet("run", last+1)
 	require.Len(t, ids, maxOldConnections)
 	require.Equal(t, int64(last), slices.Max(ids))
 	require.Equal(t, int64(last-maxOldConnections+1), slices.Min(ids), "the oldest are left out")

@@ -81,7 +81,7 @@ func (s *subscription) subscribe(ctx context.Context) error {
 	if p == nil {
 		return errConnecting
 	}
-	conn, err := s.node.dial(ctx, func() {})
+	conn, err := dial(ctx, s.node.pool, s.node.cfg.DeadAfter, func() {})
 	if err != nil {
 		return fmt.Errorf("cannot connect: %w", err)
 	}

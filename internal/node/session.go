@@ -1,0 +1,78 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/pipe"
+	"github.com/redlock-go/redlock/internal/system"
+)
+
+// session is one connection of the node, from its handshake to its end.
+type session struct {
+	node *Node
+	pipe *pipe.Pipe
+}
+
+// attend sees to the admission of this run of the server until the connection ends. It
+// returns why that ended. It calls ready after the first check.
+func (s *session) attend(ctx context.Context, run string, ready func()) error {
+	n, p := s.node, s.pipe
+	stop := context.AfterFunc(ctx, func() { p.Kill(n.cfg.Closed) })
+	defer stop()
+	watching := make(chan struct{})
+	go func() { // not here: a check waits for answers, also for those of other nodes
+		defer close(watching)
+		s.watch()
+	}()
+	n.admitter.Connected(p, run)
+	s.discardRecheck() // what the connection before raised needs no check of its own
+	check := time.NewTimer(n.admitter.Check(ctx))
+	defer check.Stop()
+	ready()
+	for {
+		select {
+		case <-check.C:
+		case <-n.admitter.Recheck():
+		case <-p.Done():
+			<-watching
+			return fmt.Errorf("disconnected: %w", p.Err())
+		}
+		s.discardRecheck() // one check is enough, if the timer was due as well
+		check.Reset(n.admitter.Check(ctx))
+	}
+}
+
+// discardRecheck empties the admitter's channel, since a check follows.
+func (s *session) discardRecheck() {
+	select {
+	case <-s.node.admitter.Recheck():
+	default:
+	}
+}
+
+// watch ends a connection when an answer is long overdue; it returns when the connection
+// has ended.
+func (s *session) watch() {
+	n, p := s.node, s.pipe
+	ticker := time.NewTicker(system.Jitter(n.cfg.Random, n.cfg.DeadAfter/4, n.Name))
+	defer ticker.Stop()
+	looked := n.cfg.Clock()
+	for {
+		select {
+		case <-p.Done():
+			return
+		case <-ticker.C:
+			now := n.cfg.Clock()
+			late := now-looked > n.cfg.DeadAfter/2
+			looked = now
+			// After a pause of this very process the answers are still in the socket: the
+			// reader goes first.
+			if silence := p.Silence(now); silence > n.cfg.DeadAfter && !late {
+				p.Kill(fmt.Errorf("no answer for %v", silence.Round(time.Millisecond)))
+			}
+			n.undos.retry(p)
+		}
+	}
+}
