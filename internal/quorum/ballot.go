@@ -81,21 +81,10 @@ type Census struct {
 	Votes       [NotSent + 1]int // by Outcome; votes that are still out are in none
 }
 
-// census is called under b.mu.
-func (b *Ballot) census() Census {
-	c := Census{Start: b.Start, Nodes: len(b.Votes), Need: b.cluster.Need}
-	for i := range b.Votes {
-		if a := &b.Votes[i].answer; a.Count != Pending {
-			c.Votes[a.Outcome]++
-		}
-	}
-	return c
-}
-
 // Ballot is one question to all nodes, and their votes.
 type Ballot struct {
 	Question
-	Votes []Vote // their answers are protected by mu
+	Votes Votes // their answers are protected by mu
 
 	cluster *Cluster
 	inline  [5]Vote       // room for Votes: one allocation less
@@ -208,7 +197,7 @@ func (b *Ballot) take(v *Vote, a Answer) (verdict Verdict, decided, late bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed || v.answer.Count != Pending {
-		b.countLate(v, a)
+		v.recordLate(a)
 		late = b.revokes(v, a)
 		return b.verdict, late, late
 	}
@@ -218,8 +207,8 @@ func (b *Ballot) take(v *Vote, a Answer) (verdict Verdict, decided, late bool) {
 }
 
 // revokes counts a late answer to a renewal, and reports whether the verdict is Revoked
-// now: a quorum had lost the lease. What was executed after LateUntil shows nothing: by then keys may have ended
-// that a quorum elsewhere had replaced. Called under b.mu.
+// now: a quorum had lost the lease. What was executed after LateUntil shows nothing: by
+// then keys may have ended that a quorum elsewhere had replaced. Called under b.mu.
 func (b *Ballot) revokes(v *Vote, a Answer) bool {
 	if b.LateUntil == 0 || b.verdict == Revoked || b.cluster.Clock() >= b.LateUntil {
 		return false
@@ -239,25 +228,7 @@ func (b *Ballot) set(v *Vote, a Answer) {
 	b.tally[Pending]--
 	b.tally[a.Count]++
 	v.answer = a
-	if a.Outcome == NotSent && a.Cause == nil {
-		return // the node was never to be asked: that is no vote
-	}
-	v.Node.Counters.Votes[a.Outcome].Add(1)
-	if b.Recorder != nil {
-		b.Recorder.Voted(v, a)
-	}
-}
-
-// countLate counts a vote that came after the verdict. Called under b.mu.
-func (b *Ballot) countLate(v *Vote, a Answer) {
-	if v.answer.Count == Pending {
-		v.Node.Counters.Votes[a.Outcome].Add(1)
-	} else {
-		v.Node.Counters.Late.Add(1) // it was counted as unknown before
-	}
-	if b.Recorder != nil {
-		b.Recorder.VotedLate(v, a)
-	}
+	v.record(a)
 }
 
 // decide decides anew. Called under b.mu.
@@ -268,7 +239,7 @@ func (b *Ballot) decide() {
 	}
 	b.verdict = verdict
 	if b.closed = verdict.IsFinal(); b.closed && b.Recorder != nil {
-		b.Recorder.Ended(verdict, b.census())
+		b.Recorder.Ended(verdict, b.Votes.census(b.Start, b.cluster.Need))
 	}
 	select {
 	case b.changed <- struct{}{}:

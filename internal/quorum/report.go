@@ -48,32 +48,11 @@ func (b *Ballot) HasQuorum(is func(*Answer) bool) bool {
 func (b *Ballot) Leader() (holder string, nodes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	leader, nodes := b.leader()
+	leader, nodes := b.Votes.leader()
 	if leader == nil {
 		return "", 0
 	}
 	return leader.Holder, nodes
-}
-
-// leader returns the first answer that names the Leader; nil if there is none. Called
-// under b.mu.
-func (b *Ballot) leader() (leader *Answer, nodes int) {
-	for i := range b.Votes {
-		a := &b.Votes[i].answer
-		if a.Count != No || a.Holder == "" {
-			continue
-		}
-		n := 0
-		for j := range b.Votes {
-			if o := &b.Votes[j].answer; o.Count == No && o.Holder == a.Holder {
-				n++
-			}
-		}
-		if n > nodes {
-			leader, nodes = a, n
-		}
-	}
-	return leader, nodes
 }
 
 // MayHold returns the nodes that were sent the attempt and did not disprove it: they

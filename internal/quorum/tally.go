@@ -37,13 +37,13 @@ type Rule func(need int, t *Tally, b *Ballot) Verdict
 
 // Acquire is the Rule of attempts.
 func Acquire(need int, t *Tally, b *Ballot) Verdict {
-	_, strongest := b.leader()
+	_, strongest := b.Votes.leader()
 	return decideAcquire(t, need, strongest, false)
 }
 
 // AcquirePatiently is the Rule of waiters' attempts.
 func AcquirePatiently(need int, t *Tally, b *Ballot) Verdict {
-	_, strongest := b.leader()
+	_, strongest := b.Votes.leader()
 	return decideAcquire(t, need, strongest, true)
 }
 

@@ -109,6 +109,30 @@ func (u undone) Receive(reply any, err error) {
 	u.vote.count(u.vote.ballot.Reader.Read(u.vote, reply, err))
 }
 
+// record counts a vote among the node's, and records it for hooks. Called under the
+// ballot's lock.
+func (v *Vote) record(a Answer) {
+	if a.Outcome == NotSent && a.Cause == nil {
+		return // the node was never to be asked: that is no vote
+	}
+	v.Node.Counters.Votes[a.Outcome].Add(1)
+	if r := v.ballot.Recorder; r != nil {
+		r.Voted(v, a)
+	}
+}
+
+// recordLate does the same with a vote that came after the verdict.
+func (v *Vote) recordLate(a Answer) {
+	if v.answer.Count == Pending {
+		v.Node.Counters.Votes[a.Outcome].Add(1)
+	} else {
+		v.Node.Counters.Late.Add(1) // it was counted as unknown before
+	}
+	if r := v.ballot.Recorder; r != nil {
+		r.VotedLate(v, a)
+	}
+}
+
 // count takes one answer into the tally, and informs the watcher of a verdict.
 func (v *Vote) count(a Answer) {
 	b := v.ballot

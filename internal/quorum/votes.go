@@ -1,0 +1,40 @@
+package quorum
+
+import "time"
+
+// Votes are the votes of one ballot, by node. Their methods are called under the ballot's
+// lock.
+type Votes []Vote
+
+// leader returns the first answer that names the other owner that was seen at most nodes,
+// and the number of these nodes; nil and 0 if no other owner was seen.
+func (v Votes) leader() (leader *Answer, nodes int) {
+	for i := range v {
+		a := &v[i].answer
+		if a.Count != No || a.Holder == "" {
+			continue
+		}
+		n := 0
+		for j := range v {
+			if o := &v[j].answer; o.Count == No && o.Holder == a.Holder {
+				n++
+			}
+		}
+		if n > nodes {
+			leader, nodes = a, n
+		}
+	}
+	return leader, nodes
+}
+
+// census returns the votes by outcome, for a ballot that began at start and needs a quorum
+// of need.
+func (v Votes) census(start time.Duration, need int) Census {
+	c := Census{Start: start, Nodes: len(v), Need: need}
+	for i := range v {
+		if a := &v[i].answer; a.Count != Pending {
+			c.Votes[a.Outcome]++
+		}
+	}
+	return c
+}
