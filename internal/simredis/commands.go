@@ -27,7 +27,7 @@ func (s *Server) data(args []string) (reply any, ok bool) {
 	key, rest := args[1], args[2:]
 	switch command := strings.ToUpper(args[0]); command {
 	case "SET":
-		return s.set(key, rest, now), true
+		return s.store.set(key, rest, now), true
 	case "GET":
 		e := s.store.get(key, now)
 		switch {
@@ -62,9 +62,9 @@ func (s *Server) data(args []string) (reply any, ok bool) {
 		e.expires = 0
 		return int64(1), true
 	case "HSET", "HGET", "HEXISTS", "HGETALL", "HINCRBY":
-		return s.ofHash(command, key, rest, now), true
+		return s.store.hashCommand(command, key, rest, now), true
 	case "ZADD", "ZREM", "ZRANK", "ZRANGE":
-		return s.ofLine(command, key, rest, now), true
+		return s.store.sortedSetCommand(command, key, rest, now), true
 	case "PUBLISH":
 		return s.publish(key, rest[0]), true
 	}
@@ -78,8 +78,8 @@ func count(yes bool) int64 {
 	return 0
 }
 
-// set is SET key value [NX] [PX ms] [GET].
-func (s *Server) set(key string, rest []string, now int64) any {
+// set executes SET key value [NX] [PX ms] [GET].
+func (s store) set(key string, rest []string, now int64) any {
 	var onlyNew, get bool
 	var expires int64
 	for i := 1; i < len(rest); i++ {
@@ -99,9 +99,9 @@ func (s *Server) set(key string, rest []string, now int64) any {
 			return redis.Error("ERR syntax error")
 		}
 	}
-	old := s.store.get(key, now)
+	old := s.get(key, now)
 	if old == nil || !onlyNew {
-		s.store[key] = &entry{text: []byte(rest[0]), expires: expires}
+		s[key] = &entry{text: []byte(rest[0]), expires: expires}
 	}
 	switch {
 	case get && old == nil, !get && onlyNew && old != nil:
@@ -112,14 +112,15 @@ func (s *Server) set(key string, rest []string, now int64) any {
 	return status("OK")
 }
 
-func (s *Server) ofHash(command, key string, rest []string, now int64) any {
-	e := s.store.get(key, now)
+// hashCommand executes one of the commands for hashes.
+func (s store) hashCommand(command, key string, rest []string, now int64) any {
+	e := s.get(key, now)
 	if e != nil && e.hash == nil {
 		return errWrongType
 	}
 	switch {
 	case command == "HSET" || command == "HINCRBY":
-		e = s.store.obtain(key, now)
+		e = s.obtain(key, now)
 		if e.hash == nil {
 			e.hash = make(map[string]string)
 		}
@@ -156,9 +157,9 @@ func (s *Server) ofHash(command, key string, rest []string, now int64) any {
 	return added
 }
 
-// ofLine serves sorted sets whose scores are all 0.
-func (s *Server) ofLine(command, key string, rest []string, now int64) any {
-	e := s.store.get(key, now)
+// sortedSetCommand executes one of the commands for sorted sets; their scores are all 0.
+func (s store) sortedSetCommand(command, key string, rest []string, now int64) any {
+	e := s.get(key, now)
 	if e != nil && e.members == nil {
 		return errWrongType
 	}
@@ -166,7 +167,7 @@ func (s *Server) ofLine(command, key string, rest []string, now int64) any {
 		if rest[0] != "0" {
 			return redis.Error(fmt.Sprintf("ERR the simulation knows the score 0 only, not %s", rest[0]))
 		}
-		return s.store.obtain(key, now).add(rest[1])
+		return s.obtain(key, now).add(rest[1])
 	}
 	if e == nil {
 		e = &entry{}
@@ -175,7 +176,7 @@ func (s *Server) ofLine(command, key string, rest []string, now int64) any {
 	case "ZREM":
 		n := e.remove(rest[0])
 		if len(e.members) == 0 {
-			delete(s.store, key)
+			delete(s, key)
 		}
 		return n
 	case "ZRANK":
