@@ -28,8 +28,8 @@ type Link struct {
 	fate Fates
 
 	server  *Server
-	conns   []*Conn // those whose client's end stands
-	blocked [2]bool // what is sent waits
+	conns   []*stream // those whose client's end stands
+	blocked [2]bool   // what is sent waits
 }
 
 // Link makes a link to the server.
@@ -65,11 +65,11 @@ func (l *Link) Reset(arrive int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range l.conns {
-		c.out = c.out[:min(len(c.out), arrive)]
+		c.out.messages = c.out.messages[:min(len(c.out.messages), arrive)]
 		c.closing = true
-		c.in = nil
+		c.in.messages = nil
 		c.leaveIfDone()
-		w.post(0, c.identity(breaking), func() { c.fail(errReset) })
+		w.post(0, c.identity(breaking), func() { c.client.fail(errReset) })
 	}
 }
 
@@ -95,13 +95,15 @@ func (l *Link) GetContext(ctx context.Context) (redis.Conn, error) {
 		defer w.mu.Unlock()
 		l.say([]string{"DIAL", dialled.String()}, status("OK"))
 		s.clients++
-		c := &Conn{link: l, server: s, dialled: dialled, id: s.clients, wake: make(chan struct{}, 1)}
+		client := &Conn{wake: make(chan struct{}, 1)}
+		c := &stream{client: client, link: l, server: s, dialled: dialled, id: s.clients}
+		client.stream = c
 		s.conns = append(s.conns, c)
-		slices.SortStableFunc(s.conns, func(a, b *Conn) int {
+		slices.SortStableFunc(s.conns, func(a, b *stream) int {
 			return cmp.Or(cmp.Compare(a.dialled, b.dialled), cmp.Compare(a.link.who, b.link.who))
 		})
-		l.conns = append(slices.DeleteFunc(l.conns, func(old *Conn) bool { return old.closing && len(old.out) == 0 }), c)
-		return c, nil
+		l.conns = append(slices.DeleteFunc(l.conns, func(old *stream) bool { return old.closing && len(old.out.messages) == 0 }), c)
+		return client, nil
 	}
 	l.say([]string{"DIAL", dialled.String()}, errRefused.Error())
 	w.mu.Unlock()

@@ -18,7 +18,7 @@ type Server struct {
 	store   store
 	runs    int
 	loaded  map[string]string // scripts' texts, by name
-	conns   []*Conn
+	conns   []*stream
 	clients int64
 
 	frozen bool // it executes nothing
@@ -114,7 +114,7 @@ func (s *Server) Drop(key string) {
 }
 
 // execute does what a command asks for.
-func (s *Server) execute(c *Conn, args []string) any {
+func (s *Server) execute(c *stream, args []string) any {
 	if len(args) == 0 {
 		return redis.Error("ERR empty command")
 	}
@@ -169,7 +169,7 @@ func (s *Server) script(command string, args []string) any {
 }
 
 // aboutClients is CLIENT ID, and CLIENT KILL ID.
-func (s *Server) aboutClients(c *Conn, args []string) any {
+func (s *Server) aboutClients(c *stream, args []string) any {
 	if strings.EqualFold(args[0], "ID") {
 		return c.id
 	}
@@ -184,10 +184,10 @@ func (s *Server) aboutClients(c *Conn, args []string) any {
 }
 
 // forget takes a connection off the server's list.
-func (s *Server) forget(c *Conn) {
+func (s *Server) forget(c *stream) {
 	for i, other := range s.conns {
 		if other == c {
-			s.conns = append(append([]*Conn(nil), s.conns[:i]...), s.conns[i+1:]...)
+			s.conns = append(append([]*stream(nil), s.conns[:i]...), s.conns[i+1:]...)
 			return
 		}
 	}

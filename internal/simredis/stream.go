@@ -1,0 +1,178 @@
+package simredis
+
+import (
+	"strings"
+	"time"
+)
+
+// stream is a connection as the network and the server have it: the messages under way,
+// and the server's end. Conn is the client's end. The world's lock protects it.
+type stream struct {
+	client  *Conn
+	link    *Link
+	server  *Server
+	dialled time.Duration
+	id      int64
+	channel string // what it is subscribed to
+
+	out     way  // to the server
+	in      way  // to the client
+	closing bool // the client has closed it: the server does, when it has executed what arrives
+	left    bool // the server has closed it
+}
+
+// way is one direction of a stream.
+type way struct {
+	messages []message // under way
+	sent     int       // messages so far
+	swallows bool      // nothing arrives any more, and neither end is informed
+	posted   bool      // the delivery of the first message is on the agenda
+}
+
+// message is one command or reply under way.
+type message struct {
+	due   time.Duration // since the world began
+	fate  Fate
+	args  []string
+	reply any
+	ends  bool // the connection, from the server's side
+}
+
+// next returns the fate of the next message.
+func (s *stream) next(toServer bool) Fate {
+	w := &s.in
+	if toServer {
+		w = &s.out
+	}
+	w.sent++
+	return s.link.fate(s.dialled, toServer, w.sent)
+}
+
+// post puts a message behind the others on its way: it never overtakes them.
+func (s *stream) post(w *way, m message) {
+	m.due = s.server.world.awake() + m.fate.Delay
+	if n := len(w.messages); n > 0 {
+		m.due = max(m.due, w.messages[n-1].due)
+	}
+	w.messages = append(w.messages, m)
+}
+
+// identity names an event of this connection.
+func (s *stream) identity(kind eventKind) identity {
+	return identity{s.link.who, s.server.index, s.dialled, kind}
+}
+
+// canArrive reports whether the first command may reach the server.
+func (s *stream) canArrive() bool {
+	return len(s.out.messages) > 0 && !s.left && !s.server.frozen && !s.link.blocked[0]
+}
+
+// canCome reports whether the first reply may reach the client.
+func (s *stream) canCome() bool { return len(s.in.messages) > 0 && !s.link.blocked[1] }
+
+// schedule posts the delivery of the first command and of the first reply, unless
+// something holds them back: the call that ends this schedules them again.
+func (s *stream) schedule() {
+	w := s.server.world
+	if s.canArrive() && !s.out.posted {
+		s.out.posted = true
+		w.post(s.out.messages[0].due, s.identity(deliveringToServer), s.deliverCommand)
+	}
+	if s.canCome() && !s.in.posted {
+		s.in.posted = true
+		w.post(s.in.messages[0].due, s.identity(deliveringToClient), s.deliverReply)
+	}
+}
+
+func (s *stream) deliverCommand() {
+	s.out.posted = false
+	if s.canArrive() && s.out.messages[0].due <= s.server.world.awake() {
+		m := s.out.messages[0]
+		s.out.messages = s.out.messages[1:]
+		s.receiveCommand(m)
+		s.leaveIfDone()
+	}
+	s.schedule()
+}
+
+func (s *stream) deliverReply() {
+	s.in.posted = false
+	if s.canCome() && s.in.messages[0].due <= s.server.world.awake() {
+		m := s.in.messages[0]
+		s.in.messages = s.in.messages[1:]
+		s.receiveReply(m)
+	}
+	s.schedule()
+}
+
+// leaveIfDone has the server forget a connection that the client has closed, once it
+// has executed what was sent.
+func (s *stream) leaveIfDone() {
+	if s.closing && len(s.out.messages) == 0 && !s.left {
+		s.left = true
+		s.server.forget(s)
+	}
+}
+
+// receiveCommand handles a command that has reached the server.
+func (s *stream) receiveCommand(m message) {
+	if s.out.swallows {
+		return
+	}
+	if m.fate.Lost {
+		if s.out.swallows = m.fate.Silent; !m.fate.Silent {
+			s.out.messages, s.left = nil, true
+			s.server.forget(s)
+			s.client.fail(errReset)
+		}
+		return
+	}
+	reply := s.execute(m.args)
+	if m.fate.Twice && strings.HasPrefix(m.args[0], "EVAL") {
+		s.execute(m.args) // its reply reaches nobody
+	}
+	s.reply(reply, false)
+}
+
+func (s *stream) execute(args []string) any {
+	reply := s.server.execute(s, args)
+	s.link.say(args, reply)
+	return reply
+}
+
+// reply sends an answer, or a call.
+func (s *stream) reply(value any, call bool) {
+	fate := s.next(false)
+	if call && fate.Lost {
+		return
+	}
+	s.post(&s.in, message{reply: value, fate: fate})
+	s.schedule()
+}
+
+// receiveReply handles a reply that has reached the client.
+func (s *stream) receiveReply(m message) {
+	switch {
+	case s.client.broken != nil || s.in.swallows:
+	case m.ends:
+		s.client.fail(errEOF)
+	case m.fate.Lost && m.fate.Silent:
+		s.in.swallows = true
+	case m.fate.Lost:
+		s.client.fail(errReset)
+	default:
+		s.client.inbox = append(s.client.inbox, m.reply)
+		s.client.poke()
+	}
+}
+
+// leaveServer ends the connection from the server's side.
+func (s *stream) leaveServer(silent bool) {
+	s.out.messages, s.left = nil, true
+	if silent {
+		s.in.swallows = true
+	} else {
+		s.post(&s.in, message{ends: true, fate: Fate{Delay: s.next(false).Delay}})
+		s.schedule()
+	}
+}
