@@ -26,12 +26,8 @@ type runFlags struct {
 	stopBefore time.Duration
 }
 
-func newRun(s *settings) *cobra.Command {
-	f := &runFlags{}
-	cmd := &cobra.Command{
-		Use:   "run NAME [flags] -- COMMAND [ARGUMENT...]",
-		Short: "Run a command under a lock",
-		Long: `run takes the lock NAME, runs COMMAND, and releases the lock when COMMAND ends. While
+// runHelp is the help of redlock run, and a part of its manual.
+const runHelp = `run takes the lock NAME, runs COMMAND, and releases the lock when COMMAND ends. While
 it runs the lock is renewed. By default run waits in line for as long as somebody else
 holds the lock, and for as long as too few nodes answer: give --wait or --no-wait in cron.
 
@@ -65,13 +61,23 @@ SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH and SIGCONT are han
 to COMMAND's process group. Where stdin is a terminal, COMMAND stays in redlock's own
 group, so that it can read and Ctrl-C and Ctrl-Z work as usual: then signals of redlock
 go to COMMAND alone, not to its children. On Windows there are no such signals: COMMAND
-is killed at once.`,
-		Example: `  redlock run backup -- /usr/local/bin/backup --full
+is killed at once.`
+
+// runExamples are the examples in the same help.
+const runExamples = `  redlock run backup -- /usr/local/bin/backup --full
   redlock run backup --no-wait -- backup           # 75 if somebody else is at it
   redlock run deploy --wait 5m -- make deploy      # give up after five minutes
   redlock run nightly --no-wait -- sh -c 'nightly; r=$?; sleep 60; exit $r'
   redlock run report --ttl 1m --grace 10s -- report
-  redlock run row-7 -- sh -c 'psql -v token=$REDLOCK_TOKEN -f change.sql'`,
+  redlock run row-7 -- sh -c 'psql -v token=$REDLOCK_TOKEN -f change.sql'`
+
+func newRun(s *settings) *cobra.Command {
+	f := &runFlags{}
+	cmd := &cobra.Command{
+		Use:     "run NAME [flags] -- COMMAND [ARGUMENT...]",
+		Short:   "Run a command under a lock",
+		Long:    runHelp,
+		Example: runExamples,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.check(cmd, args); err != nil {
 				return err
