@@ -1,5 +1,3 @@
-// Package endpoint reads the URLs of Redis masters and connects to them: one way
-// for the library and for the command line tool.
 package endpoint
 
 import (

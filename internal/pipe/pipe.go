@@ -1,8 +1,3 @@
-// Package pipe lets many goroutines share one connection to a Redis server.
-//
-// Commands are queued in order; whoever finds nobody writing becomes the
-// writer and writes for everybody, in few flushes. One goroutine reads the
-// replies and gives each to its call. The package knows nothing of locks.
 package pipe
 
 import (

@@ -1,6 +1,3 @@
-// Package printable makes text safe to print that servers or other clients wrote. Such
-// text can hold escape sequences, which command a terminal, and line breaks, which forge
-// lines.
 package printable
 
 import (

@@ -1,12 +1,3 @@
-// Package simredis is Redis servers and the network to them, for simulations in
-// the virtual time of a testing/synctest bubble: as fast as it gets, with the
-// faults of both at the simulation's command. The scripts that it runs are the
-// real ones, in a real Lua; the commands beneath them are few, and are compared
-// with another implementation's by a test.
-//
-// What happens depends on the instants at which it does, and on nothing else:
-// fates are the caller's to decide, for each message, from its place on its link; and
-// each delivery has an instant of its own (see agenda).
 package simredis
 
 import (

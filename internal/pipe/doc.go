@@ -1,0 +1,27 @@
+// Package pipe lets many goroutines share one connection to a Redis server. It knows
+// nothing of locks.
+//
+// Commands are queued in order. A caller that finds no other goroutine writing becomes the
+// writer, and writes for all callers, in few flushes. One goroutine reads the replies and
+// gives each to its call.
+//
+// # Life
+//
+// New takes over a connection and makes a Pipe. Calls go through Queue and Flush, and each
+// queued call has its Receive called once. The pipe breaks when the connection does, or by
+// Kill. Then all unanswered calls receive an error, which says whether they were sent. The
+// last goroutine that uses the connection closes it, and closes Done.
+//
+// # Goroutines
+//
+// New starts the reader, which ends when the pipe breaks. Flush starts another goroutine
+// for what could block its caller, or would keep it for too long. That one writes until
+// nothing is queued, too much is unanswered, or the pipe breaks; when answers have made
+// room, the reader writes on. Calls receive their outcomes from the reader, or from the
+// goroutine that broke the pipe; so Receive must not block.
+//
+// # Locks
+//
+// Pipe.mu is innermost: nothing is locked under it. The pipe reads and writes the
+// connection without it, and calls Receive without it.
+package pipe
