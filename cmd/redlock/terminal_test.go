@@ -67,6 +67,7 @@ func TestOnATerminalTheCommandReadsWhatIsTyped(t *testing.T) {
 }
 
 func TestOnATerminalCtrlCReachesTheCommand(t *testing.T) {
+	unignore(t, syscall.SIGINT)
 	nodes := redlocktest.Start(t, 1)
 	cmd, typed, out := onTerminal(t, nodes, `run job -- sh -c 'trap "echo caught" INT; echo ready; for i in $(seq 60); do sleep 0.01; done; exit 7'`)
 	eventually(t, func() bool { return strings.Contains(out.String(), "ready") }, "at work")
