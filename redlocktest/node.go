@@ -4,8 +4,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"fmt"
-	mathrand "math/rand/v2"
 	"net"
 	"sync"
 	"time"
@@ -13,15 +11,6 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/gomodule/redigo/redis"
-)
-
-// A stopped node must find its port free when it starts again. Ports in this
-// range are below those that Linux, macOS and Windows hand to outgoing
-// connections, so no client takes one by accident meanwhile.
-const (
-	firstPort = 20000
-	lastPort  = 32767
-	portTries = 100
 )
 
 // bootTimeout bounds the talk with a miniredis that nobody else uses yet.
@@ -33,6 +22,7 @@ const bootTimeout = 10 * time.Second
 type node struct {
 	addr  string
 	redis *miniredis.Miniredis
+	leave func() // gives the port back, once
 
 	mu       sync.Mutex // protects what follows; held through start and stop
 	listener net.Listener
@@ -43,12 +33,17 @@ type node struct {
 func newNode() (*node, error) {
 	n := &node{redis: miniredis.NewMiniRedis()}
 	n.redis.ClockTTL(true)
-	listener, err := listenAnywhere()
+	listener, port, err := ports.take()
 	if err != nil {
 		return nil, err
 	}
 	n.addr = listener.Addr().String()
-	return n, n.serve(listener)
+	n.leave = sync.OnceFunc(func() { ports.giveBack(port) })
+	if err := n.serve(listener); err != nil {
+		n.leave()
+		return nil, err
+	}
+	return n, nil
 }
 
 func (n *node) start() error {
@@ -98,6 +93,12 @@ func (n *node) stop() {
 	n.redis.Close()
 }
 
+// close stops the node for good: others may have its address.
+func (n *node) close() {
+	n.stop()
+	n.leave()
+}
+
 // boot starts the server, still without a listener, and gives it what a
 // restart of Redis brings: no scripts and a new run_id.
 func (n *node) boot() error {
@@ -130,17 +131,4 @@ func answerLikeRedis() server.Hook {
 		client.WriteBulk(info)
 		return true
 	}
-}
-
-// listenAnywhere listens on a free port of this machine.
-func listenAnywhere() (net.Listener, error) {
-	var err error
-	for range portTries {
-		port := firstPort + mathrand.IntN(lastPort-firstPort+1)
-		var listener net.Listener
-		if listener, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
-			return listener, nil
-		}
-	}
-	return nil, fmt.Errorf("no free port after %d tries: %w", portTries, err)
 }

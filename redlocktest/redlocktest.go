@@ -76,7 +76,7 @@ func New(n int) (*Nodes, error) {
 // Close stops all nodes. A second call does nothing.
 func (n *Nodes) Close() {
 	for _, node := range n.nodes {
-		node.stop()
+		node.close()
 	}
 }
 

@@ -72,7 +72,7 @@ func freePort() (int, error) {
 		ports.taken = map[int]bool{}
 	}
 	for range 200 {
-		p := 20000 + rand.IntN(12000)
+		p := 30000 + rand.IntN(2700) // embedded nodes have those below
 		if ports.taken[p] {
 			continue
 		}
@@ -83,5 +83,5 @@ func freePort() (int, error) {
 		ports.taken[p] = true
 		return p, ln.Close()
 	}
-	return 0, errors.New("no free port between 20000 and 32000")
+	return 0, errors.New("no free port between 30000 and 32700")
 }

@@ -1,0 +1,64 @@
+package redlocktest
+
+import (
+	"net"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Each keeper stands for a process. Both have nodes that are stopped, and so do not listen.
+func TestNobodyGetsThePortOfANodeThatIsStopped(t *testing.T) {
+	var a, b portKeeper
+	owners := make(map[int]*portKeeper)
+	take := func(k *portKeeper) int {
+		listener, port, err := k.take()
+		require.NoError(t, err)
+		require.NoError(t, listener.Close())
+		return port
+	}
+	for range 3 * blockSize {
+		for _, k := range []*portKeeper{&a, &b} {
+			port := take(k)
+			require.Nil(t, owners[port], "port %d has an owner", port)
+			owners[port] = k
+		}
+	}
+	for port, k := range owners {
+		k.giveBack(port)
+	}
+	require.Empty(t, a.blocks)
+	require.Empty(t, b.blocks)
+}
+
+func TestAPortThatWasGivenBackRestsForAWhile(t *testing.T) {
+	var k portKeeper
+	listener, first, err := k.take()
+	require.NoError(t, err)
+	defer listener.Close()
+	defer k.giveBack(first)
+	seen := map[int]bool{first: true}
+	for range blockSize / 2 {
+		listener, port, err := k.take()
+		require.NoError(t, err)
+		require.NoError(t, listener.Close())
+		require.False(t, seen[port])
+		seen[port] = true
+		k.giveBack(port)
+	}
+}
+
+// A block is another process's if somebody listens on its first port.
+func TestABlockIsClaimedByItsFirstPort(t *testing.T) {
+	var k portKeeper
+	listener, port, err := k.take()
+	require.NoError(t, err)
+	require.NoError(t, listener.Close())
+	_, err = listenOn(k.blocks[0].first)
+	require.Error(t, err)
+	claim := k.blocks[0].claim
+	k.giveBack(port)
+	require.Empty(t, k.blocks)
+	_, err = claim.Accept()
+	require.ErrorIs(t, err, net.ErrClosed)
+}
