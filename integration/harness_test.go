@@ -93,7 +93,7 @@ func TestHeldRepliesAreExecutedRequests(t *testing.T) {
 	c := connect(t, node.ProxyAddr())
 	node.HoldReplies()
 	assertAnswer := assertSilent(t, c, "SET", "k", "v")
-	require.Equal(t, "v", node.Get(t, "k"))
+	require.True(t, eventually(soon, func() bool { return node.Get(t, "k") == "v" }))
 	node.Heal()
 	assertAnswer("OK")
 }

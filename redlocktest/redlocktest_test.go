@@ -41,10 +41,11 @@ func TestNodesTellTheirRoleAndDistinctRunIDs(t *testing.T) {
 
 func TestKeysExpireWithTheClock(t *testing.T) {
 	nodes := redlocktest.Start(t, 1)
-	do(t, nodes.URLs()[0], "SET", "short", "x", "PX", 30)
-
+	do(t, nodes.URLs()[0], "SET", "short", "x")
 	_, ok := nodes.Get(0, "short")
 	require.True(t, ok)
+
+	do(t, nodes.URLs()[0], "PEXPIRE", "short", 30)
 	assert.Eventually(t, func() bool {
 		_, ok := nodes.Get(0, "short")
 		return !ok && len(nodes.Keys(0)) == 0

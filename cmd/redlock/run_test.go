@@ -178,7 +178,9 @@ func TestALossThatShowsAtTheReleaseHasTheSameCode(t *testing.T) {
 	t.Parallel()
 	nodes := redlocktest.Start(t, 3)
 	p, file := startJob(t, nodes, `while [ ! -s "$1.go" ]; do sleep 0.01; done`, "--ttl", "60s")
-	time.Sleep(100 * time.Millisecond) // the last node's grant
+	for i := range 3 { // run did not wait for the last node's grant
+		eventually(t, func() bool { _, held := nodes.Get(i, jobKey); return held }, "held everywhere")
+	}
 	for i := range 3 {
 		nodes.Wipe(i)
 	}

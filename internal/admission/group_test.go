@@ -91,7 +91,7 @@ func TestOnlyALongEnoughTTLOnRecordIsARightToVote(t *testing.T) {
 	_, err = m.Right(0)
 	var quarantine *QuarantineError
 	require.ErrorAs(t, err, &quarantine)
-	require.InDelta(t, time.Minute, quarantine.Left, float64(time.Second))
+	require.Equal(t, time.Minute, quarantine.Left)
 
 	m.current.fail(errors.New("not now"))
 	_, err = m.Right(0)

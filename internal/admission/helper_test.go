@@ -15,11 +15,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// newMember makes the member of a group of one, without a connection.
+// newMember makes the member of a group of one, without a connection. Its clock stands.
 func newMember(terms Terms) *Member {
 	terms.Nodes, terms.Quorum = 1, 1
 	cfg := &node.Config{
-		Clock:      system.Now,
+		Clock:      func() time.Duration { return time.Hour },
 		Random:     system.OSRandom{},
 		Events:     notify.NewQueue(slog.New(slog.DiscardHandler), false),
 		Identities: node.NewIdentities(),
