@@ -41,7 +41,8 @@ func start(t *testing.T, opts ...redlockotel.Option) *bench {
 		redlockotel.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(b.reader))))
 	telemetry, err := redlockotel.New(opts...)
 	require.NoError(t, err)
-	b.client, err = redlock.Open(b.nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil), redlock.WithTrace(telemetry.Trace()))
+	b.client, err = redlock.Open(b.nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil), redlock.WithTrace(telemetry.Trace()),
+		redlock.WithNodeTimeout(4*time.Second)) // a busy machine may keep the embedded nodes waiting
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = b.client.Close() })
 	registration, err := telemetry.Observe(b.client)

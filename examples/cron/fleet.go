@@ -16,14 +16,17 @@ const (
 	// ttl is for how long a machine that died keeps the job from the others.
 	ttl = 2 * time.Second
 
-	// lateness is by how much one clock is behind; the job is faster than that.
+	// lateness is by how much one clock is behind; the job is faster than that. Where this
+	// machine is too busy for that, the late one waits, but not for longer than patience.
 	lateness = 400 * time.Millisecond
 	work     = 20 * time.Millisecond
+	patience = 10 * time.Second
 )
 
 // fleet is all machines, and what they have done.
 type fleet struct {
 	machines []*machine
+	freed    chan struct{} // has a value for each run after which the lock was given back
 
 	mu     sync.Mutex // protects what follows
 	out    io.Writer
@@ -61,6 +64,7 @@ func (f *fleet) close() {
 func (f *fleet) at(ctx context.Context, scheduled, title string, do plan) error {
 	f.say("\n%s, with %s:\n", scheduled, title)
 	f.runs, f.ledger = map[string]int{}, map[string]string{}
+	f.freed = make(chan struct{}, len(f.machines))
 	errs := make([]error, len(f.machines))
 	var all sync.WaitGroup
 	for i, m := range f.machines {
@@ -76,6 +80,12 @@ func (f *fleet) at(ctx context.Context, scheduled, title string, do plan) error 
 
 // lockAlone runs the job if nobody runs it just now.
 func lockAlone(ctx context.Context, m *machine, scheduled string) error {
+	if m.late > 0 {
+		select {
+		case <-m.fleet.freed:
+		case <-time.After(patience):
+		}
+	}
 	lease, err := m.client.Mutex("report:" + scheduled).TryLock(ctx)
 	if errors.Is(err, redlock.ErrHeld) {
 		return nil // somebody runs it
@@ -84,6 +94,7 @@ func lockAlone(ctx context.Context, m *machine, scheduled string) error {
 		return err
 	}
 	m.runJob(scheduled)
+	defer func() { m.fleet.freed <- struct{}{} }()
 	return lease.Unlock(ctx)
 }
 

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,7 +44,7 @@ func run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer nodes.Close()
-	o := &office{out: out, start: time.Now()}
+	o := &office{out: out, start: time.Now(), seen: make(map[string]bool)}
 	// Anna resigns. Ben cannot renew, as if he were cut off from the nodes; so he must
 	// stop by himself. Clara waits for both.
 	for _, c := range []candidate{{name: "anna", resigns: true}, {name: "ben", cutOff: true}, {name: "clara", resigns: true}} {
@@ -53,8 +54,8 @@ func run(ctx context.Context, out io.Writer) error {
 			return err
 		}
 		defer client.Close()
-		o.running.Go(func() { o.fail(c.run(ctx, client)) })
-		time.Sleep(beat / 2) // so that they stand in line in this order
+		o.running.Go(func() { o.end(c.name, c.run(ctx, client)) })
+		o.awaitTurn(ctx, client, c.name) // they stand in line in this order
 	}
 	o.running.Wait()
 	return errors.Join(o.errs...)
@@ -68,7 +69,25 @@ type office struct {
 	mu      sync.Mutex // protects what follows
 	out     io.Writer
 	errs    []error
-	leading string // nobody if empty: two at once would be the mistake
+	leading string          // nobody if empty
+	valid   func() bool     // whether it may lead still: two at once would be the mistake
+	seen    map[string]bool // who has led, or has given up
+}
+
+// awaitTurn waits until the candidate stands in line, if it does not lead at once.
+func (o *office) awaitTurn(ctx context.Context, client *redlock.Client, name string) {
+	for ; !o.hasSeen(name) && ctx.Err() == nil; time.Sleep(time.Millisecond) {
+		s, _ := client.Inspect(ctx, "leader")
+		if slices.ContainsFunc(s.Line, func(w redlock.Waiter) bool { return w.Label == name }) {
+			return
+		}
+	}
+}
+
+func (o *office) hasSeen(name string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.seen[name]
 }
 
 // candidate is one process that would lead.
@@ -95,7 +114,7 @@ func (c candidate) run(ctx context.Context, client *redlock.Client) error {
 
 // lead is the work of the leader. It ends with ctx.
 func (c candidate) lead(ctx context.Context, lease *redlock.Lease) error {
-	if err := c.office.enter(c.name, lease.Token()); err != nil {
+	if err := c.office.enter(c.name, lease.Token(), lease.Valid); err != nil {
 		return err
 	}
 	defer c.office.leave(c.name)
@@ -115,14 +134,16 @@ func (c candidate) lead(ctx context.Context, lease *redlock.Lease) error {
 	}
 }
 
-func (o *office) enter(name string, token int64) error {
+// enter refuses a leader beside another one whose lease is valid. One that was cut off
+// may not have heard of its end yet, where the machine is busy.
+func (o *office) enter(name string, token int64, valid func() bool) error {
 	o.say("%s leads, term %d.", name, token)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.leading != "" {
+	if o.leading != "" && o.valid() {
 		return fmt.Errorf("%s leads beside %s", name, o.leading)
 	}
-	o.leading = name
+	o.leading, o.valid, o.seen[name] = name, valid, true
 	return nil
 }
 
@@ -134,10 +155,10 @@ func (o *office) leave(name string) {
 	}
 }
 
-func (o *office) fail(err error) {
+func (o *office) end(name string, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.errs = append(o.errs, err)
+	o.errs, o.seen[name] = append(o.errs, err), true
 }
 
 func (o *office) say(format string, args ...any) {

@@ -13,7 +13,8 @@ import (
 func TestOneLeadsAtATimeAndTheNextTakesOver(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, run(t.Context(), &out))
-	assert.Regexp(t, `(?s)anna leads.*anna resigns.*ben leads.*ben stops: .*lost.*clara leads.*clara resigns`, out.String())
+	assert.Regexp(t, `(?s)anna leads.*anna resigns.*ben leads.*clara leads.*clara resigns`, out.String())
+	assert.Regexp(t, `(?s)ben leads.*ben stops: .*lost`, out.String(), "it may say so late, but its lease is over before clara leads")
 
 	last := 0
 	for _, term := range regexp.MustCompile(`term (\d+)`).FindAllStringSubmatch(out.String(), -1) {
@@ -25,9 +26,11 @@ func TestOneLeadsAtATimeAndTheNextTakesOver(t *testing.T) {
 }
 
 func TestTwoLeadersAtOnceAreAnError(t *testing.T) {
-	o := &office{out: &bytes.Buffer{}}
-	require.NoError(t, o.enter("anna", 1))
-	require.ErrorContains(t, o.enter("ben", 2), "ben leads beside anna")
+	o := &office{out: &bytes.Buffer{}, seen: make(map[string]bool)}
+	valid, over := func() bool { return true }, func() bool { return false }
+	require.NoError(t, o.enter("anna", 1, valid))
+	require.ErrorContains(t, o.enter("ben", 2, valid), "ben leads beside anna")
 	o.leave("anna")
-	require.NoError(t, o.enter("ben", 3))
+	require.NoError(t, o.enter("ben", 3, over))
+	require.NoError(t, o.enter("clara", 4, valid), "ben's lease is over")
 }

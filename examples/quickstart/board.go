@@ -43,7 +43,7 @@ func (b *board) stop(nodes ...int) {
 // that is owner everywhere, or nobody for "". Lock and Unlock return when a
 // majority has answered; the rest follows within moments, if at all.
 func (b *board) votesFor(owner string) {
-	deadline := time.Now().Add(time.Second)
+	deadline := time.Now().Add(10 * time.Second)
 	for !b.unanimous(owner) && time.Now().Before(deadline) {
 		time.Sleep(time.Millisecond)
 	}

@@ -55,7 +55,8 @@ func run(ctx context.Context, out io.Writer) error {
 // memory when they are stopped: they need not wait for leases that they may have
 // forgotten, as real servers must (which is what the guard is for).
 func open(nodes *redlocktest.Nodes, label string) (*redlock.Client, error) {
-	return redlock.Open(nodes.URLs(), redlock.WithOwnerLabel(label), redlock.WithRestartGuard(0))
+	return redlock.Open(nodes.URLs(), redlock.WithOwnerLabel(label), redlock.WithRestartGuard(0),
+		redlock.WithNodeTimeout(4*time.Second)) // they have this one process, which others may keep waiting
 }
 
 // tell is the story.
