@@ -77,23 +77,24 @@ fencing:
 # The race detector slows the simulation down tenfold.
 simulated:
 	@echo "what: 300 seeds of the simulation"
-	go test -count=1 -v -short -run '^(TestSimulation|TestTheSameSeed.*)$$' . -sim.runs=300 -sim.seed=$(FROM)
+	go test -count=1 -v -short -run '^(TestSimulation|TestTheSameSeed.*)$$' ./internal/sim -sim.runs=300 -sim.seed=$(FROM)
 
-# All of the library's tests without the race detector: the long ones, the planted bugs,
-# whether the simulation repeats, and many tries of what depends on chance.
+# The tests of the library and its internal packages without the race detector: the long
+# ones, the planted bugs, whether the simulation repeats, and many tries of what depends on
+# chance.
 thorough:
 	@echo "what: the long tests, planted bugs, 100 seeds twice, many tries of what depends on chance"
-	go test -count=1 -timeout=20m .
+	go test -count=1 -timeout=20m . ./internal/...
 
 # The simulation for a number of seeds: make sim SEEDS=100000, from SEED on.
 sim:
 	@echo "what: the simulation, $(SEEDS) seeds"
-	go test -count=1 -v -timeout=0 -run '^TestSimulation$$' . -sim.runs=$(SEEDS) -sim.seed=$(if $(filter 0,$(SEED)),1,$(SEED))
+	go test -count=1 -v -timeout=0 -run '^TestSimulation$$' ./internal/sim -sim.runs=$(SEEDS) -sim.seed=$(if $(filter 0,$(SEED)),1,$(SEED))
 
 # The simulation for SIMTIME. Each commit has seeds of its own; SEED=… repeats those of another.
 sim-timed:
 	@from=$(FROM) && echo "what: the simulation for $(SIMTIME), from seed $$from on; again with make sim-timed SEED=$$from" && \
-	nice -n 10 go test -count=1 -v -timeout=0 -run '^TestSimulation$$' . -sim.time=$(SIMTIME) -sim.seed=$$from
+	nice -n 10 go test -count=1 -v -timeout=0 -run '^TestSimulation$$' ./internal/sim -sim.time=$(SIMTIME) -sim.seed=$$from
 
 SIMTIME ?= 10m
 FROM = $(if $(filter 0,$(SEED)),$$(printf %d 0x0$$(git rev-parse HEAD 2>/dev/null | cut -c 1-7)),$(SEED))
@@ -102,14 +103,14 @@ FROM = $(if $(filter 0,$(SEED)),$$(printf %d 0x0$$(git rev-parse HEAD 2>/dev/nul
 # behaviour. HASHES names a file for one hash per seed: two such files show the first seed
 # that differs.
 sim-hash:
-	@go test -count=1 -v -timeout=0 -run '^TestSimulationHash$$' . -sim.hash -sim.runs=$(HASHED) $(if $(HASHES),-sim.hashes=$(abspath $(HASHES)))
+	@go test -count=1 -v -timeout=0 -run '^TestSimulationHash$$' ./internal/sim -sim.hash -sim.runs=$(HASHED) $(if $(HASHES),-sim.hashes=$(abspath $(HASHES)))
 
 HASHED ?= 2000
 
 # Runs each seed REPEAT times on all processors and REPEAT times on one: the histories of
 # a seed must be the same.
 sim-repeat:
-	go test $(if $(RACE),-race) -count=1 -v -timeout=0 -run '^TestSimulationRepeats$$' . -sim.repeat=$(REPEAT) -sim.runs=$(HASHED) -sim.seed=$(if $(filter 0,$(SEED)),1,$(SEED))
+	go test $(if $(RACE),-race) -count=1 -v -timeout=0 -run '^TestSimulationRepeats$$' ./internal/sim -sim.repeat=$(REPEAT) -sim.runs=$(HASHED) -sim.seed=$(if $(filter 0,$(SEED)),1,$(SEED))
 
 REPEAT ?= 3
 

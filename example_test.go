@@ -34,7 +34,7 @@ func ExampleClient() {
 	nodes.Stop(4)
 	fmt.Println("two nodes gone, ping:", client.Ping(context.Background()))
 
-	// Without a majority the error tells every node's part.
+	// Without a majority the error shows every node's vote.
 	nodes.Stop(2)
 	err = client.Ping(context.Background())
 	var quorum *redlock.QuorumError

@@ -7,13 +7,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
+	"github.com/redlock-go/redlock/internal/lock"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/internal/quorum"
 )
 
-// ForceUnlock takes a lock away from whoever holds it, at a quorum of the nodes,
+// ForceUnlock takes a lock away from its holder, at a quorum of the nodes,
 // and frees it for the next. It is for operators: of a holder that hangs, or of a
 // key that has no ttl.
 //
@@ -24,14 +22,14 @@ import (
 // lease before this call, and less than those of all after it.
 //
 // The Status is what was found at the nodes, and broken: Holder is "" if nobody
-// held the lock. Who waits stays in line. It takes at most four node timeouts, and
+// held the lock. Waiters keep their positions. It takes at most four node timeouts, and
 // another one, or half a second if that is longer, so that renewals and attempts on
 // their way find the lock taken. Where another caller gets the lock meanwhile, it asks
 // again, up to three times in all. When the lock was taken, ctx matters no more.
 //
 // Errors: a *QuorumError (ErrNoQuorum) when less than a quorum answered, or took
 // part; ctx's cause; ErrClosed; ErrConfig for a name that no lock can have. After
-// one of the first two the lock may be broken, without a token that tells the holder
+// one of the first two the lock may be broken, without a token that distinguishes the holder
 // from the next: repeat the call. Where a QuorumError's Op is "unlock", the lock was
 // broken, and may stay taken for a ttl.
 func (c *Client) ForceUnlock(ctx context.Context, name string) (Status, error) {
@@ -64,65 +62,29 @@ func changedHands(err error) bool {
 // forceUnlock takes the lock away from the holders in s, and frees it. It records in s
 // what it took, and the token.
 func (c *Client) forceUnlock(ctx context.Context, s *Status) error {
-	if err := c.enter(ctx); err != nil {
+	m := c.Mutex(s.Name)
+	if err := c.life.Enter(ctx); err != nil {
 		return fmt.Errorf("redlock: force unlock %q: %w", s.Name, err)
 	}
-	defer c.leave()
-	lease, err := c.Mutex(s.Name).seize(ctx, s)
-	if err != nil {
-		return err
+	defer c.life.Leave()
+	held, found, failure := m.exclusive.Seize(ctx, s.holders())
+	s.took(found, c.cluster.Need)
+	switch {
+	case failure != nil && failure.Cause != nil:
+		return fmt.Errorf("redlock: force unlock %q: %w", s.Name, failure.Cause)
+	case failure != nil:
+		return quorumError(s.Name, failure.Refusal.Votes)
 	}
-	time.Sleep(max(c.opts.voteTimeout(), claim)) // renewals that began before are over then, and bids
+	if c.opts.fencing {
+		s.Token = held.Token // others may have counted higher at a minority: later leases need not
+	}
+	time.Sleep(max(c.opts.voteTimeout(), protocol.ReservationTTL)) // renewals that began before are over then, and parked attempts
+	lease := &Lease{lock: &m.locker}
+	held.Bind(&lease.handle)
 	if err := lease.Unlock(ctx); err != nil && !errors.Is(err, ErrLost) {
 		return err
 	}
 	return nil
-}
-
-// seize makes a lease of a lock that may be held. It notes in s what it took, and
-// the token.
-func (m *Mutex) seize(ctx context.Context, s *Status) (*Lease, error) {
-	owner, found := m.opts.newOwner(), s.holders()
-	b := m.newBallot(seizing, owner, nil, m.opts.clock())
-	for i := range b.Votes {
-		v := &b.Votes[i]
-		if v.Right, v.Skip = v.Node.Right(m.opts.ttl); v.Skip != nil {
-			continue
-		}
-		stripe := m.stripe
-		if !m.opts.fencing {
-			stripe = ""
-		}
-		v.Call.Args = []any{protocol.Seize.Text, "2", m.keyArg, v.Right.Record, owner, m.ttlArg, stripe, m.least}
-		v.Call.Args = append(v.Call.Args, found...)
-	}
-	b.spareAMinority(m.opts.voteTimeout())
-	b.Send(0, true)
-	v, err := b.Await(ctx, m.opts.voteTimeout(), nil)
-	var token int64
-	failure := b
-	if err == nil && v == quorum.Granted {
-		token, failure, err = m.tokenOf(ctx, b)
-	}
-	switch {
-	case err != nil:
-		b.rollback()
-		return nil, fmt.Errorf("redlock: %s %q: %w", seizing.op, m.name, err)
-	case failure != nil:
-		b.rollback()
-		return nil, failure.quorumError()
-	}
-	b.took(s)
-	s.sum(m.client.cluster.Need)
-	if m.opts.fencing {
-		s.Token = token // others may have counted higher at a minority: later leases need not
-	}
-	lease := newLease(m, b, token, nil)
-	if !m.client.adopt(ctx, lease.h) {
-		b.rollback()
-		return nil, fmt.Errorf("redlock: %s %q: %w", seizing.op, m.name, ErrClosed)
-	}
-	return lease, nil
 }
 
 // holders returns the values of the lock's key that the nodes showed. The script replaces
@@ -132,7 +94,7 @@ func (s *Status) holders() (values []any) {
 	for i := range s.Nodes {
 		switch value := s.Nodes[i].Holder; value {
 		case "":
-		case emptyHolder:
+		case lock.EmptyHolder:
 			values = append(values, "")
 		default:
 			values = append(values, value)
@@ -141,23 +103,15 @@ func (s *Status) holders() (values []any) {
 	return values
 }
 
-// took records in s what a ballot that seized the lock found at the nodes.
-func (b *ballot) took(s *Status) {
-	for i, a := range b.Answers() {
-		if a.Count == quorum.Yes {
-			s.Nodes[i].has(a.Holder, a.Remaining)
-			s.Nodes[i].Count = max(s.Nodes[i].Count, a.Token)
-		}
+// took records what was found at the nodes that took part in seizing the lock.
+func (s *Status) took(found []lock.Found, quorum int) {
+	if found == nil {
+		return
 	}
-}
-
-// readSeized reads {count, whose key it was, milliseconds}.
-func readSeized(reply []any) quorum.Answer {
-	var ms int64
-	a := quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed}
-	if _, err := redis.Scan(reply, &a.Token, &a.Holder, &ms); err != nil {
-		return quorum.Answer{Count: quorum.NoAnswer, Outcome: quorum.Unknown, Cause: fmt.Errorf("unexpected reply to %s: %w", seizing.op, err)}
+	for _, f := range found {
+		n := &s.Nodes[f.Node]
+		n.has(f.Holder, f.Remaining)
+		n.Count = max(n.Count, f.Count)
 	}
-	a.Holder, a.Remaining = foundHolder(a.Holder, ms), remaining(ms)
-	return a
+	s.sum(quorum)
 }

@@ -2,18 +2,18 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
-	"github.com/redlock-go/redlock/internal/admission"
+	"github.com/redlock-go/redlock/internal/lock"
 	"github.com/redlock-go/redlock/internal/node"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/system"
+	"github.com/redlock-go/redlock/internal/waitqueue"
 )
 
 // Status is what the nodes say of one lock. It is a look in passing: it may have
@@ -23,16 +23,16 @@ type Status struct {
 	Holder    string        // the owner of whose lease a quorum of the nodes has the key; "" if there is none
 	Remaining time.Duration // until a quorum no longer has it, unless it is renewed; negative: never
 	Token     int64         // the greatest count of the nodes: no lease has a greater token yet
-	Line      []Waiter      // who waits, in turn: the first hundred of each node
+	Queue     []Waiter      // the waiters, in turn: the first hundred of each node
 	Nodes     []NodeStatus  // in the order given to New or Open
 }
 
-// Waiter is somebody who waits for a lock.
+// Waiter is a caller that waits for a lock.
 type Waiter struct {
 	Ticket string    // its place: tickets are served in the order of their bytes
 	Label  string    // the owner label of its client; "" if that is not known to live
 	Since  time.Time // when it asked, by the nodes' clocks
-	Nodes  int       // the nodes in whose lines it stands
+	Nodes  int       // the nodes in whose queues it stands
 }
 
 // NodeStatus is what one node says.
@@ -43,11 +43,14 @@ type NodeStatus struct {
 	Reserved  string        // the ticket that the lock is kept for there, for a moment
 	Remaining time.Duration // the key's ttl; 0 without a key; negative: it never expires
 	Count     int64         // the fencing counter of the names that the lock counts with
-	Line      []string      // tickets, in turn
+	Queue     []string      // tickets, in turn
 	Err       error         // why it says nothing
 
 	labels map[string]string // by ticket
 }
+
+// errNoAnswer is why a node says nothing.
+var errNoAnswer = errors.New("no answer within the node timeout")
 
 // Inspect asks all nodes what stands there for a lock of this name, with the
 // client's prefix. It changes nothing, and takes at most one node timeout, after the first
@@ -61,20 +64,20 @@ func (c *Client) Inspect(ctx context.Context, name string) (Status, error) {
 	if m.err != nil {
 		return Status{}, m.err
 	}
-	if err := c.enter(ctx); err != nil {
+	if err := c.life.Enter(ctx); err != nil {
 		return Status{}, fmt.Errorf("redlock: inspect %q: %w", name, err)
 	}
-	defer c.leave()
-	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.voteTimeout(), errNoVerdict)
+	defer c.life.Leave()
+	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.voteTimeout(), errNoAnswer)
 	defer cancel()
 	begun := c.opts.clock()
 	s := Status{Name: name}
-	answers := make([]node.Question, len(c.nodes))
-	for i, n := range c.nodes {
+	answers := make([]node.Question, len(c.cluster.Nodes))
+	for i, n := range c.cluster.Nodes {
 		s.Nodes = append(s.Nodes, NodeStatus{Index: i, Node: n.Name})
-		answers[i], s.Nodes[i].Err = m.inspect(n)
+		answers[i], s.Nodes[i].Err = m.exclusive.Inspect(n)
 	}
-	votes := make([]Vote, len(c.nodes))
+	votes := make([]Vote, len(c.cluster.Nodes))
 	for i := range s.Nodes {
 		st := &s.Nodes[i]
 		if answers[i] != nil {
@@ -94,15 +97,6 @@ func (c *Client) Inspect(ctx context.Context, name string) (Status, error) {
 	return s, nil
 }
 
-// inspect sends the question to a node.
-func (m *Mutex) inspect(n *admission.Member) (node.Question, error) {
-	p, right := n.Pipe(), n.Current()
-	if p == nil || right == nil {
-		return nil, n.Why()
-	}
-	return n.Ask(p, "EVAL", protocol.Inspect.Text, 2, m.keyArg, right.Record, m.stripe), nil
-}
-
 // await takes a node's answer.
 func (s *NodeStatus) await(ctx context.Context, answer node.Question) {
 	if r, came := answer.Wait(ctx); came {
@@ -112,42 +106,26 @@ func (s *NodeStatus) await(ctx context.Context, answer node.Question) {
 	s.Err = context.Cause(ctx)
 }
 
+// understand sets what the node's reply shows.
 func (s *NodeStatus) understand(reply any, err error) error {
-	parts, err := redis.Values(reply, node.Advise(err))
+	found, err := lock.ReadInspection(reply, err)
 	if err != nil {
 		return err
 	}
-	var value, count string
-	var ms int64
-	var line []string
-	if _, err := redis.Scan(parts, &value, &ms, &count, &line); err != nil {
-		return fmt.Errorf("unexpected reply to inspect: %w", err)
-	}
-	s.has(foundHolder(value, ms), remaining(ms))
-	s.Count, _ = strconv.ParseInt(count, 10, 64)
+	s.has(found.Holder, found.Remaining)
+	s.Count = found.Count
 	s.labels = make(map[string]string)
-	for i := 0; i+1 < len(line); i += 2 {
-		s.Line = append(s.Line, line[i])
-		s.labels[line[i]] = line[i+1]
+	for _, t := range found.Queue {
+		s.Queue = append(s.Queue, t.Ticket)
+		s.labels[t.Ticket] = t.Label
 	}
 	return nil
-}
-
-// foundHolder returns the value of a lock's key, "" without a key, and emptyHolder for an
-// empty value. Scripts return an empty value also where there is no key; what PTTL
-// answered distinguishes the two.
-func foundHolder(value string, pttl int64) string {
-	const noKey = -2
-	if value == "" && pttl != noKey {
-		return emptyHolder
-	}
-	return value
 }
 
 // has notes the value of the lock's key, and its ttl.
 func (s *NodeStatus) has(value string, left time.Duration) {
 	s.Holder, s.Reserved, s.Remaining = value, "", left
-	if ticket, kept := strings.CutPrefix(value, reservation); kept {
+	if ticket, kept := strings.CutPrefix(value, protocol.Reservation); kept {
 		s.Holder, s.Reserved = "", ticket
 	}
 	if value == "" {
@@ -155,9 +133,9 @@ func (s *NodeStatus) has(value string, left time.Duration) {
 	}
 }
 
-// sum tells what the nodes say together.
+// sum sets what the nodes show together.
 func (s *Status) sum(quorum int) {
-	s.Holder, s.Remaining, s.Line = "", 0, nil
+	s.Holder, s.Remaining, s.Queue = "", 0, nil
 	have := make(map[string][]time.Duration)
 	waiting := make(map[string]*Waiter)
 	for i := range s.Nodes {
@@ -170,7 +148,7 @@ func (s *Status) sum(quorum int) {
 			}
 			have[n.Holder] = append(have[n.Holder], left)
 		}
-		for _, ticket := range n.Line {
+		for _, ticket := range n.Queue {
 			w := waiting[ticket]
 			if w == nil {
 				w = &Waiter{Ticket: ticket, Since: askedAt(ticket)}
@@ -187,16 +165,16 @@ func (s *Status) sum(quorum int) {
 		slices.Sort(left)
 		s.Holder, s.Remaining = holder, left[len(left)-quorum]
 		if s.Remaining == system.Forever {
-			s.Remaining = endless
+			s.Remaining = waitqueue.Endless
 		}
 	}
 	for _, w := range waiting {
-		s.Line = append(s.Line, *w)
+		s.Queue = append(s.Queue, *w)
 	}
-	slices.SortFunc(s.Line, func(a, b Waiter) int { return strings.Compare(a.Ticket, b.Ticket) })
+	slices.SortFunc(s.Queue, func(a, b Waiter) int { return strings.Compare(a.Ticket, b.Ticket) })
 }
 
-// askedAt is the instant that a ticket tells.
+// askedAt returns the instant that a ticket carries.
 func askedAt(ticket string) time.Time {
 	micros, _ := strconv.ParseInt(ticket[:min(16, len(ticket))], 10, 64)
 	return time.UnixMicro(micros)

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -7,18 +7,23 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/system"
+	"github.com/redlock-go/redlock/internal/testnet"
+	"github.com/redlock-go/redlock/internal/waitqueue"
 )
 
-func TestInspectTellsHolderLineAndEachNodesView(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, net *testNet) {
-		a, b := net.client(), net.client(WithOwnerLabel("the patient one"))
+func TestInspectShowsTheHolderTheQueueAndEachNodesView(t *testing.T) {
+	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+		a, b := net.Client(), net.Client(redlock.WithOwnerLabel("the patient one"))
 		empty, err := a.Inspect(t.Context(), "x")
 		require.NoError(t, err)
 		require.Empty(t, empty.Holder)
-		require.Empty(t, empty.Line)
+		require.Empty(t, empty.Queue)
 
 		lease, err := a.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
@@ -31,10 +36,10 @@ func TestInspectTellsHolderLineAndEachNodesView(t *testing.T) {
 			_, err := b.Mutex("x").Lock(ctx)
 			gaveUp <- err
 		}()
-		time.Sleep(500 * ms) // in line, and not looking again yet
-		net.nodes[3].redis.Del("redlock:x")
-		net.nodes[4].redis.Del("redlock:x")
-		net.nodes[0].down()
+		time.Sleep(500 * ms) // it is in the queue and does not ask again yet
+		net.Nodes[3].Redis.Del("redlock:x")
+		net.Nodes[4].Redis.Del("redlock:x")
+		net.Nodes[0].Down()
 		time.Sleep(10 * ms)
 		s, err := a.Inspect(t.Context(), "x")
 		require.NoError(t, err)
@@ -45,38 +50,37 @@ func TestInspectTellsHolderLineAndEachNodesView(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, lease.Owner(), s.Holder)
 		require.InDelta(t, 10*time.Second, s.Remaining, float64(time.Second))
-		require.Equal(t, lease.Token()+1, s.Token, "who was refused is counted too")
+		require.Equal(t, lease.Token()+1, s.Token, "the attempt that was refused is counted too")
 		require.Error(t, s.Nodes[0].Err)
 		require.Equal(t, lease.Owner(), s.Nodes[1].Holder)
-		require.Len(t, s.Line, 1)
-		require.Equal(t, "the patient one", s.Line[0].Label)
-		require.WithinDuration(t, asked, s.Line[0].Since, 100*ms)
-		require.GreaterOrEqual(t, s.Line[0].Nodes, 3)
+		require.Len(t, s.Queue, 1)
+		require.Equal(t, "the patient one", s.Queue[0].Label)
+		require.WithinDuration(t, asked, s.Queue[0].Since, 100*ms)
+		require.GreaterOrEqual(t, s.Queue[0].Nodes, 3)
 
-		var held *HeldError
+		var held *redlock.HeldError
 		require.ErrorAs(t, <-gaveUp, &held)
-		require.Equal(t, 1, held.Place)
+		require.Equal(t, 1, held.Position)
 		require.Equal(t, lease.Owner(), held.Holder)
-		require.ErrorContains(t, held, "place 1 in line")
+		require.ErrorContains(t, held, "position 1 in the wait queue")
 
-		net.nodes[1].down()
-		net.nodes[2].down()
+		net.Nodes[1].Down()
+		net.Nodes[2].Down()
 		time.Sleep(10 * ms)
 		s, err = a.Inspect(t.Context(), "x")
-		require.ErrorIs(t, err, ErrNoQuorum)
-		require.Equal(t, lease.Owner(), s.Nodes[3].Holder, "what the others say is told all the same")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.Equal(t, lease.Owner(), s.Nodes[3].Holder, "the Status has the answers of the other nodes")
 		_, err = a.Inspect(t.Context(), "")
-		require.ErrorIs(t, err, ErrConfig)
+		require.ErrorIs(t, err, redlock.ErrConfig)
 	})
 }
 
-// A node that is silent does not cost Inspect the answers of those after it, which came
-// in time.
-func TestInspectCountsWhatCameWhileItWaitedForAnotherNode(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		c := net.client()
-		net.nodes[0].freeze()
-		for range 10 { // an answer and the end of time are both there: either could be taken
+// While Inspect waits for a silent node, the other nodes answer in time.
+func TestInspectCountsAnswersThatCameWhileItWaitedForAnotherNode(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		net.Nodes[0].Freeze()
+		for range 10 { // the answers and the timeout are both there: a select would choose at random
 			s, err := c.Inspect(t.Context(), "x")
 			require.NoError(t, err)
 			require.Error(t, s.Nodes[0].Err)
@@ -87,13 +91,13 @@ func TestInspectCountsWhatCameWhileItWaitedForAnotherNode(t *testing.T) {
 }
 
 func TestInspectAndForceUnlockNameTheHolderOfAnEmptyValue(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		c := net.client()
-		for _, n := range net.nodes {
-			require.NoError(t, n.redis.Set("redlock:x", ""))
-			n.redis.SetTTL("redlock:x", time.Minute)
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		for _, n := range net.Nodes {
+			require.NoError(t, n.Redis.Set("redlock:x", ""))
+			n.Redis.SetTTL("redlock:x", time.Minute)
 		}
-		for _, look := range []func(context.Context, string) (Status, error){c.Inspect, c.ForceUnlock} {
+		for _, look := range []func(context.Context, string) (redlock.Status, error){c.Inspect, c.ForceUnlock} {
 			s, err := look(t.Context(), "x")
 			require.NoError(t, err)
 			require.Equal(t, "(an empty value)", s.Holder)
@@ -114,16 +118,77 @@ func TestInspectAndForceUnlockNameTheHolderOfAnEmptyValue(t *testing.T) {
 func TestInspectAndForceUnlockClampLongTTLs(t *testing.T) {
 	const longest = system.Forever / ms * ms
 	for pttl, want := range map[int64]time.Duration{
-		-1: endless, 0: 0, 1: ms,
+		-1: waitqueue.Endless, 0: 0, 1: ms,
 		int64(longest/ms) - 1: longest - ms, int64(longest / ms): longest, int64(longest/ms) + 1: longest,
 		1 << 62: longest, math.MaxInt64: longest,
 	} {
-		var n NodeStatus
-		require.NoError(t, n.understand([]any{[]byte("them"), pttl, []byte("7"), []any{}}, nil))
-		require.Equal(t, want, n.Remaining, "inspect, %d", pttl)
-		require.Equal(t, want, readSeized([]any{int64(7), []byte("them"), pttl}).Remaining, "seize, %d", pttl)
-		s := Status{Nodes: []NodeStatus{n}}
-		s.sum(1)
-		require.Equal(t, want, s.Remaining)
+		testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+			replies := map[any]any{protocol.Inspect.Text: []any{[]byte("them"), pttl, []byte("7"), []any{}}}
+			c, err := redlock.New([]redlock.Pool{replacingPool{net.Nodes[0], replies}}, redlock.WithLogger(nil), redlock.WithRestartGuard(0))
+			require.NoError(t, err)
+			net.Add(c)
+			s, err := c.Inspect(t.Context(), "x")
+			require.NoError(t, err)
+			require.Equal(t, want, s.Nodes[0].Remaining, "inspect, %d", pttl)
+			require.Equal(t, want, s.Remaining)
+
+			replies[protocol.Inspect.Text] = []any{[]byte("them"), int64(1), []byte("7"), []any{}}
+			replies[protocol.Seize.Text] = []any{int64(7), []byte("them"), pttl}
+			s, err = c.ForceUnlock(t.Context(), "x")
+			require.NoError(t, err)
+			require.Equal(t, want, s.Nodes[0].Remaining, "force unlock, %d", pttl)
+			require.Equal(t, want, s.Remaining)
+		})
 	}
+}
+
+// replacingPool leads to a node, and replaces the replies to some scripts.
+type replacingPool struct {
+	*testnet.Node
+	replies map[any]any // by the script's text
+}
+
+func (p replacingPool) GetContext(ctx context.Context) (redis.Conn, error) {
+	conn, err := p.Node.GetContext(ctx)
+	return &replacingConn{Conn: conn, replies: p.replies, sent: make(chan any, 100)}, err
+}
+
+// replacingConn is a connection of a replacingPool. Commands that were sent are answered in
+// their order.
+type replacingConn struct {
+	redis.Conn
+	replies map[any]any
+	sent    chan any // the reply to put in the place of the command's; nil: none
+}
+
+func (c *replacingConn) Send(command string, args ...any) error {
+	var reply any
+	if command == "EVAL" {
+		reply = c.replies[args[0]]
+	}
+	c.sent <- reply
+	return c.Conn.Send(command, args...)
+}
+
+func (c *replacingConn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
+	reply, err := redis.ReceiveWithTimeout(c.Conn, timeout)
+	if c.Conn.Err() != nil {
+		return reply, err
+	}
+	if other := <-c.sent; other != nil {
+		return other, nil
+	}
+	return reply, err
+}
+
+func (c *replacingConn) ReceiveContext(ctx context.Context) (any, error) {
+	return redis.ReceiveContext(c.Conn, ctx)
+}
+
+func (c *replacingConn) DoWithTimeout(timeout time.Duration, command string, args ...any) (any, error) {
+	return redis.DoWithTimeout(c.Conn, timeout, command, args...)
+}
+
+func (c *replacingConn) DoContext(ctx context.Context, command string, args ...any) (any, error) {
+	return redis.DoContext(c.Conn, ctx, command, args...)
 }

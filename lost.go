@@ -2,10 +2,9 @@ package redlock
 
 import (
 	"fmt"
-	"log/slog"
 	"strings"
 
-	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/lease"
 )
 
 // LostReason is why a lease was lost.
@@ -92,53 +91,12 @@ func (e LostError) Is(target error) bool { return target == ErrLost }
 // As lets errors.As fill a LostError by value.
 func (e LostError) As(target any) bool { return fill(target, e) }
 
-// isLost reports whether why, the reason for a lease's end, is a loss.
-func isLost(why error) bool {
-	_, lost := why.(*LostError)
-	return lost
-}
-
-func (h *holding) newLost(reason LostReason) *LostError {
-	return &LostError{Name: h.mutex.name, Owner: h.owner, Token: h.token, Reason: reason}
-}
-
-// expiry returns the error of a lease whose validity is over: the same one at each call.
-// Called under h.mu.
-func (h *holding) expiry() *LostError {
-	if h.expired != nil {
-		return h.expired
+// lostError makes the error of a lease that was lost.
+func lostError(l *lease.Lease, loss lease.Loss) error {
+	e := &LostError{Name: l.Name, Owner: l.Owner, Token: l.Token, Reason: LostReason(loss.Reason - lease.Expired),
+		Holder: loss.Holder, Votes: votesOf(loss.Renewal)}
+	if e.Reason == LostNoQuorum {
+		e.Cause = quorumError(l.Name, loss.Renewal)
 	}
-	e := h.newLost(LostExpired)
-	failure := h.failure
-	if b := h.renewal; b != nil {
-		failure = b.quorumError()
-		failure.Late = b.Verdict() == quorum.Granted
-	}
-	switch {
-	case h.until >= h.limit:
-		e.Reason = LostMaxHold
-	case failure != nil:
-		e.Reason, e.Votes, e.Cause = LostNoQuorum, failure.Votes, failure
-	}
-	h.expired = e
 	return e
-}
-
-// revoked returns the error of a lease that the renewal by found to be gone at a quorum.
-func (h *holding) revoked(by *ballot) *LostError {
-	e := h.newLost(LostRevoked)
-	e.Votes, e.Holder = by.report(), by.successor()
-	return e
-}
-
-// logLoss logs that the lease is lost: at level Info if its options asked for that end,
-// else at level Error.
-func (h *holding) logLoss(e *LostError) {
-	events := h.mutex.opts.events
-	about := []any{"name", e.Name, "owner", e.Owner, "reason", e.Reason.String(), "holder", e.Holder, "error", e}
-	if e.Reason == LostMaxHold || e.Reason == LostExpired && h.mutex.opts.renewal() == 0 {
-		events.Log(slog.LevelInfo, "a lease has run out, as its options say", about...)
-		return
-	}
-	events.Log(slog.LevelError, "a lease is lost", about...)
 }

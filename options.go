@@ -7,8 +7,12 @@ import (
 	"os"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/notify"
+	"github.com/redlock-go/redlock/internal/lease"
+	"github.com/redlock-go/redlock/internal/lock"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/system"
+	"github.com/redlock-go/redlock/internal/testhook"
+	"github.com/redlock-go/redlock/internal/waitqueue"
 )
 
 // Limits and defaults. Durations that depend on the ttl are computed in
@@ -47,10 +51,9 @@ type options struct {
 	trace       *Trace
 	clock       system.Clock
 	random      system.Random
-	events      *notify.Queue // calls logger and trace; made with the Client
-	tracer      *tracer       // nil without hooks; made with the Client
 
-	ofMutex bool // the options are a Mutex's, not the Client's
+	ofMutex bool        // the options are a Mutex's, not the Client's
+	terms   *lock.Terms // made of the others when they are checked
 }
 
 // WithTTL sets how long a lease lasts unless it is extended: the time after
@@ -109,8 +112,8 @@ func WithPrefix(s string) Option {
 	}
 }
 
-// WithOwnerLabel sets the readable part of the owner, which those who are
-// refused see as the holder. Default host:pid.
+// WithOwnerLabel sets the readable part of the owner, which refused
+// callers see as the holder. Default host:pid.
 func WithOwnerLabel(s string) Option {
 	return func(o *options) error {
 		if len(s) > 256 {
@@ -254,12 +257,39 @@ func (o options) with(opts []Option) (options, error) {
 		return o, configError("the ttl (%v) must exceed the drift allowance (%v) plus two node timeouts (2 × %v): "+
 			"raise the ttl or lower the others", o.ttl, o.drift.of(o.ttl), timeout)
 	}
-	return o, o.checkRenewal()
+	if err := o.checkRenewal(); err != nil {
+		return o, err
+	}
+	o.terms = o.newTerms()
+	return o, nil
+}
+
+// newTerms returns the settings as the locks take them: numbers, with the drift allowance taken
+// off.
+func (o *options) newTerms() *lock.Terms {
+	t := &lock.Terms{
+		Lease: lease.Terms{TTL: o.ttl, Validity: o.drift.validity(o.ttl), RenewEvery: o.renewal(), MaxHold: o.maxHold,
+			NodeTimeout: o.voteTimeout(), Random: o.random},
+		Wait: waitqueue.Terms{TTL: o.ttl,
+			// A caller that wants a lease that is not renewed wants its full ttl.
+			Parking:          o.renewal() > 0 && o.maxHold == 0 && o.ttl > protocol.ReservationTTL,
+			ExecutedValidity: o.drift.validity(protocol.ReservationTTL),
+			Random:           o.random},
+		Label:      o.label,
+		Fencing:    o.fencing,
+		LeastToken: protocol.FirstCount,
+		Random:     o.random,
+	}
+	if o.noGuard {
+		t.LeastToken = 1
+	}
+	t.Box()
+	return t
 }
 
 // checkRenewal checks how the settings of the renewal fit together.
 func (o *options) checkRenewal() error {
-	switch validity := o.validUntil(0); {
+	switch validity := o.drift.validity(o.ttl); {
 	case o.renewEvery == 0:
 		return nil
 	case o.noRenewal:
@@ -279,7 +309,7 @@ func (o *options) renewal() time.Duration {
 	case o.renewEvery != 0:
 		return o.renewEvery
 	}
-	return o.validUntil(0) / 3
+	return o.drift.validity(o.ttl) / 3
 }
 
 // voteTimeout is one node's time to vote.
@@ -288,4 +318,17 @@ func (o *options) voteTimeout() time.Duration {
 		return o.nodeTimeout
 	}
 	return min(max(o.ttl/20, minNodeTimeout), maxNodeTimeout)
+}
+
+// What this library's own tests may set and see.
+func init() {
+	testhook.WithClock = func(c system.Clock) any {
+		return Option(func(o *options) error { o.clock = c; return nil })
+	}
+	testhook.WithRandom = func(r system.Random) any {
+		return Option(func(o *options) error { o.random = r; return nil })
+	}
+	testhook.Engine = func(client any) *lock.Engine { return client.(*Client).locks }
+	testhook.Lock = func(mutex any) *lock.Exclusive { return &mutex.(*Mutex).exclusive }
+	testhook.Lease = func(l any) *lease.Lease { return l.(*Lease).state() }
 }

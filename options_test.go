@@ -1,6 +1,8 @@
-package redlock
+package redlock_test
 
 import (
+	"context"
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -9,107 +11,203 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/lease"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/testhook"
+	"github.com/redlock-go/redlock/internal/testnet"
 )
 
-func TestBadSettingsNameTheRelationTheyBreak(t *testing.T) {
-	for want, opts := range map[string][]Option{
-		"the ttl must be between 50ms and a year": {WithTTL(49 * time.Millisecond)},
-		"WithTTL(-1s)":                                {WithTTL(-time.Second)},
-		"WithTTL(8761h0m0s)":                          {WithTTL(8761 * time.Hour)},
-		"the node timeout must be at least 1ms":       {WithNodeTimeout(0)},
-		"the factor must be at least 0 and below 1":   {WithDrift(1, 0)},
-		"WithDrift(NaN":                               {WithDrift(math.NaN(), 0)},
-		"the base must not be negative":               {WithDrift(0, -1)},
-		"and less than the ttl":                       {WithDrift(0.5, math.MaxInt64)},
-		"and less than half of the ttl":               {WithNodeTimeout(math.MaxInt64)},
-		"at most 256 are allowed":                     {WithOwnerLabel(strings.Repeat("x", 257))},
-		"the ttl (1s) must exceed the drift allowanc": {WithTTL(time.Second), WithNodeTimeout(500 * time.Millisecond)},
-		"plus two node timeouts (2 × 494ms)":          {WithTTL(time.Second), WithNodeTimeout(494 * time.Millisecond)},
-		"option 1 is nil":                             {WithTTL(time.Second), nil},
+func TestErrorsOfBadSettingsNameTheBrokenRelation(t *testing.T) {
+	for want, opts := range map[string][]redlock.Option{
+		"the ttl must be between 50ms and a year": {redlock.WithTTL(49 * ms)},
+		"WithTTL(-1s)":                                {redlock.WithTTL(-time.Second)},
+		"WithTTL(8761h0m0s)":                          {redlock.WithTTL(8761 * time.Hour)},
+		"the node timeout must be at least 1ms":       {redlock.WithNodeTimeout(0)},
+		"the factor must be at least 0 and below 1":   {redlock.WithDrift(1, 0)},
+		"WithDrift(NaN":                               {redlock.WithDrift(math.NaN(), 0)},
+		"the base must not be negative":               {redlock.WithDrift(0, -1)},
+		"and less than the ttl":                       {redlock.WithDrift(0.5, math.MaxInt64)},
+		"and less than half of the ttl":               {redlock.WithNodeTimeout(math.MaxInt64)},
+		"at most 256 are allowed":                     {redlock.WithOwnerLabel(strings.Repeat("x", 257))},
+		"the ttl (1s) must exceed the drift allowanc": {redlock.WithTTL(time.Second), redlock.WithNodeTimeout(500 * ms)},
+		"plus two node timeouts (2 × 494ms)":          {redlock.WithTTL(time.Second), redlock.WithNodeTimeout(494 * ms)},
+		"option 1 is nil":                             {redlock.WithTTL(time.Second), nil},
 	} {
 		t.Run(want, func(t *testing.T) {
-			_, err := New([]Pool{&redis.Pool{}}, opts...)
-			require.ErrorIs(t, err, ErrConfig)
+			_, err := redlock.New([]redlock.Pool{&redis.Pool{}}, opts...)
+			require.ErrorIs(t, err, redlock.ErrConfig)
 			require.ErrorContains(t, err, want)
-			_, err = Open([]string{"redis://127.0.0.1:1"}, opts...)
-			require.ErrorIs(t, err, ErrConfig)
+			_, err = redlock.Open([]string{"redis://127.0.0.1:1"}, opts...)
+			require.ErrorIs(t, err, redlock.ErrConfig)
 		})
 	}
-	_, err := defaultOptions().with([]Option{WithTTL(time.Second), WithNodeTimeout(493 * time.Millisecond)})
+	c, err := redlock.New([]redlock.Pool{&redis.Pool{}}, redlock.WithTTL(time.Second), redlock.WithNodeTimeout(493*ms), redlock.WithLogger(nil))
 	require.NoError(t, err, "1s > 12ms + 2 × 493ms")
+	require.NoError(t, c.Close())
 }
 
-func TestBadPoolsAreNamed(t *testing.T) {
+func TestErrorsOfBadPoolsNameThem(t *testing.T) {
 	var none *redis.Pool
-	for want, pools := range map[string][]Pool{
+	for want, pools := range map[string][]redlock.Pool{
 		"no pools":             nil,
 		"pool 2 of 2 is nil":   {&redis.Pool{}, nil},
 		"pool 1 of 1 is nil":   {none},
-		"65 pools: at most 64": make([]Pool, 65),
+		"65 pools: at most 64": make([]redlock.Pool, 65),
 	} {
-		_, err := New(pools)
-		require.ErrorIs(t, err, ErrConfig)
+		_, err := redlock.New(pools)
+		require.ErrorIs(t, err, redlock.ErrConfig)
 		require.ErrorContains(t, err, want)
 	}
-	_, err := Open(nil)
-	require.ErrorIs(t, err, ErrConfig)
+	_, err := redlock.Open(nil)
+	require.ErrorIs(t, err, redlock.ErrConfig)
 	require.ErrorContains(t, err, "no pools")
 }
 
-func TestAMutexTellsItsBadSettings(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, net *testNet) {
-		c := net.client(WithTTL(2 * time.Second))
-		for want, m := range map[string]*Mutex{
+func TestLockReportsBadSettingsOfItsMutex(t *testing.T) {
+	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+		c := net.Client(redlock.WithTTL(2 * time.Second))
+		for want, m := range map[string]*redlock.Mutex{
 			"the lock's name is empty":     c.Mutex(""),
-			"must exceed the drift":        c.Mutex("x", WithNodeTimeout(time.Second)),
-			"WithLogger is a setting of":   c.Mutex("x", WithLogger(nil)),
-			"the ttl must be between 50ms": c.Mutex("x", WithTTL(0)),
+			"must exceed the drift":        c.Mutex("x", redlock.WithNodeTimeout(time.Second)),
+			"WithLogger is a setting of":   c.Mutex("x", redlock.WithLogger(nil)),
+			"the ttl must be between 50ms": c.Mutex("x", redlock.WithTTL(0)),
 		} {
 			_, err := m.Lock(t.Context())
-			require.ErrorIs(t, err, ErrConfig)
+			require.ErrorIs(t, err, redlock.ErrConfig)
 			require.ErrorContains(t, err, want)
 			_, err = m.TryLock(t.Context())
-			require.ErrorIs(t, err, ErrConfig)
+			require.ErrorIs(t, err, redlock.ErrConfig)
 		}
-		require.Zero(t, net.nodes[0].executed("acquire"))
+		require.Zero(t, net.Nodes[0].Executed("acquire"))
 	})
 }
 
-func TestTheNodeTimeoutFollowsTheTTL(t *testing.T) {
-	for ttl, want := range map[time.Duration]time.Duration{
-		50 * time.Millisecond: 5 * time.Millisecond,
-		time.Second:           50 * time.Millisecond,
-		10 * time.Second:      500 * time.Millisecond,
-		time.Hour:             500 * time.Millisecond,
-	} {
-		o, err := defaultOptions().with([]Option{WithTTL(ttl)})
-		require.NoError(t, err)
-		require.Equal(t, want, o.voteTimeout())
-	}
-	o, err := defaultOptions().with([]Option{WithTTL(1500*time.Millisecond + 1)})
-	require.NoError(t, err)
-	require.Equal(t, 1501*time.Millisecond, o.ttl, "rounded up: the nodes count milliseconds")
+func TestNodeTimeoutFollowsTheTTL(t *testing.T) {
+	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+		for ttl, want := range map[time.Duration]time.Duration{
+			50 * ms:          5 * ms,
+			time.Second:      50 * ms,
+			10 * time.Second: 500 * ms,
+			time.Hour:        500 * ms,
+		} {
+			net.Nodes[0].Thaw()
+			c := net.Client(redlock.WithTTL(ttl))
+			net.Nodes[0].Freeze()
+			_, err := c.Mutex("x").TryLock(t.Context())
+			var silent *redlock.QuorumError
+			require.ErrorAs(t, err, &silent)
+			require.Equal(t, want, silent.Elapsed)
+		}
+	})
 }
 
-func TestAMutexOverridesTheClientsSettings(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		c := net.client(WithTTL(20*time.Second), WithPrefix("app:"), WithOwnerLabel("worker 7"))
-		lease, err := c.Mutex("x", WithTTL(time.Second), WithPrefix("")).Lock(t.Context())
+func TestTTLIsRoundedUpToMilliseconds(t *testing.T) {
+	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+		c := net.Client(redlock.WithTTL(1500*ms+1), redlock.WithDrift(0, 0))
+		lease, err := c.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1501*ms, lease.Remaining(), "the nodes count milliseconds")
+	})
+}
+
+func TestMutexOverridesTheClientsSettings(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client(redlock.WithTTL(20*time.Second), redlock.WithPrefix("app:"), redlock.WithOwnerLabel("worker 7"))
+		lease, err := c.Mutex("x", redlock.WithTTL(time.Second), redlock.WithPrefix("")).Lock(t.Context())
 		require.NoError(t, err)
 		require.Contains(t, lease.Owner(), "@worker 7")
 		require.Less(t, lease.Remaining(), time.Second)
 		synctest.Wait()
-		v, err := net.nodes[0].redis.Get("x")
+		v, err := net.Nodes[0].Redis.Get("x")
 		require.NoError(t, err)
 		require.Equal(t, lease.Owner(), v)
 		require.NoError(t, lease.Unlock(t.Context()))
 
-		lease, err = c.Mutex("x", WithOwnerLabel("")).Lock(t.Context())
+		lease, err = c.Mutex("x", redlock.WithOwnerLabel("")).Lock(t.Context())
 		require.NoError(t, err)
 		require.NotContains(t, lease.Owner(), "@")
 		synctest.Wait()
-		require.True(t, net.nodes[0].redis.Exists("app:x"))
+		require.True(t, net.Nodes[0].Redis.Exists("app:x"))
 		require.Greater(t, lease.Remaining(), 19*time.Second)
 		require.NoError(t, lease.Unlock(t.Context()))
 	})
+}
+
+// refusingPool has no connections.
+type refusingPool struct{}
+
+func (refusingPool) GetContext(context.Context) (redis.Conn, error) { return nil, testnet.ErrRefused }
+
+// The bounds of WithTTL.
+const (
+	shortestTTL = 50 * time.Millisecond
+	longestTTL  = 365 * 24 * time.Hour
+)
+
+// Settings are refused as ErrConfig, or fit together.
+func FuzzOptions(f *testing.F) {
+	f.Add(uint16(0), int64(0), int64(0), 0.0, int64(0), int64(0), int64(0), int64(0), "", "")
+	f.Add(uint16(0b1_1111_1111), int64(10*time.Second), int64(time.Second), 0.01, int64(2*time.Millisecond), int64(time.Second), int64(time.Minute), int64(time.Hour), "me", ":record")
+	f.Add(uint16(0b1111), int64(shortestTTL), int64(5*time.Millisecond), math.Nextafter(1, 0), int64(0), int64(time.Millisecond), int64(shortestTTL), int64(1), "", "redlock:")
+	f.Add(uint16(0b10_0011_0111), int64(longestTTL), int64(longestTTL), math.NaN(), int64(longestTTL), int64(longestTTL), int64(longestTTL), int64(longestTTL), "", "")
+	f.Add(uint16(0b100000), int64(0), int64(0), 0.0, int64(0), int64(0), int64(math.MaxInt64), int64(0), "", "")
+	f.Add(uint16(0b11), int64(time.Second), int64(500*time.Millisecond), 0.0, int64(0), int64(0), int64(0), int64(0), "", "")
+	f.Add(uint16(0b1001), int64(time.Second), int64(0), 0.0, int64(0), int64(time.Second), int64(0), int64(0), "", "")
+	f.Add(uint16(0b100), int64(0), int64(0), 0.0, int64(-time.Second), int64(0), int64(0), int64(0), "", "")
+	f.Add(uint16(0b100), int64(0), int64(0), -1.0, int64(0), int64(0), int64(0), int64(0), "", "")
+	f.Add(uint16(1<<15+0b1_1000_0000), int64(0), int64(0), 0.0, int64(0), int64(0), int64(0), int64(0), "label", "redlock::")
+	f.Fuzz(func(t *testing.T, which uint16, ttl, timeout int64, factor float64, base, every, hold, guard int64, label, prefix string) {
+		all := []redlock.Option{
+			redlock.WithTTL(time.Duration(ttl)), redlock.WithNodeTimeout(time.Duration(timeout)), redlock.WithDrift(factor, time.Duration(base)),
+			redlock.WithRenewEvery(time.Duration(every)), redlock.WithoutRenewal(), redlock.WithMaxHold(time.Duration(hold)),
+			redlock.WithRestartGuard(time.Duration(guard)), redlock.WithOwnerLabel(label), redlock.WithPrefix(prefix), redlock.WithFencing(false),
+		}
+		var of [2][]redlock.Option // the Client's, and the Mutex's
+		for i, o := range all {
+			switch {
+			case which>>i&1 == 0:
+			case which>>15 == 1 && i != 6:
+				of[1] = append(of[1], o)
+			default:
+				of[0] = append(of[0], o)
+			}
+		}
+		c, err := redlock.New([]redlock.Pool{refusingPool{}}, append(of[0], redlock.WithLogger(nil))...)
+		if err != nil {
+			require.ErrorIs(t, err, redlock.ErrConfig)
+			require.Nil(t, c)
+			return
+		}
+		defer c.Close()
+		m := c.Mutex("x", of[1]...)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err = m.TryLock(ended); errors.Is(err, redlock.ErrConfig) {
+			return
+		}
+		require.ErrorIs(t, err, context.Canceled)
+		requireFit(t, c, m, which>>4&1 == 0)
+	})
+}
+
+// requireFit checks the relations between a Mutex's settings, and that a lease which is
+// granted at once is of use. renews says that leases renew themselves.
+func requireFit(t *testing.T, c *redlock.Client, m *redlock.Mutex, renews bool) {
+	e, l := testhook.Engine(c), testhook.Lock(m)
+	o := l.Terms().Lease
+	require.GreaterOrEqual(t, o.TTL, shortestTTL)
+	require.Zero(t, o.TTL%time.Millisecond)
+	require.Positive(t, o.NodeTimeout)
+	require.LessOrEqual(t, o.Validity, o.TTL, "the drift allowance is not negative")
+	require.Less(t, 2*o.NodeTimeout, o.Validity)
+	require.Equal(t, renews, o.RenewEvery > 0)
+	if renews {
+		require.Less(t, o.RenewEvery+o.NodeTimeout, o.Validity, "a renewal can end in time")
+	}
+	left := e.Renewer.New(l, lease.Grant{Owner: "owner", Token: 1, Begun: e.Clock(), Validity: o.Validity}).Remaining()
+	require.Positive(t, left)
+	require.LessOrEqual(t, left, o.Validity)
+	require.False(t, strings.HasPrefix(l.Key(), protocol.Reserved))
 }

@@ -1,37 +1,17 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
-	"net"
-	"strings"
 	"testing"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redlock-go/redlock/internal/endpoint"
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/testhook"
+	"github.com/redlock-go/redlock/internal/testnet"
 )
-
-func TestURLsAreReadAsWritten(t *testing.T) {
-	for raw, want := range map[string]endpoint.Endpoint{
-		"redis://a":                      {Network: "tcp", Address: "a:6379"},
-		"redis://a:7000/3":               {Network: "tcp", Address: "a:7000", DB: 3},
-		"redis://[::1]:7000":             {Network: "tcp", Address: "[::1]:7000"},
-		"rediss://:secret@a:1":           {Network: "tcp", Address: "a:1", TLS: true, Password: "secret"},
-		"redis://me:p%40ss@a":            {Network: "tcp", Address: "a:6379", Username: "me", Password: "p@ss"},
-		"valkey://me:pw@a/2":             {Network: "tcp", Address: "a:6379", Username: "me", Password: "pw", DB: 2},
-		"valkeys://a":                    {Network: "tcp", Address: "a:6379", TLS: true},
-		"redis://:a,b@c":                 {Network: "tcp", Address: "c:6379", Password: "a,b"},
-		"redis://:a%2Cb%40c@d":           {Network: "tcp", Address: "d:6379", Password: "a,b@c"},
-		"unix:///run/redis@1,2.sock":     {Network: "unix", Address: "/run/redis@1,2.sock"},
-		"unix:///run/redis.sock":         {Network: "unix", Address: "/run/redis.sock"},
-		"unix://me:pw@/run/r.sock?db=12": {Network: "unix", Address: "/run/r.sock", Username: "me", Password: "pw", DB: 12},
-	} {
-		got, err := endpoint.Parse(raw)
-		require.NoError(t, err, raw)
-		require.Equal(t, want, got, raw)
-	}
-}
 
 func TestOpenRefusesBadURLsWithoutRepeatingThem(t *testing.T) {
 	const form = "it must look like redis://host:port"
@@ -76,8 +56,8 @@ func TestOpenRefusesBadURLsWithoutRepeatingThem(t *testing.T) {
 	} {
 		requireRefusedURL(t, raw, want)
 	}
-	_, err := Open([]string{"redis://a", "redis://b", "redis://:pw@a:6379/2"})
-	require.ErrorIs(t, err, ErrConfig)
+	_, err := redlock.Open([]string{"redis://a", "redis://b", "redis://:pw@a:6379/2"})
+	require.ErrorIs(t, err, redlock.ErrConfig)
 	require.ErrorContains(t, err, "URL 1 and URL 3 both lead to a:6379")
 }
 
@@ -99,42 +79,14 @@ func TestOpenRefusesSeveralServersInOneURL(t *testing.T) {
 
 func requireRefusedURL(t *testing.T, raw, want string) {
 	t.Helper()
-	_, err := Open([]string{"redis://fine", raw})
-	require.ErrorIs(t, err, ErrConfig, raw)
+	_, err := redlock.Open([]string{"redis://fine", raw})
+	require.ErrorIs(t, err, redlock.ErrConfig, raw)
 	require.ErrorContains(t, err, want, raw)
 	require.ErrorContains(t, err, "URL 2 of 2", raw)
 	require.NotContains(t, err.Error(), "hunter2", raw)
 }
 
-func FuzzURL(f *testing.F) {
-	f.Add("redis://user:password@host:6379/1")
-	f.Add("unix://me:pw@/run/redis.sock?db=1")
-	f.Add("rediss://[::1]:7000")
-	f.Add("valkey://a:7000,b:7000")
-	f.Fuzz(func(t *testing.T, raw string) {
-		e, err := endpoint.Parse(raw)
-		if err != nil {
-			return
-		}
-		if e.DB < 0 || e.Address == "" {
-			t.Fatalf("%q gave %+v", raw, e)
-		}
-		switch e.Network {
-		case "tcp":
-			if _, _, err := net.SplitHostPort(e.Address); err != nil || strings.Contains(e.Address, ",") {
-				t.Fatalf("%q gave the address %q: %v", raw, e.Address, err)
-			}
-		case "unix":
-			if !strings.HasPrefix(e.Address, "/") {
-				t.Fatalf("%q gave the path %q", raw, e.Address)
-			}
-		default:
-			t.Fatalf("%q gave the network %q", raw, e.Network)
-		}
-	})
-}
-
-// plainPool gives connections that cannot be shared: no timeouts, no contexts.
+// plainPool returns connections that cannot be shared: they have neither timeouts nor contexts.
 type plainPool struct{}
 
 type plainConn struct{ redis.Conn }
@@ -147,14 +99,44 @@ type emptyPool struct{}
 
 func (emptyPool) GetContext(context.Context) (redis.Conn, error) { return nil, nil }
 
-func TestUnsuitablePoolsAreToldSo(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		c, err := New([]Pool{plainPool{}, emptyPool{}, net.nodes[0]}, WithLogger(nil), withClock(net.clock.now))
+func TestErrorsNameTheFaultOfUnsuitablePools(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c, err := redlock.New([]redlock.Pool{plainPool{}, emptyPool{}, net.Nodes[0]}, redlock.WithLogger(nil), testnet.WithClock(net.Clock.Now))
 		require.NoError(t, err)
-		net.clients = append(net.clients, c)
+		net.Add(c)
 		_, err = c.Mutex("x").Lock(t.Context())
-		require.ErrorIs(t, err, ErrNoQuorum)
-		require.ErrorContains(t, err, "node 0: not sent: its connections (redlock.plainConn) must implement")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorContains(t, err, "node 0: not sent: its connections (redlock_test.plainConn) must implement")
 		require.ErrorContains(t, err, "node 1: not sent: cannot connect: the pool returned no connection and no error")
+	})
+}
+
+// hangingPool dials until release is closed, even if its ctx ends.
+type hangingPool struct {
+	*testnet.Node
+	release chan struct{}
+}
+
+func (p hangingPool) GetContext(context.Context) (redis.Conn, error) {
+	<-p.release
+	return nil, testnet.ErrRefused
+}
+
+func TestPoolsDialMayHang(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		release := make(chan struct{})
+		hanging := hangingPool{net.Nodes[0], release}
+		c, err := redlock.New([]redlock.Pool{hanging, net.Nodes[1], net.Nodes[2]}, redlock.WithRestartGuard(0), redlock.WithLogger(nil), testnet.WithClock(net.Clock.Now))
+		require.NoError(t, err)
+		took := testnet.Elapsed(func() {
+			lease, err := c.Mutex("x").Lock(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, lease.Unlock(t.Context()))
+		})
+		require.LessOrEqual(t, took, testhook.Engine(c).NodeTimeout)
+		time.Sleep(5 * time.Second)
+		require.ErrorContains(t, c.Stats().Nodes[0].Err, "no connection within")
+		require.NoError(t, c.Close())
+		close(release)
 	})
 }

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -9,18 +9,22 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/testhook"
+	"github.com/redlock-go/redlock/internal/testnet"
 )
 
-// Ballots that fail, or are answered late, leave nothing behind.
+// Ballots that fail, or are answered late, leave no keys behind.
 
-func TestACancelledBallotLeavesNothing(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, net *testNet) {
-		c := net.client()
-		for _, n := range net.nodes {
-			n.set(func(n *testNode) { n.delay = 20 * time.Millisecond })
+func TestCancelledAttemptLeavesNoKeys(t *testing.T) {
+	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		for _, n := range net.Nodes {
+			n.Set(func(n *testnet.Node) { n.Delay = 20 * ms })
 		}
 		for range 200 {
-			ctx, cancel := context.WithTimeout(t.Context(), rand.N(60*time.Millisecond))
+			ctx, cancel := context.WithTimeout(t.Context(), rand.N(60*ms))
 			lease, err := c.Mutex("x").Lock(ctx)
 			if err == nil {
 				require.NoError(t, lease.Unlock(ctx), "a cancelled ctx does not keep Unlock from releasing")
@@ -28,128 +32,128 @@ func TestACancelledBallotLeavesNothing(t *testing.T) {
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 			}
 			cancel()
-			time.Sleep(50 * time.Millisecond)
-			net.requireNoKeys()
+			time.Sleep(50 * ms)
+			net.RequireNoKeys()
 		}
 	})
 }
 
-func TestAMissedQuorumLeavesNothing(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, net *testNet) {
-		c := net.client()
-		for i, n := range net.nodes[:3] {
-			require.NoError(t, n.redis.Set("redlock:x", fmt.Sprint("foreign", i)))
+func TestMissedQuorumLeavesNoKeys(t *testing.T) {
+	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		for i, n := range net.Nodes[:3] {
+			require.NoError(t, n.Redis.Set("redlock:x", fmt.Sprint("foreign", i)))
 		}
 		_, err := c.Mutex("x").TryLock(t.Context())
-		require.ErrorIs(t, err, ErrNoQuorum, "three owners of a node each hold nothing")
-		for _, n := range net.nodes[:3] {
-			n.redis.Del("redlock:x")
+		require.ErrorIs(t, err, redlock.ErrNoQuorum, "three owners with one node each do not hold the lock")
+		for _, n := range net.Nodes[:3] {
+			n.Redis.Del("redlock:x")
 		}
-		net.requireNoKeys()
+		net.RequireNoKeys()
 	})
 }
 
-func TestTheLateGrantOfASlowNodeIsUndone(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, net *testNet) {
-		c := net.client()
-		net.nodes[4].set(func(n *testNode) { n.delay = 200 * time.Millisecond })
+func TestLateGrantOfASlowNodeIsUndone(t *testing.T) {
+	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		net.Nodes[4].Set(func(n *testnet.Node) { n.Delay = 200 * ms })
 		lease, err := c.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, lease.Unlock(t.Context()), "before the slow node has the request")
-		require.Zero(t, net.nodes[4].executed("acquire"))
+		require.Zero(t, net.Nodes[4].Executed("acquire"))
 		time.Sleep(time.Second)
-		require.Equal(t, 1, net.nodes[4].executed("acquire"))
-		net.requireNoKeys()
+		require.Equal(t, 1, net.Nodes[4].Executed("acquire"))
+		net.RequireNoKeys()
 	})
 }
 
-func TestAThawedNodeForgetsWhatItSlept(t *testing.T) {
+func TestThawedNodeKeepsNoKeys(t *testing.T) {
 	for name, frozen := range map[string]time.Duration{
-		"while connected":               300 * time.Millisecond,
+		"while connected":               300 * ms,
 		"after the connection was lost": 5 * time.Second,
 		"after the ttl":                 25 * time.Second,
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, net *testNet) {
-				c := net.client()
-				net.nodes[2].freeze()
+			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+				c := net.Client()
+				net.Nodes[2].Freeze()
 				lease, err := c.Mutex("granted").Lock(t.Context())
 				require.NoError(t, err)
 				require.NoError(t, lease.Unlock(t.Context()))
-				net.nodes[1].freeze()
+				net.Nodes[1].Freeze()
 				_, err = c.Mutex("failed").TryLock(t.Context())
-				require.ErrorIs(t, err, ErrNoQuorum)
-				lapsing, err := c.Mutex("lapsing", WithTTL(time.Second)).TryLock(t.Context())
+				require.ErrorIs(t, err, redlock.ErrNoQuorum)
+				lapsing, err := c.Mutex("lapsing", redlock.WithTTL(time.Second)).TryLock(t.Context())
 				require.Error(t, err)
 				require.Nil(t, lapsing)
 
 				time.Sleep(frozen)
-				net.nodes[1].thaw()
-				net.nodes[2].thaw()
+				net.Nodes[1].Thaw()
+				net.Nodes[2].Thaw()
 				time.Sleep(2 * time.Second)
-				net.requireNoKeys()
+				net.RequireNoKeys()
 			})
 		})
 	}
 }
 
-func TestALeaseThatLapsesIsReleasedAtANodeThatExecutesItLater(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		c := net.client()
-		net.nodes[2].freeze()
-		lease, err := c.Mutex("x", WithTTL(time.Second), WithoutRenewal()).Lock(t.Context())
+func TestExpiredLeaseIsReleasedAtANodeThatGrantsItLater(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		net.Nodes[2].Freeze()
+		lease, err := c.Mutex("x", redlock.WithTTL(time.Second), redlock.WithoutRenewal()).Lock(t.Context())
 		require.NoError(t, err)
 		<-lease.Done()
-		require.ErrorIs(t, lease.Err(), ErrLost)
-		time.Sleep(200 * time.Millisecond)
-		net.nodes[2].thaw()
-		net.requireNoKeys()
+		require.ErrorIs(t, lease.Err(), redlock.ErrLost)
+		time.Sleep(200 * ms)
+		net.Nodes[2].Thaw()
+		net.RequireNoKeys()
 	})
 }
 
-func TestALostReplyIsPaidForOnTheNextConnection(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		c := net.client()
-		for _, n := range net.nodes[:2] {
-			n.mute() // executed, but the answers are held, and lost with the link
+func TestAttemptWithALostReplyIsUndoneOnTheNextConnection(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		for _, n := range net.Nodes[:2] {
+			n.Mute() // executed, but the answers are held, and lost with the link
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*ms)
 		defer cancel()
 		_, err := c.Mutex("x").Lock(ctx)
-		require.ErrorIs(t, err, ErrNoQuorum)
-		for _, n := range net.nodes[:2] {
-			n.cut()
-			require.NoError(t, n.redis.Set("redlock:ghost", "of another client"))
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		for _, n := range net.Nodes[:2] {
+			n.Cut()
+			require.NoError(t, n.Redis.Set("redlock:ghost", "of another client"))
 		}
 		time.Sleep(time.Second)
-		for _, n := range net.nodes[:2] {
-			n.redis.Del("redlock:ghost")
-			require.Zero(t, c.nodes[n.index].Undos())
+		for _, n := range net.Nodes[:2] {
+			n.Redis.Del("redlock:ghost")
+			require.Zero(t, c.Stats().Nodes[n.Index].Undos)
 		}
-		net.requireNoKeys()
+		net.RequireNoKeys()
 	})
 }
 
-func TestALostReplyOfAGrantedLeaseOwesNothing(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		c := net.client()
-		net.nodes[0].mute()
+func TestGrantedLeaseIsNotUndoneWhereItsReplyWasLost(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		net.Nodes[0].Mute()
 		lease, err := c.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
-		net.nodes[0].cut()
+		net.Nodes[0].Cut()
 		time.Sleep(time.Second)
-		require.Equal(t, 3, net.holders(lease), "the held lease stands where its answer was lost")
+		require.Equal(t, 3, net.Holders(lease), "the node whose answer was lost has the lease's key")
 		require.NoError(t, lease.Unlock(t.Context()))
-		net.requireNoKeys()
+		net.RequireNoKeys()
 	})
 }
 
 func TestFlushedScriptsAreLoadedAgain(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, net *testNet) {
-		c := net.client()
+	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
 		flush := func() {
-			for _, n := range net.nodes {
-				conn := dialTest(t, n)
+			for _, n := range net.Nodes {
+				conn := testnet.Dial(t, n)
 				_, err := conn.Do("SCRIPT", "FLUSH")
 				require.NoError(t, err)
 				require.NoError(t, conn.Close())
@@ -160,177 +164,158 @@ func TestFlushedScriptsAreLoadedAgain(t *testing.T) {
 		require.NoError(t, err)
 		flush()
 		require.NoError(t, lease.Unlock(t.Context()))
-		net.requireNoKeys()
+		net.RequireNoKeys()
 		lease, err = c.Mutex("x").TryLock(t.Context())
 		require.NoError(t, err)
 		flush()
 		require.NoError(t, lease.Extend(t.Context()))
 		require.NoError(t, lease.Unlock(t.Context()))
-		net.requireNoKeys()
+		net.RequireNoKeys()
 	})
 }
 
-func TestALateReleaseSparesANewerLease(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		a, b := net.client(), net.client()
-		old, err := a.Mutex("x", WithTTL(time.Second), WithoutRenewal()).Lock(t.Context())
+func TestLateRollbackSparesANewerLease(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		a, b := net.Client(), net.Client()
+		old, err := a.Mutex("x", redlock.WithTTL(time.Second), redlock.WithoutRenewal()).Lock(t.Context())
 		require.NoError(t, err)
 		<-old.Done()
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(100 * ms)
 		newer, err := b.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
-		require.ErrorIs(t, old.Unlock(t.Context()), ErrLost)
-		a.Mutex("x").undo(old.Owner(), 0b111, nil, false)
-		time.Sleep(100 * time.Millisecond)
-		require.Equal(t, 3, net.holders(newer))
+		require.ErrorIs(t, old.Unlock(t.Context()), redlock.ErrLost)
+		testhook.Lock(a.Mutex("x")).BeginRollback(old.Owner(), "", false, nil).Send(0b111, false)
+		time.Sleep(100 * ms)
+		require.Equal(t, 3, net.Holders(newer))
 		require.NoError(t, newer.Unlock(t.Context()))
-		time.Sleep(100 * time.Millisecond)
-		net.requireNoKeys()
+		time.Sleep(100 * ms)
+		net.RequireNoKeys()
 	})
 }
 
-func TestAStalledNodeGetsNoAttemptsUntilItAnswers(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		c := net.client()
-		frozen := net.nodes[0]
-		frozen.freeze()
+func TestStalledNodeGetsNoAttemptsUntilItAnswers(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		frozen := net.Nodes[0]
+		frozen.Freeze()
 		lock := func() {
 			lease, err := c.Mutex("x").Lock(t.Context())
 			require.NoError(t, err)
 			require.NoError(t, lease.Unlock(t.Context()))
 		}
 		lock()
-		time.Sleep(c.opts.voteTimeout() + time.Millisecond)
+		time.Sleep(testhook.Engine(c).NodeTimeout + ms)
 		for range 100 {
 			lock()
 		}
-		frozen.thaw()
+		frozen.Thaw()
 		synctest.Wait()
-		require.Equal(t, 1, frozen.executed("acquire"), "only the one before it was known to be stalled")
-		require.Equal(t, 1, frozen.executed("release"), "who was not asked is owed nothing")
+		require.Equal(t, 1, frozen.Executed("acquire"), "only the one before it was known to be stalled")
+		require.Equal(t, 1, frozen.Executed("release"), "a node that was not asked needs no undo")
 		lock()
 		synctest.Wait()
-		require.Equal(t, 2, frozen.executed("acquire"))
-		net.requireNoKeys()
+		require.Equal(t, 2, frozen.Executed("acquire"))
+		net.RequireNoKeys()
 	})
 }
 
-func TestThePoolsOwnDialMayHang(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		release := make(chan struct{})
-		hanging := hangingPool{net.nodes[0], release}
-		c, err := New([]Pool{hanging, net.nodes[1], net.nodes[2]}, WithRestartGuard(0), WithLogger(nil), withClock(net.clock.now))
-		require.NoError(t, err)
-		took := elapsed(func() {
-			lease, err := c.Mutex("x").Lock(t.Context())
-			require.NoError(t, err)
-			require.NoError(t, lease.Unlock(t.Context()))
-		})
-		require.LessOrEqual(t, took, c.opts.voteTimeout())
-		time.Sleep(5 * time.Second)
-		require.ErrorContains(t, c.nodes[0].Why(), "no connection within")
-		require.NoError(t, c.Close())
-		close(release)
-	})
-}
-
-func TestNewerServersTellTheHolderBySet(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, net *testNet) {
-		for _, n := range net.nodes[:4] {
-			n.version = "7.0.15"
+func TestNewerServersNameTheHolderInTheReplyToSet(t *testing.T) {
+	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+		for _, n := range net.Nodes[:4] {
+			n.Version = "7.0.15"
 		}
-		for _, n := range net.nodes {
-			n.delay = 5 * time.Millisecond
+		for _, n := range net.Nodes {
+			n.Delay = 5 * ms
 		}
-		a, b := net.client(WithFencing(false)), net.client(WithFencing(false))
+		a, b := net.Client(redlock.WithFencing(false)), net.Client(redlock.WithFencing(false))
 		lease, err := a.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, 5, net.holders(lease))
-		for _, n := range net.nodes {
-			require.Equal(t, 1, n.executed("claim")+n.executed("acquire"))
+		require.Equal(t, 5, net.Holders(lease))
+		for _, n := range net.Nodes {
+			require.Equal(t, 1, n.Executed("claim")+n.Executed("acquire"))
 		}
 
 		_, err = b.Mutex("x").TryLock(t.Context())
-		var held *HeldError
+		var held *redlock.HeldError
 		require.ErrorAs(t, err, &held)
 		require.Equal(t, lease.Owner(), held.Holder)
-		require.InDelta(t, 10*time.Second, held.Remaining, float64(100*time.Millisecond))
+		require.InDelta(t, 10*time.Second, held.Remaining, float64(100*ms))
 
-		net.nodes[0].redis.FlushAll()
-		net.nodes[1].redis.FlushAll()
-		net.nodes[2].redis.FlushAll()
+		net.Nodes[0].Redis.FlushAll()
+		net.Nodes[1].Redis.FlushAll()
+		net.Nodes[2].Redis.FlushAll()
 		other, err := b.Mutex("x").TryLock(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, other.Unlock(t.Context()))
 		_ = lease.Unlock(t.Context())
-		time.Sleep(20 * time.Millisecond)
-		net.requireNoKeys()
+		time.Sleep(20 * ms)
+		net.RequireNoKeys()
 	})
 }
 
-func TestAServerWhoseSetDoesNotTellTheHolderIsAskedByGet(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		for _, n := range net.nodes {
-			n.version = "7.0.0-of-another-kind"
-			n.override = func(cmd string, args []string) string {
+func TestServerWithoutSetGetIsAskedForTheHolderByGet(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		for _, n := range net.Nodes {
+			n.Version = "7.0.0-of-another-kind"
+			n.Override = func(cmd string, args []string) string {
 				if cmd == "SET" && args[len(args)-1] == "GET" {
 					return "ERR syntax error"
 				}
 				return ""
 			}
 		}
-		c := net.client(WithFencing(false))
+		c := net.Client(redlock.WithFencing(false))
 		_, err := c.Mutex("x").TryLock(t.Context())
-		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		lease, err := c.Mutex("x").TryLock(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, lease.Unlock(t.Context()))
 	})
 }
 
-func TestAPauseOfTheProcessDoesNotCostItsConnections(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		c := net.client()
-		for _, n := range net.nodes {
-			n.set(func(n *testNode) { n.delay = 300 * time.Millisecond })
+func TestPausedProcessKeepsItsConnections(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		for _, n := range net.Nodes {
+			n.Set(func(n *testnet.Node) { n.Delay = 300 * ms })
 		}
 		go func() {
-			time.Sleep(400 * time.Millisecond) // the answers are on their way
-			net.clock.sleep(time.Minute)
+			time.Sleep(400 * ms) // the answers are on their way
+			net.Clock.Sleep(time.Minute)
 		}()
 		_, err := c.Mutex("x").TryLock(t.Context())
-		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		time.Sleep(2 * time.Second)
-		for _, n := range net.nodes {
-			n.set(func(n *testNode) { require.Len(t, n.links, 1) })
+		for _, n := range net.Nodes {
+			n.Set(func(n *testnet.Node) { require.Len(t, n.Links, 1) })
 		}
 	})
 }
 
 func TestCloseDoesNotWaitForAHandshake(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		net.nodes[0].freeze()
-		c := net.newClient()
-		time.Sleep(100 * time.Millisecond)
-		require.LessOrEqual(t, elapsed(func() { _ = c.Close() }), c.opts.voteTimeout())
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		net.Nodes[0].Freeze()
+		c := net.NewClient()
+		time.Sleep(100 * ms)
+		require.LessOrEqual(t, testnet.Elapsed(func() { _ = c.Close() }), testhook.Engine(c).NodeTimeout)
 	})
 }
 
-func TestTheClientKillsItsOldConnectionBeforePayingItsDebts(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		c := net.client()
-		n := net.nodes[0]
-		n.freeze()
+func TestClientKillsItsOldConnectionBeforeItsUndos(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		n := net.Nodes[0]
+		n.Freeze()
 		lease, err := c.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, lease.Unlock(t.Context()))
-		n.set(func(n *testNode) { n.log = nil })
+		n.Set(func(n *testnet.Node) { n.Log = nil })
 		time.Sleep(4 * time.Second) // the connection was dropped
-		n.thaw()
+		n.Thaw()
 		time.Sleep(time.Second)
-		n.set(func(n *testNode) {
+		n.Set(func(n *testnet.Node) {
 			kill, release := -1, -1
-			for i, l := range n.log {
+			for i, l := range n.Log {
 				if l == "client kill" {
 					kill = i
 				}
@@ -341,6 +326,6 @@ func TestTheClientKillsItsOldConnectionBeforePayingItsDebts(t *testing.T) {
 			require.Positive(t, kill)
 			require.Greater(t, release, kill)
 		})
-		net.requireNoKeys()
+		net.RequireNoKeys()
 	})
 }

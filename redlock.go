@@ -22,15 +22,16 @@ import (
 	"fmt"
 	"io"
 	"reflect"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/admission"
 	"github.com/redlock-go/redlock/internal/endpoint"
+	"github.com/redlock-go/redlock/internal/lease"
+	"github.com/redlock-go/redlock/internal/life"
+	"github.com/redlock-go/redlock/internal/lock"
 	"github.com/redlock-go/redlock/internal/node"
 	"github.com/redlock-go/redlock/internal/notify"
-	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorum"
 )
 
@@ -38,25 +39,14 @@ import (
 // a process needs one for each list. It ends with Close.
 type Client struct {
 	opts    options
-	nodes   []*admission.Member
-	cluster quorum.Cluster // its quorum is N/2+1 of the configured nodes, never of the reachable ones
-	keeper  *keeper
+	id      string // names the client in logs, in tickets and at the nodes
+	life    *life.Life
+	cluster quorum.Cluster
+	renewer *lease.Renewer
+	locks   *lock.Engine
+	events  *notify.Queue
+	observe *observer
 	owned   []io.Closer // pools that Open made
-
-	closing chan struct{}   // closed when Close begins
-	settled chan struct{}   // closed when the first attempts to connect are over
-	life    context.Context // ends with the client's goroutines
-	end     context.CancelFunc
-	line    *line
-	counts  counters
-	running sync.WaitGroup // the nodes' goroutines, the keeper's and the event queue's
-
-	// Close closes closing under mu. enter looks at it, and adds to calls, under mu as
-	// well: so nothing is added to calls while Close awaits them. Nobody holds mu for
-	// longer than that.
-	mu      sync.RWMutex
-	calls   sync.WaitGroup // calls that ask the nodes
-	waiting sync.WaitGroup // calls of Lock that queue; only a call counted in calls adds to it
 	closed  sync.Once
 }
 
@@ -130,38 +120,40 @@ func checkPools(pools []Pool) error {
 	return nil
 }
 
+// start makes a client and its goroutines.
 func start(pools []Pool, settings options) *Client {
-	ctx, end := context.WithCancel(context.Background())
-	c := &Client{
-		opts:    settings,
-		cluster: quorum.Cluster{Need: len(pools)/2 + 1, Clock: settings.clock},
-		closing: make(chan struct{}),
-		settled: make(chan struct{}),
-		life:    ctx,
-		end:     end,
-	}
-	c.line = newLine(c, len(pools))
-	c.opts.events = notify.NewQueue(settings.logger.With("client", c.line.id), settings.trace != nil)
-	c.opts.tracer = newTracer(settings.trace, c.opts.events)
-	c.keeper = newKeeper(settings.clock)
+	c := newClient(len(pools), settings)
 	group := c.newGroup(pools)
 	first := make(chan bool, len(pools))
-	for _, n := range c.nodes {
-		c.running.Go(func() { n.Run(ctx, first) })
+	for _, n := range c.cluster.Nodes {
+		c.life.Go(func() { n.Run(c.life.Context(), first) })
 	}
-	c.running.Go(func() { c.keeper.run(ctx) })
-	c.running.Go(func() { c.opts.events.Run(ctx) })
-	c.running.Go(func() { c.settle(ctx, group, first) })
+	c.life.Go(func() { c.renewer.Run(c.life.Context()) })
+	c.life.Go(func() { c.events.Run(c.life.Context()) })
+	c.life.Go(func() { c.settle(c.life.Context(), group, first) })
+	return c
+}
+
+// newClient makes a client that has no nodes yet. Nothing runs.
+func newClient(nodes int, settings options) *Client {
+	c := &Client{opts: settings, id: settings.random.ID("client")[:16], life: life.New(),
+		cluster: quorum.Cluster{Need: majority(nodes), Clock: settings.clock}}
+	c.events = notify.NewQueue(settings.logger.With("client", c.id), settings.trace != nil)
+	c.observe = newObserver(settings.trace, c.events, settings.clock)
+	c.renewer = lease.NewRenewer(&lease.Config{Clock: settings.clock, Events: c.events,
+		Observer: c.observe, LostError: lostError})
+	c.locks = &lock.Engine{ID: c.id, Clock: settings.clock, Random: settings.random, NodeTimeout: settings.voteTimeout(),
+		Life: c.life, Cluster: &c.cluster, Renewer: c.renewer, Observer: c.observe}
 	return c
 }
 
 // newGroup makes the client's nodes, one for each pool. Nothing runs yet.
 func (c *Client) newGroup(pools []Pool) *admission.Group {
 	o := &c.opts
-	cfg := &node.Config{Clock: o.clock, Random: o.random, Events: o.events, Identities: node.NewIdentities(),
-		Closed: ErrClosed, DeadAfter: c.patience()}
-	if o.tracer != nil {
-		cfg.Observer = o.tracer
+	cfg := &node.Config{Clock: o.clock, Random: o.random, Events: c.events, Identities: node.NewIdentities(),
+		Closed: ErrClosed, DeadAfter: c.deadAfter()}
+	if c.observe.hooks != nil {
+		cfg.Observer = c.observe
 	}
 	group := admission.NewGroup(admission.Terms{Guard: o.guard, Off: o.noGuard, TTL: o.ttl, MaxTTL: maxTTL,
 		Nodes: len(pools), Quorum: c.cluster.Need}, cfg)
@@ -172,7 +164,7 @@ func (c *Client) newGroup(pools []Pool) *admission.Group {
 		}
 		group.Add(node.New(i, name, p, cfg))
 	}
-	c.nodes, c.cluster.Nodes = group.Members, group.Members
+	c.cluster.Nodes = group.Members
 	return group
 }
 
@@ -181,13 +173,13 @@ func (c *Client) newGroup(pools []Pool) *admission.Group {
 // frozen node among them costs the first caller that long, and nobody later. Then the
 // quarantines that were found so far are logged together.
 func (c *Client) settle(ctx context.Context, group *admission.Group, first <-chan bool) {
-	defer close(c.settled)
+	defer c.life.Settle()
 	defer group.Settle()
 	timeout := c.opts.voteTimeout()
 	deadline := time.NewTimer(max(4*timeout, time.Second))
 	defer deadline.Stop()
 	connected := 0
-	for range c.nodes {
+	for range c.cluster.Nodes {
 		select {
 		case ok := <-first:
 			if ok {
@@ -204,93 +196,79 @@ func (c *Client) settle(ctx context.Context, group *admission.Group, first <-cha
 	}
 }
 
-// enter admits a call to the nodes: not after Close has begun, and not before the
-// first connections. After a nil error the caller must call leave.
-func (c *Client) enter(ctx context.Context) error {
-	select {
-	case <-c.settled:
-	default:
-		select {
-		case <-c.settled:
-		case <-c.closing:
-			return ErrClosed
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	select {
-	case <-c.closing:
-		return ErrClosed
-	default:
-		c.calls.Add(1)
-		return nil
-	}
-}
-
-// leave ends a call that enter admitted.
-func (c *Client) leave() { c.calls.Done() }
-
-// Ping tells whether a quorum of the nodes answers and may vote. If not, the
+// Ping reports whether a quorum of the nodes answers and may vote. If not, the
 // error is a *QuorumError with each node's reason. It takes at most one node
 // timeout, after the first connections.
 func (c *Client) Ping(ctx context.Context) error {
-	if err := c.enter(ctx); err != nil {
-		return fmt.Errorf("redlock: ping: %w", err)
+	switch f := c.locks.Ping(ctx); {
+	case f == nil:
+		return nil
+	case f.Cause != nil:
+		return fmt.Errorf("redlock: ping: %w", f.Cause)
+	default:
+		return quorumError("", f.Refusal.Votes)
 	}
-	defer c.leave()
-	m := &Mutex{client: c, opts: &c.opts} // no lock: its ballot only asks who answers
-	b := m.newBallot(pinging, "", nil, c.opts.clock())
-	for i := range b.Votes {
-		v := &b.Votes[i]
-		v.Right, v.Skip = v.Node.Right(0)
-	}
-	b.trace.setCall(ctx)
-	b.Send(0, true)
-	v, err := b.Await(ctx, c.opts.voteTimeout(), nil)
-	switch {
-	case err != nil:
-		return fmt.Errorf("redlock: ping: %w", err)
-	case v != quorum.Granted:
-		return b.quorumError()
-	}
+}
+
+// Close ends the client: calls that wait return ErrClosed, new ones fail with it, and
+// leases that are held end with it, and their contexts; they are no longer renewed. All
+// of them are released, however many they are.
+//
+// Close waits until the nodes have executed the releases. Mostly that takes one round
+// trip. A connection carries some five hundred releases in a round trip, so with many
+// leases Close takes as long as the slowest node that makes progress, but no longer than
+// the longest ttl of the leases. Close gives up a node that answers nothing for a node
+// timeout, so nodes that are frozen or die meanwhile cost about one node timeout in all;
+// a node that is down costs none. Keys that such a node has not deleted end there with
+// their ttl. Close also waits for a ForceUnlock that is under way.
+//
+// A lease under which a Do is running is released when its fn returns, so that no other
+// caller gets the lock before, or ends with its validity; its connections live until
+// then. Close also releases a lease that was dropped without Unlock, if the garbage
+// collector has not come first. Further calls do nothing.
+func (c *Client) Close() error {
+	c.closed.Do(func() {
+		c.life.Close() // attempts that were under way are granted or rolled back now, and waiters have left the queue
+		var idle, working []*lease.Lease
+		ttl := c.opts.ttl
+		for _, l := range c.renewer.Close() {
+			ttl = max(ttl, l.TTL())
+			if l.Shut() {
+				working = append(working, l)
+			} else {
+				idle = append(idle, l)
+			}
+		}
+		d := c.locks.NewDrain(ttl)
+		d.Release(idle)
+		d.Finish()
+		if len(working) == 0 {
+			c.tearDown()
+			return
+		}
+		go func() { // ends with the last Do, or its lease's validity
+			for _, l := range working {
+				l.AwaitEnd()
+			}
+			c.locks.NewDrain(ttl).Finish()
+			c.tearDown()
+		}()
+	})
 	return nil
 }
 
-// Mutex names a lock. opts override the client's for this Mutex; bad ones are
-// reported by its Lock and TryLock. It does not touch the nodes.
-func (c *Client) Mutex(name string, opts ...Option) *Mutex {
-	m := &Mutex{client: c, name: name, opts: &c.opts}
-	if len(opts) > 0 {
-		settings := c.opts
-		settings.ofMutex = true
-		settings, m.err = settings.with(opts)
-		m.opts = &settings
+// tearDown ends the client's goroutines and connections.
+func (c *Client) tearDown() {
+	c.life.End()
+	for _, p := range c.owned {
+		_ = p.Close()
 	}
-	if name == "" && m.err == nil {
-		m.err = configError("the lock's name is empty")
-	}
-	if limit := c.patience(); m.opts.voteTimeout() > limit && m.err == nil {
-		m.err = configError("the node timeout (%v) is longer than the client awaits any answer (%v): give WithNodeTimeout to New or Open",
-			m.opts.voteTimeout(), limit)
-	}
-	if strings.HasPrefix(m.opts.prefix+name, protocol.Reserved) && m.err == nil {
-		m.err = configError("the lock's key %q begins with %q, which is reserved", m.opts.prefix+name, protocol.Reserved)
-	}
-	m.key = m.opts.prefix + name
-	m.keyArg = m.key
-	m.keyArgs, m.lineArgs = []any{m.keyArg}, []any{protocol.Key("line", m.key)}
-	m.ttlArg = m.opts.ttl.Milliseconds()
-	m.stripe = protocol.StripeOf(m.key)
-	m.least = m.opts.leastArg()
-	return m
 }
 
-// patience is how long the client awaits an answer before it ends a connection.
-func (c *Client) patience() time.Duration { return max(4*c.opts.voteTimeout(), time.Second) }
+// deadAfter is how long the client awaits an answer before it ends a connection.
+func (c *Client) deadAfter() time.Duration { return max(4*c.opts.voteTimeout(), time.Second) }
 
-// isNil tells a nil pool, also one that is a nil pointer of some type.
+// isNil reports whether a pool is nil, also one that is a nil pointer of some type.
 func isNil(p Pool) bool {
 	v := reflect.ValueOf(p)
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()

@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -14,27 +14,33 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/testhook"
+	"github.com/redlock-go/redlock/internal/testnet"
 )
+
+const ms = time.Millisecond
 
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400) // the embedded nodes make a Lua state for each script
 	goleak.VerifyTestMain(m)
 }
 
-// The promises of the package, as its users would test them.
+// What the package promises, tested as users would test it.
 
-func TestALockIsHeldByOneAndFreeAfterUnlock(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, net *testNet) {
-		a, b := net.client(), net.client()
+func TestLockIsHeldByOneAndFreeAfterUnlock(t *testing.T) {
+	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+		a, b := net.Client(), net.Client()
 
 		lease, err := a.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, 5, net.holders(lease))
+		require.Equal(t, 5, net.Holders(lease))
 		require.True(t, lease.Valid())
 
 		_, err = b.Mutex("x").TryLock(t.Context())
-		require.ErrorIs(t, err, ErrHeld)
-		held := HeldError{}
+		require.ErrorIs(t, err, redlock.ErrHeld)
+		held := redlock.HeldError{}
 		require.ErrorAs(t, err, &held)
 		require.Equal(t, lease.Owner(), held.Holder)
 		require.Equal(t, "x", held.Name)
@@ -42,10 +48,10 @@ func TestALockIsHeldByOneAndFreeAfterUnlock(t *testing.T) {
 
 		require.NoError(t, lease.Unlock(t.Context()))
 		require.NoError(t, lease.Unlock(t.Context()), "a second call returns nil")
-		require.ErrorIs(t, lease.Err(), ErrReleased)
+		require.ErrorIs(t, lease.Err(), redlock.ErrReleased)
 		<-lease.Done()
-		require.ErrorIs(t, lease.Extend(t.Context()), ErrReleased)
-		net.requireNoKeys()
+		require.ErrorIs(t, lease.Extend(t.Context()), redlock.ErrReleased)
+		net.RequireNoKeys()
 
 		other, err := b.Mutex("x").TryLock(t.Context())
 		require.NoError(t, err)
@@ -53,95 +59,95 @@ func TestALockIsHeldByOneAndFreeAfterUnlock(t *testing.T) {
 	})
 }
 
-func TestAnyMinorityMayBeAway(t *testing.T) {
-	away := map[string]func(n *testNode){
-		"down":   func(n *testNode) { n.set(func(n *testNode) { n.refusing = errRefused }); n.cut() },
-		"frozen": (*testNode).freeze,
-		"mute":   (*testNode).mute,
+func TestLockWorksWithoutAnyMinority(t *testing.T) {
+	away := map[string]func(n *testnet.Node){
+		"down":   func(n *testnet.Node) { n.Set(func(n *testnet.Node) { n.Refusing = testnet.ErrRefused }); n.Cut() },
+		"frozen": (*testnet.Node).Freeze,
+		"mute":   (*testnet.Node).Mute,
 	}
 	for name, leave := range away {
 		for _, n := range []int{3, 5, 7} {
 			t.Run(fmt.Sprintf("%s of %d", name, n), func(t *testing.T) {
-				inBubble(t, n, func(t *testing.T, net *testNet) {
-					c := net.client()
-					for _, node := range net.nodes[:n/2] {
+				testnet.InBubble(t, n, func(t *testing.T, net *testnet.Net) {
+					c := net.Client()
+					for _, node := range net.Nodes[:n/2] {
 						leave(node)
 					}
 					synctest.Wait()
-					took := elapsed(func() {
+					took := testnet.Elapsed(func() {
 						lease, err := c.Mutex("x").Lock(t.Context())
 						require.NoError(t, err)
 						require.NoError(t, lease.Extend(t.Context()))
 						require.NoError(t, lease.Unlock(t.Context()))
 					})
-					// Only the renewal has to know whether the silent ones matter.
-					require.LessOrEqual(t, took, c.opts.voteTimeout())
+					// Only the renewal may have to wait for the silent nodes.
+					require.LessOrEqual(t, took, testhook.Engine(c).NodeTimeout)
 				})
 			})
 		}
 	}
 }
 
-func TestAMajorityAwayGivesNoQuorumWithinANodeTimeout(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, net *testNet) {
-		c := net.client(WithNodeTimeout(100 * time.Millisecond))
+func TestMajorityAwayGivesNoQuorumWithinANodeTimeout(t *testing.T) {
+	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+		c := net.Client(redlock.WithNodeTimeout(100 * ms))
 		lease, err := c.Mutex("held").Lock(t.Context())
 		require.NoError(t, err)
-		net.nodes[0].freeze()
-		net.nodes[1].freeze()
-		net.nodes[2].set(func(n *testNode) { n.refusing = errRefused })
-		net.nodes[2].cut()
+		net.Nodes[0].Freeze()
+		net.Nodes[1].Freeze()
+		net.Nodes[2].Set(func(n *testnet.Node) { n.Refusing = testnet.ErrRefused })
+		net.Nodes[2].Cut()
 
 		for op, call := range map[string]func() error{
 			"lock": func() error { _, err := c.Mutex("x").TryLock(t.Context()); return err },
 			// The second attempt finds the frozen ones stalled.
 			"extend": func() error { return lease.Extend(t.Context()) },
 		} {
-			took := elapsed(func() { err = call() })
-			require.LessOrEqual(t, took, 100*time.Millisecond)
-			require.ErrorIs(t, err, ErrNoQuorum)
-			var q *QuorumError
+			took := testnet.Elapsed(func() { err = call() })
+			require.LessOrEqual(t, took, 100*ms)
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			var q *redlock.QuorumError
 			require.ErrorAs(t, err, &q)
 			require.Equal(t, op, q.Op)
 			require.Len(t, q.Votes, 5)
 			for _, v := range q.Votes[:3] {
-				require.Contains(t, []Outcome{Unknown, NotSent}, v.Outcome)
+				require.Contains(t, []redlock.Outcome{redlock.Unknown, redlock.NotSent}, v.Outcome)
 				require.Error(t, v.Cause)
 				require.ErrorContains(t, err, v.Node)
 			}
-			require.Equal(t, Granted, q.Votes[4].Outcome)
+			require.Equal(t, redlock.Granted, q.Votes[4].Outcome)
 		}
-		require.ErrorIs(t, c.Ping(t.Context()), ErrNoQuorum)
-		require.ErrorIs(t, lease.Unlock(t.Context()), ErrNoQuorum)
-		require.ErrorIs(t, lease.Err(), ErrReleased)
+		require.ErrorIs(t, c.Ping(t.Context()), redlock.ErrNoQuorum)
+		require.ErrorIs(t, lease.Unlock(t.Context()), redlock.ErrNoQuorum)
+		require.ErrorIs(t, lease.Err(), redlock.ErrReleased)
 
-		net.nodes[0].thaw()
-		net.nodes[1].thaw()
-		net.nodes[2].set(func(n *testNode) { n.refusing = nil })
-		time.Sleep(2 * time.Second) // the release stayed owed
-		net.requireNoKeys()
+		net.Nodes[0].Thaw()
+		net.Nodes[1].Thaw()
+		net.Nodes[2].Set(func(n *testnet.Node) { n.Refusing = nil })
+		time.Sleep(2 * time.Second) // the release was pending at three nodes
+		net.RequireNoKeys()
 	})
 }
 
 func TestLockWaitsUntilItsContextEnds(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, net *testNet) {
-		a, b := net.client(), net.client()
+	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+		a, b := net.Client(), net.Client()
 		lease, err := a.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
 
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		took := elapsed(func() { _, err = b.Mutex("x").Lock(ctx) })
+		took := testnet.Elapsed(func() { _, err = b.Mutex("x").Lock(ctx) })
 		require.Equal(t, 3*time.Second, took)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorIs(t, err, ErrHeld)
+		require.ErrorIs(t, err, redlock.ErrHeld)
 
 		reason := errors.New("the caller has gone")
 		cancelled, stop := context.WithCancelCause(t.Context())
 		stop(reason)
 		_, err = b.Mutex("x").Lock(cancelled)
 		require.ErrorIs(t, err, reason)
-		require.NotErrorIs(t, err, ErrHeld, "nobody was asked")
+		require.NotErrorIs(t, err, redlock.ErrHeld, "no node was asked")
 
 		go func() {
 			time.Sleep(time.Second)
@@ -150,26 +156,26 @@ func TestLockWaitsUntilItsContextEnds(t *testing.T) {
 		next, err := b.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, next.Unlock(t.Context()))
-		net.requireNoKeys()
+		net.RequireNoKeys()
 	})
 }
 
-func TestPermanentErrorsOnAMajorityEndLockAtOnce(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, net *testNet) {
-		for _, n := range net.nodes[:3] {
-			n.refusing = redis.Error("WRONGPASS invalid username-password pair or user is disabled.")
+func TestPermanentErrorsAtAMajorityEndLockAtOnce(t *testing.T) {
+	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+		for _, n := range net.Nodes[:3] {
+			n.Refusing = redis.Error("WRONGPASS invalid username-password pair or user is disabled.")
 		}
-		c := net.newClient()
-		took := elapsed(func() {
+		c := net.NewClient()
+		took := testnet.Elapsed(func() {
 			_, err := c.Mutex("x").Lock(t.Context())
-			require.ErrorIs(t, err, ErrNoQuorum)
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
 			require.ErrorContains(t, err, "node 1 (test-1): not sent: cannot connect: WRONGPASS")
 			require.ErrorContains(t, err, "check the user and the password")
 		})
-		require.LessOrEqual(t, took, c.opts.voteTimeout())
+		require.LessOrEqual(t, took, testhook.Engine(c).NodeTimeout)
 
-		for _, n := range net.nodes {
-			n.set(func(n *testNode) { n.refusing = nil })
+		for _, n := range net.Nodes {
+			n.Set(func(n *testnet.Node) { n.Refusing = nil })
 		}
 		time.Sleep(time.Second)
 		require.NoError(t, c.Ping(t.Context()), "a node is back within a second of its recovery")
@@ -177,23 +183,23 @@ func TestPermanentErrorsOnAMajorityEndLockAtOnce(t *testing.T) {
 }
 
 func TestOneServerUnderSeveralPoolsHasOneVote(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		net.nodes[1].runID, net.nodes[2].runID = "run-0", "run-0"
-		c := net.newClient()
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		net.Nodes[1].RunID, net.Nodes[2].RunID = "run-0", "run-0"
+		c := net.NewClient()
 		err := c.Ping(t.Context())
-		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorContains(t, err, "it is the same server as node")
 		_, err = c.Mutex("x").Lock(t.Context())
-		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorContains(t, err, "it is the same server as node")
-		net.requireNoKeys()
+		net.RequireNoKeys()
 	})
 }
 
-func TestAReplicaDoesNotVote(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		net.nodes[0].role, net.nodes[1].role = "slave", "slave"
-		c := net.newClient()
+func TestReplicaDoesNotVote(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		net.Nodes[0].Role, net.Nodes[1].Role = "slave", "slave"
+		c := net.NewClient()
 		require.ErrorContains(t, c.Ping(t.Context()), "it is a replica")
 		_, err := c.Mutex("x").Lock(t.Context())
 		require.ErrorContains(t, err, "it is a replica")
@@ -201,27 +207,27 @@ func TestAReplicaDoesNotVote(t *testing.T) {
 }
 
 func TestServerOfAnUnknownRoleDoesNotVote(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		net.nodes[0].role = "active-replica"
-		net.nodes[1].role = "replica"
-		net.nodes[2].role = "" // a server that does not tell counts as a master
-		c := net.newClient()
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		net.Nodes[0].Role = "active-replica"
+		net.Nodes[1].Role = "replica"
+		net.Nodes[2].Role = "" // a server that does not show its role counts as a master
+		c := net.NewClient()
 		err := c.Ping(t.Context())
-		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorContains(t, err, `its role is "active-replica"; only masters vote`)
 		require.ErrorContains(t, err, "it is a replica")
-		require.Equal(t, "misfit", c.Stats().Nodes[0].State)
+		require.Equal(t, "unfit", c.Stats().Nodes[0].State)
 		require.Equal(t, "up", c.Stats().Nodes[2].State)
 	})
 }
 
 func TestServerWithoutARunIDIsLoggedOnce(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		net.nodes[0].runID = ""
-		var lines journal
-		net.client(WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		net.Nodes[0].RunID = ""
+		var lines testnet.Journal
+		net.Client(redlock.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
 		for range 3 {
-			net.nodes[0].cut()
+			net.Nodes[0].Cut()
 			time.Sleep(time.Second)
 		}
 		require.Equal(t, 1, strings.Count(lines.String(), "the server's INFO has no run_id"), "%s", &lines)
@@ -229,12 +235,12 @@ func TestServerWithoutARunIDIsLoggedOnce(t *testing.T) {
 	})
 }
 
-func TestAMasterThatBecomesAReplicaIsAskedAnew(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		c := net.client()
-		net.nodes[0].set(func(n *testNode) {
-			n.role = "slave"
-			n.override = func(cmd string, _ []string) string {
+func TestMasterThatBecomesAReplicaVotesAgainAsAMaster(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		net.Nodes[0].Set(func(n *testnet.Node) {
+			n.Role = "slave"
+			n.Override = func(cmd string, _ []string) string {
 				if cmd == "SET" || cmd == "EVALSHA" {
 					return "READONLY You can't write against a read only replica."
 				}
@@ -244,18 +250,18 @@ func TestAMasterThatBecomesAReplicaIsAskedAnew(t *testing.T) {
 		lease, err := c.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
 		time.Sleep(time.Second)
-		require.ErrorContains(t, c.nodes[0].Why(), "it is a replica")
+		require.ErrorContains(t, c.Stats().Nodes[0].Err, "it is a replica")
 
-		net.nodes[0].set(func(n *testNode) { n.role, n.override = "master", nil })
+		net.Nodes[0].Set(func(n *testnet.Node) { n.Role, n.Override = "master", nil })
 		time.Sleep(time.Second)
 		require.NoError(t, lease.Extend(t.Context()))
-		require.Equal(t, 3, net.holders(lease), "the node is back and has the lease again")
+		require.Equal(t, 3, net.Holders(lease), "the node is back and has the lease again")
 		require.NoError(t, lease.Unlock(t.Context()))
-		net.requireNoKeys()
+		net.RequireNoKeys()
 	})
 }
 
-func TestErrorRepliesAreOneNodesMatter(t *testing.T) {
+func TestErrorRepliesCostOneNodesVote(t *testing.T) {
 	for _, refusal := range []string{
 		"LOADING Redis is loading the dataset in memory",
 		"READONLY You can't write against a read only replica.",
@@ -267,42 +273,42 @@ func TestErrorRepliesAreOneNodesMatter(t *testing.T) {
 	} {
 		code, _, _ := strings.Cut(refusal, " ")
 		t.Run(code, func(t *testing.T) {
-			inBubble(t, 3, func(t *testing.T, net *testNet) {
-				c := net.client()
+			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+				c := net.Client()
 				fail := func(cmd string, _ []string) string {
 					if cmd == "SET" || cmd == "EVALSHA" || cmd == "EVAL" || cmd == "SCRIPT" {
 						return refusal
 					}
 					return ""
 				}
-				net.nodes[0].set(func(n *testNode) { n.override = fail })
+				net.Nodes[0].Set(func(n *testnet.Node) { n.Override = fail })
 				lease, err := c.Mutex("x").Lock(t.Context())
 				require.NoError(t, err)
 				require.NoError(t, lease.Unlock(t.Context()))
 
-				net.nodes[1].set(func(n *testNode) { n.override = fail })
+				net.Nodes[1].Set(func(n *testnet.Node) { n.Override = fail })
 				_, err = c.Mutex("x").TryLock(t.Context())
-				require.ErrorIs(t, err, ErrNoQuorum)
+				require.ErrorIs(t, err, redlock.ErrNoQuorum)
 				require.ErrorContains(t, err, "node 1 (test-1): ")
 				require.ErrorContains(t, err, code)
 
-				for _, n := range net.nodes {
-					n.set(func(n *testNode) { n.override = nil })
+				for _, n := range net.Nodes {
+					n.Set(func(n *testnet.Node) { n.Override = nil })
 				}
 				time.Sleep(time.Second)
 				lease, err = c.Mutex("x").TryLock(t.Context())
 				require.NoError(t, err)
-				require.Equal(t, 3, net.holders(lease))
+				require.Equal(t, 3, net.Holders(lease))
 				require.NoError(t, lease.Unlock(t.Context()))
-				net.requireNoKeys()
+				net.RequireNoKeys()
 			})
 		})
 	}
 }
 
 func TestCloseEndsWaitersAndLeases(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, net *testNet) {
-		a, b := net.client(), net.client()
+	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+		a, b := net.Client(), net.Client()
 		lease, err := a.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
 		waiting := make(chan error, 1)
@@ -312,17 +318,17 @@ func TestCloseEndsWaitersAndLeases(t *testing.T) {
 		}()
 		time.Sleep(time.Second)
 		require.NoError(t, b.Close())
-		require.ErrorIs(t, <-waiting, ErrClosed)
+		require.ErrorIs(t, <-waiting, redlock.ErrClosed)
 
 		require.NoError(t, a.Close())
 		require.NoError(t, a.Close())
 		<-lease.Done()
-		require.ErrorIs(t, lease.Err(), ErrClosed)
-		require.ErrorIs(t, lease.Unlock(t.Context()), ErrClosed)
-		require.ErrorIs(t, lease.Extend(t.Context()), ErrClosed)
+		require.ErrorIs(t, lease.Err(), redlock.ErrClosed)
+		require.ErrorIs(t, lease.Unlock(t.Context()), redlock.ErrClosed)
+		require.ErrorIs(t, lease.Extend(t.Context()), redlock.ErrClosed)
 		_, err = a.Mutex("x").TryLock(t.Context())
-		require.ErrorIs(t, err, ErrClosed)
-		require.ErrorIs(t, a.Ping(t.Context()), ErrClosed)
-		net.requireNoKeys()
+		require.ErrorIs(t, err, redlock.ErrClosed)
+		require.ErrorIs(t, a.Ping(t.Context()), redlock.ErrClosed)
+		net.RequireNoKeys()
 	})
 }

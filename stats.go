@@ -16,7 +16,7 @@ type Stats struct {
 
 	// Attempts: a TryLock makes one or a few, a Lock one more after each wait.
 	Acquired uint64 // got the lock
-	Held     uint64 // found somebody else who has it, or may have it
+	Held     uint64 // found that another caller has it, or may have it
 	NoQuorum uint64 // had too few votes, and too few answers to say that somebody else has it
 
 	Renewed   uint64 // leases prolonged, by themselves or by Extend
@@ -27,7 +27,7 @@ type Stats struct {
 	Waits    uint64        // calls of Lock that waited and do no more
 	WaitTime time.Duration // how long they did, together
 
-	Dropped uint64 // news that the logger and the Trace hooks were too slow for
+	Dropped uint64 // events that the logger and the Trace hooks were too slow for
 
 	Nodes []NodeStats // in the order given to New or Open
 }
@@ -39,7 +39,7 @@ type NodeStats struct {
 	Node  string // the node's name in errors and logs
 
 	// State, now: "up", it votes; "stalled", it would, but its answers are overdue;
-	// "quarantined", it may not vote for new leases yet; "down"; or "misfit", it does
+	// "quarantined", it may not vote for new leases yet; "down"; or "unfit", it does
 	// not vote until a person acts.
 	State string
 	Err   error // why it is not up; nil for "up" and "stalled"
@@ -51,7 +51,7 @@ type NodeStats struct {
 	Late    uint64 // answers that came after all, to votes counted as Unknown
 
 	Connects   uint64 // connections made on which it was asked to vote
-	Debts      int    // releases owed to it now
+	Undos      int    // releases and rollbacks that it has not confirmed yet
 	Unanswered int    // calls under way to it now
 }
 
@@ -64,50 +64,28 @@ type counters struct {
 	waiting, waited          atomic.Int64 // calls; nanoseconds
 }
 
-// attempt counts an attempt that was not ended from outside.
-func (c *counters) attempt(lease *Lease, r *refusal, err error) {
-	switch {
-	case lease != nil:
-		c.acquired.Add(1)
-	case err != nil || r == nil:
-	default:
-		if _, held := r.err.(*HeldError); held {
-			c.held.Add(1)
-		} else {
-			c.noQuorum.Add(1)
-		}
-	}
-}
-
 // Stats is a snapshot. It asks no node, and its parts may be a moment apart. It may
 // be called at any time, also after Close.
 func (c *Client) Stats() Stats {
 	s := Stats{
-		Leases:    c.keeper.count(),
-		Waiting:   int(c.counts.waiting.Load()),
-		Acquired:  c.counts.acquired.Load(),
-		Held:      c.counts.held.Load(),
-		NoQuorum:  c.counts.noQuorum.Load(),
-		Renewed:   c.counts.renewed.Load(),
-		Unrenewed: c.counts.unrenewed.Load(),
-		Lost:      c.counts.lost.Load(),
-		Released:  c.counts.released.Load(),
-		Waits:     c.counts.waits.Load(),
-		WaitTime:  time.Duration(c.counts.waited.Load()),
-		Dropped:   c.opts.events.Dropped(),
-		Nodes:     make([]NodeStats, len(c.nodes)),
+		Leases:    c.renewer.Len(),
+		Waiting:   int(c.observe.counts.waiting.Load()),
+		Acquired:  c.observe.counts.acquired.Load(),
+		Held:      c.observe.counts.held.Load(),
+		NoQuorum:  c.observe.counts.noQuorum.Load(),
+		Renewed:   c.observe.counts.renewed.Load(),
+		Unrenewed: c.observe.counts.unrenewed.Load(),
+		Lost:      c.observe.counts.lost.Load(),
+		Released:  c.observe.counts.released.Load(),
+		Waits:     c.observe.counts.waits.Load(),
+		WaitTime:  time.Duration(c.observe.counts.waited.Load()),
+		Dropped:   c.events.Dropped(),
+		Nodes:     make([]NodeStats, len(c.cluster.Nodes)),
 	}
-	for i, n := range c.nodes {
+	for i, n := range c.cluster.Nodes {
 		s.Nodes[i] = c.statsOf(n)
 	}
 	return s
-}
-
-// count is how many leases are in the keeper's care.
-func (k *keeper) count() int {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return len(k.leases)
 }
 
 // statsOf returns what is known of a node.
@@ -122,7 +100,7 @@ func (c *Client) statsOf(n *admission.Member) NodeStats {
 		NotSent:  votes[NotSent].Load(),
 		Late:     n.Counters.Late.Load(),
 		Connects: n.Counters.Connects.Load(),
-		Debts:    n.Undos(),
+		Undos:    n.Undos(),
 	}
 	p, right := n.Pipe(), n.Current()
 	if p != nil {
@@ -139,7 +117,7 @@ func (c *Client) statsOf(n *admission.Member) NodeStats {
 		s.State = "up"
 	}
 	if node.IsPermanent(s.Err) {
-		s.State = "misfit"
+		s.State = "unfit"
 	}
 	return s
 }

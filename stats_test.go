@@ -1,4 +1,4 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
@@ -7,20 +7,23 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/testnet"
 )
 
-func TestStatsTellWhatTheClientDid(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		c, other := net.client(WithTTL(3*time.Second)), net.client()
+func TestStatsCountCallsVotesAndLeases(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c, other := net.Client(redlock.WithTTL(3*time.Second)), net.Client()
 		first, err := c.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
 		second, err := c.Mutex("y").Lock(t.Context())
 		require.NoError(t, err)
 		_, err = other.Mutex("z").Lock(t.Context())
 		require.NoError(t, err)
-		synctest.Wait() // it stands at all nodes
+		synctest.Wait() // all nodes have its key
 		_, err = c.Mutex("z").TryLock(t.Context())
-		require.ErrorIs(t, err, ErrHeld)
+		require.ErrorIs(t, err, redlock.ErrHeld)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
@@ -51,12 +54,12 @@ func TestStatsTellWhatTheClientDid(t *testing.T) {
 			require.NotZero(t, n.Refused)
 			require.Zero(t, n.Unknown+n.NotSent+n.Late)
 		}
-		for _, n := range net.nodes {
-			n.down()
+		for _, n := range net.Nodes {
+			n.Down()
 		}
 		synctest.Wait()
 		_, err = c.Mutex("q").TryLock(t.Context())
-		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		<-second.Done()
 		synctest.Wait()
 		s = c.Stats()
@@ -64,23 +67,23 @@ func TestStatsTellWhatTheClientDid(t *testing.T) {
 		require.Equal(t, uint64(1), s.Lost)
 		require.Zero(t, s.Leases)
 		require.NotZero(t, s.Unrenewed)
-		require.Equal(t, 1, s.Nodes[0].Debts)
+		require.Equal(t, 1, s.Nodes[0].Undos)
 		require.NotZero(t, s.Nodes[0].NotSent)
 	})
 }
 
-func TestStatsCountWhatIsUnanswered(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		c := net.client()
-		synctest.Wait() // the ping is answered by all
-		net.nodes[0].freeze()
+func TestStatsCountUnansweredCommands(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		synctest.Wait() // all nodes have answered the ping
+		net.Nodes[0].Freeze()
 		lease, err := c.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 4, c.Stats().Nodes[0].Unanswered, "the commands of one attempt")
 		require.NoError(t, lease.Unlock(t.Context()))
 		require.Equal(t, 5, c.Stats().Nodes[0].Unanswered)
 		require.Zero(t, c.Stats().Nodes[0].Unknown, "not yet")
-		net.nodes[0].cut()
+		net.Nodes[0].Cut()
 		synctest.Wait()
 		require.Equal(t, uint64(2), c.Stats().Nodes[0].Unknown)
 	})

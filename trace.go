@@ -9,7 +9,7 @@ import (
 // called one after the other and in the order in which things happened, from one
 // goroutine of the Client's that does nothing else (so from several where Clients
 // share a Trace): a slow hook delays later ones, log lines and Close, but no vote
-// and no lease. Where news comes faster than it is heard some is dropped, that of
+// and no lease. Where events come faster than they are taken some are dropped, those of
 // calls and ballots first; a log line says so, and Stats.Dropped counts it.
 //
 // None is called after Close has returned, unless a Do was running then. Hooks must
@@ -97,8 +97,8 @@ type BallotVote struct {
 	BallotStart // the ballot, as it began
 	Vote
 	Latency time.Duration // from the start of the ballot until this was known
-	// Late tells that it came after the verdict and did not count. A node that was
-	// told as Unknown at its timeout is told again when it answers after all.
+	// Late reports that it came after the verdict and did not count. A node that was
+	// reported as Unknown at its timeout is reported again when it answers after all.
 	Late bool
 }
 
@@ -117,16 +117,16 @@ type BallotEnd struct {
 
 // WaitStart is a Lock that begins to wait.
 type WaitStart struct {
-	Context context.Context // the caller's
-	Time    time.Time       // when it began to wait
-	Call    uint64          // the call that waits
-	Name    string          // the lock's
-	Place   int             // in line, as far as known; 1 is the first, 0: not known
+	Context  context.Context // the caller's
+	Time     time.Time       // when it began to wait
+	Call     uint64          // the call that waits
+	Name     string          // the lock's
+	Position int             // in the wait queue, as far as known; 1 is the first, 0: not known
 }
 
 // WaitEnd is a Lock that waits no more.
 type WaitEnd struct {
-	WaitStart               // as it began, but Place is what was known last
+	WaitStart               // as it began, but Position is what was known last
 	Waited    time.Duration // how long
 	Err       error         // what Lock returns; nil: it got the lock
 }
@@ -194,11 +194,11 @@ type NodeUp struct {
 
 // NodeDown is a node that cannot be reached or used.
 type NodeDown struct {
-	Time   time.Time
-	Index  int    // the node's place in the list given to New or Open
-	Node   string // the node's name in errors and logs
-	Misfit bool   // a person must act: it is a replica, a server given twice, and so on
-	Err    error  // why
+	Time  time.Time
+	Index int    // the node's place in the list given to New or Open
+	Node  string // the node's name in errors and logs
+	Unfit bool   // a person must act: it is a replica, a server given twice, and so on
+	Err   error  // why
 }
 
 // NodeStalled is a node whose answers are overdue.

@@ -1,104 +1,31 @@
-package redlock
+package redlock_test
 
 import (
 	"context"
 	"fmt"
-	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/testnet"
 )
 
-// tape has all that hooks were told.
-type tape struct {
-	mu     sync.Mutex // protects events
-	events []any
-}
+// userKey is the key of a value in a user's context.
+type userKey struct{}
 
-func recordOn[E any](t *tape) func(E) {
-	return func(e E) {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.events = append(t.events, e)
-	}
-}
-
-func (t *tape) trace() *Trace {
-	return &Trace{
-		CallStart: recordOn[CallStart](t), CallEnd: recordOn[CallEnd](t),
-		BallotStart: recordOn[BallotStart](t), BallotVote: recordOn[BallotVote](t), BallotEnd: recordOn[BallotEnd](t),
-		WaitStart: recordOn[WaitStart](t), WaitEnd: recordOn[WaitEnd](t),
-		LeaseGranted: recordOn[LeaseGranted](t), LeaseRenewed: recordOn[LeaseRenewed](t), LeaseDanger: recordOn[LeaseDanger](t),
-		LeaseLost: recordOn[LeaseLost](t), LeaseReleased: recordOn[LeaseReleased](t),
-		NodeUp: recordOn[NodeUp](t), NodeDown: recordOn[NodeDown](t), NodeStalled: recordOn[NodeStalled](t),
-		NodeQuarantined: recordOn[NodeQuarantined](t),
-	}
-}
-
-// told returns the events of one kind, in order, once nothing is under way.
-func told[E any](t *tape) []E {
-	synctest.Wait()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var all []E
-	for _, e := range t.events {
-		if e, ok := e.(E); ok {
-			all = append(all, e)
-		}
-	}
-	return all
-}
-
-// clear forgets what was told before.
-func (t *tape) clear() {
-	synctest.Wait()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.events = nil
-}
-
-// story is the events in short: their kinds and what they are about.
-func (t *tape) story() []string {
-	synctest.Wait()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var all []string
-	for _, e := range t.events {
-		kind := strings.TrimPrefix(fmt.Sprintf("%T", e), "redlock.")
-		switch e := e.(type) {
-		case CallStart:
-			kind += " " + e.Op
-		case CallEnd:
-			kind += " " + e.Op
-		case BallotStart:
-			kind += " " + e.Op
-		case BallotEnd:
-			kind += " " + e.Op + " " + e.Outcome.String()
-		case BallotVote:
-			if e.Late {
-				continue // its place among the others is not certain
-			}
-			kind += " " + e.Outcome.String()
-		}
-		all = append(all, kind)
-	}
-	return all
-}
-
-func TestHooksTellALockAndItsReleaseInOrder(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		var heard tape
-		c := net.client(WithTrace(heard.trace()), WithTTL(10*time.Second))
-		require.Len(t, told[NodeUp](&heard), 3)
-		heard.clear()
-		for _, n := range net.nodes {
-			n.set(func(n *testNode) { n.delay = 5 * ms })
+func TestHooksReportALockAndItsReleaseInOrder(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		var tape testnet.Tape
+		c := net.Client(redlock.WithTrace(tape.Trace()), redlock.WithTTL(10*time.Second))
+		require.Len(t, testnet.Told[redlock.NodeUp](&tape), 3)
+		tape.Clear()
+		for _, n := range net.Nodes {
+			n.Set(func(n *testnet.Node) { n.Delay = 5 * ms })
 		}
 		began := time.Now()
-		ctx := context.WithValue(t.Context(), callKey{}, "the user's own")
+		ctx := context.WithValue(t.Context(), userKey{}, "the user's own")
 		lease, err := c.Mutex("x").Lock(ctx)
 		require.NoError(t, err)
 		time.Sleep(time.Second)
@@ -108,179 +35,179 @@ func TestHooksTellALockAndItsReleaseInOrder(t *testing.T) {
 			"LeaseGranted", "CallEnd lock",
 			"CallStart unlock", "LeaseReleased", "BallotStart unlock", "BallotVote granted", "BallotVote granted",
 			"BallotEnd unlock granted", "CallEnd unlock",
-		}, heard.story())
+		}, tape.Story())
 
-		call, ended := told[CallStart](&heard)[0], told[CallEnd](&heard)[0]
-		require.Equal(t, CallStart{Context: ctx, Time: began, Call: call.Call, Op: "lock", Name: "x"}, call)
-		require.Equal(t, CallEnd{CallStart: call, Elapsed: 10 * ms, Owner: lease.Owner(), Token: lease.Token()}, ended)
-		start, end := told[BallotStart](&heard)[0], told[BallotEnd](&heard)[0]
+		call, ended := testnet.Told[redlock.CallStart](&tape)[0], testnet.Told[redlock.CallEnd](&tape)[0]
+		require.Equal(t, redlock.CallStart{Context: ctx, Time: began, Call: call.Call, Op: "lock", Name: "x"}, call)
+		require.Equal(t, redlock.CallEnd{CallStart: call, Elapsed: 10 * ms, Owner: lease.Owner(), Token: lease.Token()}, ended)
+		start, end := testnet.Told[redlock.BallotStart](&tape)[0], testnet.Told[redlock.BallotEnd](&tape)[0]
 		require.NotZero(t, start.Ballot)
-		require.Equal(t, BallotStart{Context: ctx, Time: began, Call: call.Call, Ballot: start.Ballot, Op: "lock", Name: "x", Owner: lease.Owner()}, start)
-		require.Equal(t, BallotEnd{BallotStart: start, Elapsed: 10 * ms, Outcome: Granted, Granted: 2}, end)
-		votes := told[BallotVote](&heard)
-		require.Len(t, votes, 6, "the third of each is told as late")
+		require.Equal(t, redlock.BallotStart{Context: ctx, Time: began, Call: call.Call, Ballot: start.Ballot, Op: "lock", Name: "x", Owner: lease.Owner()}, start)
+		require.Equal(t, redlock.BallotEnd{BallotStart: start, Elapsed: 10 * ms, Outcome: redlock.Granted, Granted: 2}, end)
+		votes := testnet.Told[redlock.BallotVote](&tape)
+		require.Len(t, votes, 6, "the third vote of each ballot is reported as late")
 		require.Equal(t, start, votes[0].BallotStart)
 		require.Equal(t, 10*ms, votes[0].Latency)
-		require.Equal(t, c.nodes[votes[0].Index].Name, votes[0].Node)
-		got := told[LeaseGranted](&heard)[0]
-		require.Equal(t, LeaseGranted{Context: ctx, Time: began.Add(10 * ms), Call: call.Call, Name: "x", Owner: lease.Owner(),
+		require.Equal(t, fmt.Sprintf("node %d (test-%[1]d)", votes[0].Index), votes[0].Node)
+		got := testnet.Told[redlock.LeaseGranted](&tape)[0]
+		require.Equal(t, redlock.LeaseGranted{Context: ctx, Time: began.Add(10 * ms), Call: call.Call, Name: "x", Owner: lease.Owner(),
 			Token: lease.Token(), Remaining: 10*time.Second - 102*ms - 10*ms, Elapsed: 10 * ms}, got)
-		released := told[LeaseReleased](&heard)[0]
-		require.Equal(t, LeaseReleased{Context: ctx, Time: began.Add(1010 * ms), Call: told[CallStart](&heard)[1].Call, Name: "x",
-			Owner: lease.Owner(), Token: lease.Token(), Held: 1010 * ms, Err: ErrReleased}, released)
+		released := testnet.Told[redlock.LeaseReleased](&tape)[0]
+		require.Equal(t, redlock.LeaseReleased{Context: ctx, Time: began.Add(1010 * ms), Call: testnet.Told[redlock.CallStart](&tape)[1].Call, Name: "x",
+			Owner: lease.Owner(), Token: lease.Token(), Held: 1010 * ms, Err: redlock.ErrReleased}, released)
 	})
 }
 
-func TestAVoteAfterTheVerdictIsToldAsLate(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		var heard tape
-		c := net.client(WithTrace(heard.trace()), WithNodeTimeout(50*ms))
-		heard.clear()
-		net.nodes[2].set(func(n *testNode) { n.delay = 40 * ms })
+func TestVoteAfterTheVerdictIsReportedAsLate(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		var tape testnet.Tape
+		c := net.Client(redlock.WithTrace(tape.Trace()), redlock.WithNodeTimeout(50*ms))
+		tape.Clear()
+		net.Nodes[2].Set(func(n *testnet.Node) { n.Delay = 40 * ms })
 		lease, err := c.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
 		time.Sleep(time.Second)
-		votes := told[BallotVote](&heard)
+		votes := testnet.Told[redlock.BallotVote](&tape)
 		require.Len(t, votes, 3)
 		late := votes[2]
 		require.True(t, late.Late)
 		require.Equal(t, 2, late.Index)
-		require.Equal(t, Granted, late.Outcome)
+		require.Equal(t, redlock.Granted, late.Outcome)
 		require.Equal(t, 80*ms, late.Latency)
 		require.Equal(t, lease.Owner(), late.Owner)
-		require.Equal(t, uint64(0), c.Stats().Nodes[2].Late, "nobody has taken it for silent")
+		require.Equal(t, uint64(0), c.Stats().Nodes[2].Late, "the vote was not counted as unknown before")
 	})
 }
 
-func TestAnAnswerAfterTheTimeoutIsToldTwice(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		var heard tape
-		c := net.client(WithTrace(heard.trace()), WithNodeTimeout(50*ms))
-		heard.clear()
-		net.nodes[0].freeze()
-		net.nodes[1].freeze()
+func TestVoteAnsweredAfterTheTimeoutIsReportedTwice(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		var tape testnet.Tape
+		c := net.Client(redlock.WithTrace(tape.Trace()), redlock.WithNodeTimeout(50*ms))
+		tape.Clear()
+		net.Nodes[0].Freeze()
+		net.Nodes[1].Freeze()
 		_, err := c.Mutex("x").TryLock(t.Context())
-		require.ErrorIs(t, err, ErrNoQuorum)
-		net.nodes[0].thaw()
-		net.nodes[1].thaw()
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		net.Nodes[0].Thaw()
+		net.Nodes[1].Thaw()
 		var outcomes []string
-		for _, v := range told[BallotVote](&heard) {
+		for _, v := range testnet.Told[redlock.BallotVote](&tape) {
 			if v.Op == "lock" && v.Index == 0 {
 				outcomes = append(outcomes, fmt.Sprint(v.Outcome, " ", v.Late))
 			}
 		}
 		require.Equal(t, []string{"unknown false", "granted true"}, outcomes)
-		end := told[BallotEnd](&heard)[0]
-		require.Equal(t, Unknown, end.Outcome)
+		end := testnet.Told[redlock.BallotEnd](&tape)[0]
+		require.Equal(t, redlock.Unknown, end.Outcome)
 		require.Equal(t, [3]int{1, 0, 2}, [3]int{end.Granted, end.Refused, end.Silent})
 		require.Equal(t, uint64(1), c.Stats().Nodes[0].Late)
 	})
 }
 
-func TestARollbackBelongsToItsCall(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		_, err := net.client().Mutex("x").Lock(t.Context())
+func TestRollbackBelongsToItsCall(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		_, err := net.Client().Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
-		var heard tape
-		c := net.client(WithTrace(heard.trace()))
-		heard.clear()
+		var tape testnet.Tape
+		c := net.Client(redlock.WithTrace(tape.Trace()))
+		tape.Clear()
 		_, err = c.Mutex("x").TryLock(t.Context())
-		require.ErrorIs(t, err, ErrHeld)
-		call := told[CallEnd](&heard)[0]
-		require.ErrorIs(t, call.Err, ErrHeld)
-		ballots := told[BallotStart](&heard)
+		require.ErrorIs(t, err, redlock.ErrHeld)
+		call := testnet.Told[redlock.CallEnd](&tape)[0]
+		require.ErrorIs(t, call.Err, redlock.ErrHeld)
+		ballots := testnet.Told[redlock.BallotStart](&tape)
 		require.Len(t, ballots, 2)
 		require.Equal(t, "rollback", ballots[1].Op)
 		require.Equal(t, call.Call, ballots[1].Call)
 		require.Equal(t, call.Context, ballots[1].Context)
-		require.Equal(t, Refused, told[BallotEnd](&heard)[0].Outcome)
+		require.Equal(t, redlock.Refused, testnet.Told[redlock.BallotEnd](&tape)[0].Outcome)
 	})
 }
 
-func TestHooksTellWhoWaitsAndForHowLong(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		lease, err := net.client().Mutex("x").Lock(t.Context())
+func TestHooksReportAWaitAndItsLength(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		lease, err := net.Client().Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
-		var heard tape
-		c := net.client(WithTrace(heard.trace()))
-		heard.clear()
+		var tape testnet.Tape
+		c := net.Client(redlock.WithTrace(tape.Trace()))
+		tape.Clear()
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		began := time.Now()
 		_, err = c.Mutex("x").Lock(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		start, end := told[WaitStart](&heard)[0], told[WaitEnd](&heard)[0]
-		require.Equal(t, WaitStart{Context: ctx, Time: began, Call: told[CallStart](&heard)[0].Call, Name: "x"}, start)
+		start, end := testnet.Told[redlock.WaitStart](&tape)[0], testnet.Told[redlock.WaitEnd](&tape)[0]
+		require.Equal(t, redlock.WaitStart{Context: ctx, Time: began, Call: testnet.Told[redlock.CallStart](&tape)[0].Call, Name: "x"}, start)
 		require.Equal(t, 5*time.Second, end.Waited)
-		require.Equal(t, 1, end.Place)
-		require.ErrorIs(t, end.Err, ErrHeld)
+		require.Equal(t, 1, end.Position)
+		require.ErrorIs(t, end.Err, redlock.ErrHeld)
 		s := c.Stats()
 		require.Equal(t, uint64(1), s.Waits)
 		require.Equal(t, 5*time.Second, s.WaitTime)
 
-		heard.clear()
+		tape.Clear()
 		time.AfterFunc(time.Second, func() { _ = lease.Unlock(context.Background()) })
 		_, err = c.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
-		require.Len(t, told[WaitStart](&heard), 1, "one wait, however many attempts")
-		end = told[WaitEnd](&heard)[0]
+		require.Len(t, testnet.Told[redlock.WaitStart](&tape), 1, "one wait, however many attempts")
+		end = testnet.Told[redlock.WaitEnd](&tape)[0]
 		require.NoError(t, end.Err)
 		require.Equal(t, time.Second, end.Waited.Round(100*ms))
 	})
 }
 
-func TestHooksTellHowALeaseGoesOnAndIsLost(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		var heard tape
-		c := net.client(WithTrace(heard.trace()), WithTTL(3*time.Second))
+func TestHooksReportARenewalAndTheLossOfALease(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		var tape testnet.Tape
+		c := net.Client(redlock.WithTrace(tape.Trace()), redlock.WithTTL(3*time.Second))
 		began := time.Now()
 		lease, err := c.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
 		time.Sleep(time.Second)
-		renewed := told[LeaseRenewed](&heard)
+		renewed := testnet.Told[redlock.LeaseRenewed](&tape)
 		require.Len(t, renewed, 1)
-		require.Equal(t, LeaseRenewed{Time: renewed[0].Time, Name: "x", Owner: lease.Owner(), Token: lease.Token(),
+		require.Equal(t, redlock.LeaseRenewed{Time: renewed[0].Time, Name: "x", Owner: lease.Owner(), Token: lease.Token(),
 			Remaining: 3*time.Second - 32*ms}, renewed[0])
 		require.NoError(t, lease.Extend(t.Context()))
-		require.Len(t, told[LeaseRenewed](&heard), 2)
-		for _, n := range net.nodes {
-			n.down()
+		require.Len(t, testnet.Told[redlock.LeaseRenewed](&tape), 2)
+		for _, n := range net.Nodes {
+			n.Down()
 		}
 		<-lease.Done()
 		held := time.Since(began)
-		dangers, lost := told[LeaseDanger](&heard), told[LeaseLost](&heard)
+		dangers, lost := testnet.Told[redlock.LeaseDanger](&tape), testnet.Told[redlock.LeaseLost](&tape)
 		require.NotEmpty(t, dangers)
 		require.Equal(t, lease.Token(), dangers[0].Token)
 		require.False(t, dangers[0].Time.IsZero())
-		require.Equal(t, []LeaseLost{{Time: began.Add(held), Name: "x", Owner: lease.Owner(), Token: lease.Token(), Held: held, Err: lease.Err()}}, lost)
-		require.ErrorIs(t, lease.Unlock(t.Context()), ErrLost)
-		require.Empty(t, told[LeaseReleased](&heard))
-		require.Len(t, told[LeaseLost](&heard), 1)
+		require.Equal(t, []redlock.LeaseLost{{Time: began.Add(held), Name: "x", Owner: lease.Owner(), Token: lease.Token(), Held: held, Err: lease.Err()}}, lost)
+		require.ErrorIs(t, lease.Unlock(t.Context()), redlock.ErrLost)
+		require.Empty(t, testnet.Told[redlock.LeaseReleased](&tape))
+		require.Len(t, testnet.Told[redlock.LeaseLost](&tape), 1)
 	})
 }
 
-func TestCloseTellsWhatItReleasesAndThenNothing(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, net *testNet) {
-		var heard tape
-		trace := heard.trace()
-		trace.LeaseReleased = func(e LeaseReleased) {
-			time.Sleep(time.Second) // what comes meanwhile is told too
-			recordOn[LeaseReleased](&heard)(e)
+func TestHooksReportTheReleasesOfCloseAndNothingAfterIt(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		var tape testnet.Tape
+		trace := tape.Trace()
+		trace.LeaseReleased = func(e redlock.LeaseReleased) {
+			time.Sleep(time.Second) // Close waits for the hook
+			testnet.RecordOn[redlock.LeaseReleased](&tape)(e)
 		}
-		c := net.client(WithTrace(trace))
+		c := net.Client(redlock.WithTrace(trace))
 		_, err := c.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, c.Close())
-		heard.mu.Lock() // at once: what comes later would be a mistake
-		count := len(heard.events)
-		heard.mu.Unlock()
-		released := told[LeaseReleased](&heard)
+		tape.Mu.Lock() // at once: no event may come later
+		count := len(tape.Events)
+		tape.Mu.Unlock()
+		released := testnet.Told[redlock.LeaseReleased](&tape)
 		require.Len(t, released, 1)
-		require.ErrorIs(t, released[0].Err, ErrClosed)
-		require.Empty(t, told[NodeDown](&heard), "who closes knows")
+		require.ErrorIs(t, released[0].Err, redlock.ErrClosed)
+		require.Empty(t, testnet.Told[redlock.NodeDown](&tape), "Close is not a failure of a node")
 		_, err = c.Mutex("x").Lock(t.Context())
-		require.ErrorIs(t, err, ErrClosed)
+		require.ErrorIs(t, err, redlock.ErrClosed)
 		time.Sleep(time.Minute)
-		require.Len(t, told[any](&heard), count)
+		require.Len(t, testnet.Told[any](&tape), count)
 	})
 }

@@ -24,7 +24,7 @@ func (s size) String() string { return [...]string{"tiny", "quick", "full"}[s] }
 // workload is one question to the peers.
 type workload struct {
 	name    string // one word in lower case
-	about   string // told in the report
+	about   string // for the report
 	budget  map[size]time.Duration
 	run     func(context.Context, *bench) error
 	tables  func(*results) []table
@@ -61,8 +61,8 @@ var errHung = errors.New("did not return in time")
 // site is a cluster of the first n servers.
 func (b *bench) site(n int) site { return site{addrs: b.servers.addrs[:n]} }
 
-// run runs all workloads, each within its budget. What a peer fails at is noted;
-// an error means that the run itself was ended.
+// run runs all workloads, each within its budget. Failures of peers are recorded as notes; it
+// returns an error only if the run itself was ended.
 func (b *bench) run(ctx context.Context) error {
 	for _, w := range b.workloads {
 		within, cancel := context.WithTimeout(ctx, w.budget[b.size])
@@ -74,16 +74,16 @@ func (b *bench) run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case ended != nil:
-			b.noted("workload %s: ended by its time budget of %v; what follows in it was not measured", w.name, w.budget[b.size])
+			b.addNote("workload %s: ended by its time budget of %v; what follows in it was not measured", w.name, w.budget[b.size])
 		case err != nil:
-			b.noted("workload %s: %v", w.name, err)
+			b.addNote("workload %s: %v", w.name, err)
 		}
 		fmt.Fprintf(b.progress, "%s took %v\n", w.name, time.Since(start).Round(time.Second))
 	}
 	return nil
 }
 
-func (b *bench) noted(format string, args ...any) {
+func (b *bench) addNote(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	fmt.Fprintln(b.progress, text)
 	b.results.note(text)
@@ -139,8 +139,8 @@ func (b *bench) open(ctx context.Context, c contender, s site, waiting bool) (*o
 	return &opened{contender: c, peer: p}, nil
 }
 
-// openAll connects those of the run's peers that the filter takes; who fails is
-// noted and left out.
+// openAll connects those of the run's peers that the filter takes. A peer that fails gets a
+// note and is left out.
 func (b *bench) openAll(ctx context.Context, s site, waiting bool, take func(contender) bool) []*opened {
 	var all []*opened
 	for _, c := range b.peers {
@@ -150,7 +150,7 @@ func (b *bench) openAll(ctx context.Context, s site, waiting bool, take func(con
 		p, err := b.open(ctx, c, s, waiting)
 		if err != nil {
 			if ctx.Err() == nil {
-				b.noted("%v", err)
+				b.addNote("%v", err)
 			}
 			continue
 		}
@@ -169,7 +169,7 @@ func (b *bench) closeAll(peers []*opened) {
 }
 
 // measure runs one round of a cell and keeps what it gave. A peer that fails or
-// hangs is noted; one that hangs is lost.
+// hangs gets a note; one that hangs is not used again.
 func (b *bench) measure(ctx context.Context, p *opened, c cell, limit time.Duration, round func(context.Context) (int, figures, error)) {
 	if ctx.Err() != nil || p.lost {
 		return
@@ -189,9 +189,9 @@ func (b *bench) measure(ctx context.Context, p *opened, c cell, limit time.Durat
 		return
 	case errors.Is(err, errHung):
 		p.lost = true
-		b.noted("%s, %s: %s %v (%v); it is left out from here on", c.workload, c.setting, c.peer, err, limit)
+		b.addNote("%s, %s: %s %v (%v); it is left out from here on", c.workload, c.setting, c.peer, err, limit)
 	case err != nil:
-		b.noted("%s, %s: %s: %v", c.workload, c.setting, c.peer, err)
+		b.addNote("%s, %s: %s: %v", c.workload, c.setting, c.peer, err)
 	}
 	if o.figures != nil {
 		b.results.add(c, o.ops, o.figures)
@@ -240,7 +240,7 @@ func (b *bench) prepare() (stop func()) {
 		fmt.Fprintf(b.progress, "starting the servers of %s\n", c.name)
 		stop, err := c.start()
 		if err != nil {
-			b.noted("%s: %v", c.name, err)
+			b.addNote("%s: %v", c.name, err)
 			return true
 		}
 		stops = append(stops, stop)
@@ -253,9 +253,9 @@ func (b *bench) prepare() (stop func()) {
 	}
 }
 
-// levelled is for how long the first client of new servers stays, to level their
-// counters: in a cluster that is in use they are. Who leaves earlier leaves it to the
-// first lock of each of the 256 stripes, a round trip each.
+// levelled is how long the first client of new servers stays, to level their counters, as in
+// a cluster that is in use. If it left earlier, the first lock of each of the 256 stripes
+// would take one more round trip.
 const levelled = 2 * time.Second
 
 // admit waits for the guard of new servers, once for all numbers of nodes.

@@ -68,7 +68,7 @@ func (r *results) lines(workload, name, title, key, unit, label string, scale fl
 	return c
 }
 
-// wide tells values that are too far apart for an axis in equal steps.
+// wide reports whether values are too far apart for an axis in equal steps.
 func (c chart) wide(of func(plotter.XY) float64) bool {
 	least, most := math.Inf(1), 0.0
 	for _, s := range c.series {

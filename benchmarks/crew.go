@@ -14,11 +14,11 @@ import (
 // leftover.
 const namesEach = 64
 
-// stragglers is how long after its end a round waits for calls that are under
-// way; who has not returned by then hangs.
+// stragglers is how long after its end a round waits for calls that are under way; a call
+// that has not returned by then counts as hung.
 const stragglers = 2 * time.Second
 
-// load is what a crew does.
+// load is the work of a crew.
 type load struct {
 	goroutines int
 	warmUp     time.Duration
@@ -40,7 +40,7 @@ type worker struct {
 	tally
 }
 
-// tally is what was done.
+// tally is the results of a worker, or of all.
 type tally struct {
 	pairs    int // lock+unlock, both without error
 	failures int
@@ -187,14 +187,14 @@ func (w *worker) run(ctx context.Context, p peer, l load, deadline time.Time) {
 // none is the latency of what did not happen.
 const none time.Duration = -1
 
-// pair locks and unlocks once, and notes what became of it.
+// pair locks and unlocks once, and records the result.
 func (w *worker) pair(ctx context.Context, p peer, l load, name string, begin time.Time) {
 	locking, cancel := bounded(ctx, l.limit)
 	lock, err := p.lock(locking, name)
 	cancel()
 	granted := time.Now()
 	if err != nil {
-		w.note(ctx, err, granted.Sub(begin), none, none)
+		w.record(ctx, err, granted.Sub(begin), none, none)
 		return
 	}
 	renewed, renewal := granted, none
@@ -213,12 +213,12 @@ func (w *worker) pair(ctx context.Context, p peer, l load, name string, begin ti
 	if err == nil {
 		err = failed
 	}
-	w.note(ctx, err, granted.Sub(begin), renewal, time.Since(renewed))
+	w.record(ctx, err, granted.Sub(begin), renewal, time.Since(renewed))
 }
 
-// note keeps a pair, unless the run was interrupted. What failed has a latency
-// too: the caller has waited for it.
-func (w *worker) note(ctx context.Context, err error, lock, renewal, unlock time.Duration) {
+// record records a pair, unless the run was interrupted. A failed call has a latency too:
+// the caller has waited for it.
+func (w *worker) record(ctx context.Context, err error, lock, renewal, unlock time.Duration) {
 	if ctx.Err() != nil {
 		return
 	}

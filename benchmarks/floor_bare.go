@@ -21,7 +21,7 @@ const bareAhead = 4096
 // bareFloor serves one caller at a time.
 type bareFloor struct {
 	wires    []*floorWire
-	due      []chan int // how many answers each node owes to a call, in turn
+	due      []chan int // for each node, the number of answers to each call, in turn
 	commands *floorCommands
 	answers  chan bareAnswer
 	call     int // counts the calls

@@ -22,10 +22,9 @@ var floorUnfenced = contender{
 	open:  func(s site) (peer, error) { return openFloor(s, true) },
 }
 
-// floor is what any library has to do at least: send a command to every node and
-// wait for a majority of the answers. It has no timeouts, no rollback, no health,
-// and its owner is always the same. As all nodes get the same, it encodes a
-// command once.
+// floor is the least that any library has to do: send a command to every node and wait for a
+// majority of the answers. It has no timeouts, no rollback and no checks of the nodes, and
+// its owner is always the same. As all nodes get the same command, it encodes it once.
 type floor struct {
 	commands *floorCommands
 	majority int32
@@ -37,7 +36,7 @@ type floor struct {
 	writing bool
 }
 
-// floorBatch is what goes out in one write, and who waits for it.
+// floorBatch is the commands of one write, and the calls that wait for their answers.
 type floorBatch struct {
 	bytes []byte
 	calls []*floorCall
@@ -74,8 +73,8 @@ func openFloor(s site, unfenced bool) (*floor, error) {
 	return f, nil
 }
 
-// ask queues a command and waits for the majority. Who finds nobody writing
-// writes for all, until nothing is left.
+// ask queues a command and waits for the majority. A caller that finds no other writer writes
+// for all, until the queue is empty.
 func (f *floor) ask(encode func([]byte, string) []byte, key string, answers int) error {
 	c := &floorCall{answers: answers, verdict: make(chan error, 1)}
 	f.mu.Lock()

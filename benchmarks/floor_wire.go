@@ -76,8 +76,8 @@ func (w *floorWire) load(database string, scripts ...string) error {
 	return nil
 }
 
-// What the library sends to each node for a lock that nobody waits for: four commands,
-// or one without a token.
+// appendAcquire appends the library's commands for a lock without waiters: four commands, or
+// one without a token.
 func (c *floorCommands) appendAcquire(to []byte, key string) []byte {
 	if c.unfenced {
 		return appendCommand(to, "SET", key, floorOwner, "PX", floorTTL, "NX", "GET")
@@ -96,8 +96,8 @@ func (c *floorCommands) acquireAnswers() int {
 	return 4
 }
 
-// unfencedAnswers are those of a SET with GET: the one is the holder there was
-// before, and so nil means yes.
+// unfencedAnswers stands for the one answer to SET with GET: the holder before, so nil means
+// yes.
 const unfencedAnswers = -1
 
 func (c *floorCommands) appendRenew(to []byte, key string) []byte {
@@ -108,7 +108,7 @@ func (c *floorCommands) appendRelease(to []byte, key string) []byte {
 	return appendCommand(to, "EVALSHA", c.release, "1", key, floorOwner)
 }
 
-// answers reads the replies to one call. The first tells whether it was granted.
+// answers reads the replies to one call. The first shows whether it was granted.
 func (w *floorWire) answers(n int) (bool, error) {
 	yes, err := w.answer()
 	if n == unfencedAnswers {
@@ -122,8 +122,8 @@ func (w *floorWire) answers(n int) (bool, error) {
 	return yes, err
 }
 
-// answer reads one reply: whether it is a number above 0, or a string, which
-// all answer that did what they were to do. Refusals are nil, 0 or an array.
+// answer reads one reply, and reports whether it is a number above 0 or a string: then the
+// command did what was asked. Refusals are nil, 0 or an array.
 func (w *floorWire) answer() (bool, error) {
 	line, err := w.line()
 	if err != nil {

@@ -153,7 +153,7 @@ func (l *link) accept(listener net.Listener) {
 	}
 }
 
-// keep notes the connections for cut; false where that has happened meanwhile.
+// keep records the connections for cut; it returns false if the link was cut meanwhile.
 func (l *link) keep(listener net.Listener, conns ...net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

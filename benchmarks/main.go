@@ -1,7 +1,6 @@
-// Command benchmarks measures what a lock over several Redis masters costs: this
-// library beside its peers and beside the floor that none can go below, in one
-// run on one machine. It starts its own servers. README.md tells how to read what
-// it writes.
+// Command benchmarks measures the cost of a lock over several Redis masters: of this library,
+// its peers, and a floor, which is a lower bound for all, in one run on one machine. It
+// starts its own servers. README.md explains the report.
 package main
 
 import (
@@ -19,7 +18,7 @@ import (
 	"time"
 )
 
-// errUnmet makes the exit code tell, with -strict, that a target was not met.
+// errUnmet makes the exit code 1, with -strict, if a target was not met.
 var errUnmet = errors.New("not all targets are met")
 
 func main() {

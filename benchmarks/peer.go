@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A peer is one way to lock names. To the workloads all peers are alike; what a
-// peer adds to the library behind it is nothing but calls.
+// A peer is one way to lock names. All peers have the same interface; a peer adds nothing but
+// calls to the library behind it.
 type peer interface {
 	// lock waits for the lock of that name until ctx ends.
 	lock(ctx context.Context, name string) (held, error)
@@ -42,7 +42,7 @@ type kind int
 const (
 	quorum  kind = iota // locks at a majority of the Redis servers
 	single              // locks at the first Redis server alone
-	bare                // no lock logic: what none can go below
+	bare                // no lock logic: a lower bound for every library
 	foreign             // has servers of its own, which are not Redis
 )
 
@@ -50,11 +50,10 @@ const (
 // that names it in contenders.
 type contender struct {
 	name  string
-	about string // its settings, told in the report
+	about string // its settings, for the report
 	kind  kind
 	open  func(site) (peer, error)
-	// waits opens one whose lock waits for a holder, where that is another one
-	// than open's; nil where it is the same.
+	// waits opens a peer whose lock waits for a holder; nil if open's does.
 	waits func(site) (peer, error)
 	// start starts a foreign peer's servers, and is called once; its error is
 	// errNotHere where the machine has none. Else nil.

@@ -75,7 +75,7 @@ func startEtcd() (func(), error) {
 	}, nil
 }
 
-// serveEtcd runs the members until in ends, and tells their addresses to out.
+// serveEtcd runs the members until in ends, and writes their addresses to out.
 func serveEtcd(in io.Reader, out io.Writer) error {
 	dir, err := os.MkdirTemp("", "redlock-bench-etcd-")
 	if err != nil {

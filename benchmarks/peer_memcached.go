@@ -25,7 +25,7 @@ var memcachedAddr string
 var memcachedOne = contender{
 	name: "memcached",
 	about: "add and delete by gomemcache on one memcached, what many use; delete does not look whose lock it is; " +
-		"who waits tries again every 100 ms",
+		"a waiter tries again every 100 ms",
 	kind:  foreign,
 	start: startMemcached,
 	open: func(site) (peer, error) {

@@ -26,7 +26,7 @@ func init() {
 var redislockOne = contender{
 	name: "redislock",
 	about: "bsm/redislock" + versionOf("github.com/bsm/redislock") + " on go-redis, the first server alone, ttl 10 s; " +
-		"who waits tries again every 100 ms, as its example does",
+		"a waiter tries again every 100 ms, as in its example",
 	kind: single,
 	open: func(s site) (peer, error) {
 		client := goredisClient(s.addrs[0])

@@ -29,7 +29,7 @@ var (
 	redsyncOnRueidisFast = redsyncOn("redsync-rueidis"+failFastSuffix, rueidisMeans, rueidisPool, true)
 )
 
-// failFast tells the adapters that do not wait for all, by their names.
+// failFast reports whether a peer is an adapter that does not wait for all nodes, by its name.
 func failFast(peer string) bool { return strings.HasSuffix(peer, failFastSuffix) }
 
 const failFastSuffix = "-failfast"
@@ -76,8 +76,8 @@ func goredisPool(addr string) (redsyncredis.Pool, func() error, error) {
 	return redsyncgoredis.NewPool(client), client.Close, nil
 }
 
-// quiet drops what go-redis would print about each failed connection: the figures
-// tell of them.
+// quiet drops the lines that go-redis would print about each failed connection: failures
+// are counted in the figures.
 type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}

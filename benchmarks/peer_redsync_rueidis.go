@@ -22,7 +22,7 @@ func rueidisPool(addr string) (redsyncredis.Pool, func() error, error) {
 	return rueidisRedsync{client}, end, nil
 }
 
-// rueidisRedsync is redsync's view of a server that rueidis is connected to.
+// rueidisRedsync is a redsync pool over a rueidis client.
 type rueidisRedsync struct {
 	client rueidis.Client
 }
@@ -31,7 +31,7 @@ func (p rueidisRedsync) Get(ctx context.Context) (redsyncredis.Conn, error) {
 	return &rueidisConn{p.client, ctx}, nil
 }
 
-// rueidisConn is no connection of its own: the client shares one among all calls.
+// rueidisConn is a view of the client, which shares one connection among all calls.
 type rueidisConn struct {
 	client rueidis.Client
 	ctx    context.Context
@@ -50,7 +50,7 @@ func (c *rueidisConn) SetNX(name, value string, expiry time.Duration) (bool, err
 	return c.set(c.client.B().Set().Key(name).Value(value).Nx().PxMilliseconds(expiry.Milliseconds()).Build())
 }
 
-// set tells whether the server has set the value: else its reply is nil.
+// set reports whether the server has set the value: if not, its reply is nil.
 func (c *rueidisConn) set(command rueidis.Completed) (bool, error) {
 	err := c.client.Do(c.ctx, command).Error()
 	return err == nil, unlessNil(err)

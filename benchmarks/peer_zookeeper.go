@@ -148,7 +148,7 @@ func openZooKeeper() (*zookeeperPeer, error) {
 	}
 }
 
-// lock waits by the recipe, which no context ends: who gives up leaves a
+// lock waits by the recipe, which does not take a context: a caller that gives up leaves a
 // goroutine that unlocks as soon as it has got the lock.
 func (p *zookeeperPeer) lock(ctx context.Context, name string) (held, error) {
 	l := zk.NewLock(p.conn, "/"+strings.ReplaceAll(name, "/", "-"), zk.WorldACL(zk.PermAll))

@@ -39,7 +39,7 @@ func (b *bench) profile(ctx context.Context, p *opened, c cell, limit time.Durat
 	})
 	if err != nil && ctx.Err() == nil {
 		p.lost = errors.Is(err, errHung)
-		b.noted("profile of %s, %s, %s: %v", c.workload, c.setting, c.peer, err)
+		b.addNote("profile of %s, %s, %s: %v", c.workload, c.setting, c.peer, err)
 	}
 }
 

@@ -96,7 +96,7 @@ func (r *results) read(line string) error {
 // writeCSV writes a line for each figure of each round.
 func writeCSV(w io.Writer, r *results) error {
 	out := csv.NewWriter(w)
-	_ = out.Write([]string{"workload", "peer", "setting", "round", "ops", "unit", "value"}) // Error below tells
+	_ = out.Write([]string{"workload", "peer", "setting", "round", "ops", "unit", "value"}) // Error below returns the error
 	round := make(map[cell]int)
 	for _, e := range r.entries {
 		round[e.cell]++

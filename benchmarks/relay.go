@@ -11,11 +11,11 @@ import (
 // holdTime is how long each holder keeps the lock of a relay.
 const holdTime = 2 * time.Millisecond
 
-// giveUp is how long who waits may take to return when it is told to give up.
+// giveUp is how long a waiter may take to return when its context ends.
 const giveUp = 3 * time.Second
 
-// relay is one lock that goes round among runners, each of whom asks for it
-// again as soon as it has released it. Runner i uses peer i, counted round.
+// relay is one lock that goes round among runners, each of which asks for it again as soon as
+// it has released it. Runner i uses peer i, modulo their number.
 type relay struct {
 	name   string
 	peers  []*opened
@@ -31,14 +31,14 @@ type relay struct {
 	released time.Time // when its Unlock was called
 }
 
-// laps is what happened in a relay.
+// laps is the results of a relay.
 type laps struct {
 	elapsed  time.Duration
 	handover histogram // from the call of Unlock to the next holder's return from Lock
-	passed   histogram // those of them that did not go back to whoever had released
-	won      []int     // holdings by runner
-	overlaps int       // holdings that began while another one lasted
-	hung     int       // runners that did not return when they were told to give up
+	passed   histogram // those of them to another runner
+	grants   []int     // by runner
+	overlaps int       // grants while another runner held the lock
+	hung     int       // runners that did not return when their context ended
 	failures int
 	failure  error // one of them
 }
@@ -47,7 +47,7 @@ type laps struct {
 // hands it to the first of them. After that, or without it, stop must be called.
 func startRelay(ctx context.Context, peers []*opened, runners int) (*relay, error) {
 	r := &relay{name: fmt.Sprintf("relay/%d", crewNumber.Add(1)), peers: peers, holders: 1, holder: -1, running: runners}
-	r.laps.won = make([]int, runners)
+	r.laps.grants = make([]int, runners)
 	var err error
 	if r.first, err = peers[0].peer.lock(ctx, r.name); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func startRelay(ctx context.Context, peers []*opened, runners int) (*relay, erro
 func (r *relay) begin(ctx context.Context) error {
 	first := r.first
 	r.first = nil
-	r.gives()
+	r.releasing()
 	return first.Unlock(ctx)
 }
 
@@ -88,12 +88,12 @@ func (r *relay) stop(ctx context.Context) (*laps, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := r.laps // those that hang change the relay's own
-	l.won = slices.Clone(l.won)
+	l.grants = slices.Clone(l.grants)
 	l.hung = r.running
 	return &l, err
 }
 
-// returned notes that a runner has given up.
+// returned records that a runner has returned.
 func (r *relay) returned() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -112,17 +112,17 @@ func (r *relay) run(ctx context.Context, runner int) {
 			}
 			continue
 		}
-		r.takes(runner, granted)
+		r.acquired(runner, granted)
 		time.Sleep(holdTime)
-		r.gives()
+		r.releasing()
 		if err := lock.Unlock(context.WithoutCancel(ctx)); err != nil {
 			r.failed(err)
 		}
 	}
 }
 
-// takes notes that a runner has got the lock.
-func (r *relay) takes(runner int, granted time.Time) {
+// acquired records that a runner has got the lock.
+func (r *relay) acquired(runner int, granted time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	took := granted.Sub(r.released)
@@ -131,14 +131,14 @@ func (r *relay) takes(runner int, granted time.Time) {
 		r.laps.passed.add(took)
 	}
 	r.holder = runner
-	r.laps.won[runner]++
+	r.laps.grants[runner]++
 	if r.holders++; r.holders > 1 {
 		r.laps.overlaps++
 	}
 }
 
-// gives notes that the holder is about to call Unlock.
-func (r *relay) gives() {
+// releasing records that the holder is about to call Unlock.
+func (r *relay) releasing() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.holders--
@@ -159,8 +159,8 @@ func (r *relay) handovers() int {
 	return r.laps.handover.total
 }
 
-// runRelay lets the runners gather for a while, then run, and returns what
-// happened. The time ends before those who still wait give up.
+// runRelay lets the runners gather for a while, then run, and returns the results. The time
+// ends before the runners that still wait give up.
 func runRelay(ctx context.Context, peers []*opened, runners int, gather, length time.Duration) (*laps, error) {
 	r, err := startRelay(ctx, peers, runners)
 	if err != nil {
@@ -188,16 +188,16 @@ func runRelay(ctx context.Context, peers []*opened, runners int, gather, length 
 
 func (l *laps) handoversPerSecond() float64 { return float64(l.handover.total) / l.elapsed.Seconds() }
 
-// keptShare is the share of the hand-overs that went back to whoever released.
+// keptShare returns the share of the hand-overs that went back to the runner that released.
 func (l *laps) keptShare() float64 {
 	return 1 - float64(l.passed.total)/float64(l.handover.total)
 }
 
-// leastShare and mostShare compare the runners with the least and the most
-// holdings with the mean.
-func (l *laps) leastShare() float64 { return l.shareOf(slices.Min(l.won)) }
-func (l *laps) mostShare() float64  { return l.shareOf(slices.Max(l.won)) }
+// leastShare and mostShare return the least and the greatest number of grants of a runner,
+// relative to the mean.
+func (l *laps) leastShare() float64 { return l.shareOf(slices.Min(l.grants)) }
+func (l *laps) mostShare() float64  { return l.shareOf(slices.Max(l.grants)) }
 
-func (l *laps) shareOf(won int) float64 {
-	return float64(won*len(l.won)) / float64(l.handover.total)
+func (l *laps) shareOf(grants int) float64 {
+	return float64(grants*len(l.grants)) / float64(l.handover.total)
 }

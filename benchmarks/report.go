@@ -35,8 +35,8 @@ func (rep *report) summary() string {
 	return fmt.Sprintf("%d of %d targets are NOT met, or not measured.", n, len(rep.checks))
 }
 
-// headline are the ratios that people who choose look for, this library's to
-// each peer's; and the figures that they come from are in the tables.
+// headline returns the most important ratios of this library's figures to each peer's. The
+// figures themselves are in the tables.
 func (rep *report) headline() table {
 	t := table{title: "Ratios: this library / peer", head: []string{"peer", "pairs/s, 128 goroutines", "the same without tokens",
 		"Lock p50, 1 goroutine", "client CPU/pair, 128 goroutines", "sections/s, 16 clients on one name"}}
@@ -120,7 +120,7 @@ func (rep *report) writeNotes(w io.Writer) {
 	}
 }
 
-// writeSetting says where and when, what the peers are, and how to do it again.
+// writeSetting writes the machine, the date, the peers, and how to repeat the run.
 func (rep *report) writeSetting(w io.Writer) {
 	machine := table{title: "Machine and versions", head: []string{"", ""}}
 	peers := table{title: "Peers", head: []string{"peer", "what it is"}}

@@ -117,8 +117,7 @@ func (s *servers) stop() {
 	_ = os.RemoveAll(s.dir) // an empty folder in the system's temporary one
 }
 
-// cpuTime is what all servers have used of the processors; of one that does not
-// answer, nothing is known.
+// cpuTime returns the CPU time of all servers. A server that does not answer counts as 0.
 func (s *servers) cpuTime() time.Duration {
 	var seconds float64
 	for _, addr := range s.addrs {
@@ -179,7 +178,7 @@ func infoField(info, field string) string {
 	return ""
 }
 
-// version is the version of Redis that the first server tells.
+// version returns the first server's version of Redis.
 func (s *servers) version() (string, error) {
 	info, err := serverInfo(s.addrs[0], "server")
 	return infoField(info, "redis_version"), err

@@ -13,7 +13,7 @@ type check struct {
 	met      bool
 }
 
-// verdict is said plainly, for people who look for one word.
+// verdict is one word, for the table.
 func (c check) verdict() string {
 	switch {
 	case c.measured == "":

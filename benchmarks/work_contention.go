@@ -11,7 +11,7 @@ import (
 
 var contentionWorkload = workload{
 	name: "contention",
-	about: "Many want one name; who has released it asks again at once, and holds it for 2 ms. Up to 16 have a client (its own " +
+	about: "Many runners lock one name; each holds it for 2 ms, and asks again at once after its release. Up to 16 have a client (its own " +
 		"connections, as a process has) each, more share 16. Hand-over is from the call of Unlock to the next holder's return from Lock; " +
 		"shares are relative to the mean; commands are those the busiest server is sent, counted by a proxy in a round of its own.",
 	budget:  map[size]time.Duration{tiny: time.Minute, quick: 3 * time.Minute, full: 6 * time.Minute},
@@ -27,7 +27,7 @@ const (
 	manyIdle   = 1000
 )
 
-// contenders who wait: those whose lock waits for a holder.
+// waiters reports whether a contender's lock waits for a holder.
 func waiters(c contender) bool {
 	switch c.name {
 	case redsyncOnRueidis.name, redsyncOnRedigo.name:
@@ -56,9 +56,8 @@ func runContention(ctx context.Context, b *bench) error {
 	return b.idle(ctx)
 }
 
-// alone measures a Lock that nobody contends for at the pace of the relay. Between
-// the hand-overs servers and clients sleep, and whatever wakes them takes longer than
-// in a loop without rest.
+// alone measures an uncontended Lock at the pace of the relay. Between the hand-overs servers
+// and clients sleep, and waking them takes longer than in a loop without pauses.
 func (b *bench) alone(ctx context.Context) {
 	peers := b.openAll(ctx, b.site(nodes), true, among(redlockDefault, rueidislockOne))
 	defer b.closeAll(peers)
@@ -71,7 +70,7 @@ func (b *bench) alone(ctx context.Context) {
 func (b *bench) contend(ctx context.Context, c contender, n, rounds int) {
 	clients, err := b.openClients(ctx, c, b.site(nodes), n)
 	if err != nil {
-		b.noted("contention: %v", err)
+		b.addNote("contention: %v", err)
 		return
 	}
 	defer b.closeAll(clients)
@@ -129,8 +128,8 @@ func (l *laps) figures() figures {
 	}
 }
 
-// countCommands counts from the moment when the lock begins to go round: that
-// the waiters come and go is not a hand-over's cost.
+// countCommands counts from the first hand-over on: commands of waiters that arrive or leave
+// are no cost of a hand-over.
 func (b *bench) countCommands(ctx context.Context, c contender, n int, gather, length time.Duration) {
 	at := cell{"commands", c.name, contentionSetting(n)}
 	b.withCrowd(ctx, c, n, gather, at, func(ctx context.Context, r *relay, links []*link) (int, figures, error) {
@@ -169,7 +168,7 @@ func (b *bench) countIdle(ctx context.Context, n int, length time.Duration) {
 		})
 }
 
-// busiest is what the server was sent that was sent the most.
+// busiest returns the greatest number of commands that one server was sent.
 func busiest(links []*link) int64 {
 	most := int64(0)
 	for _, l := range links {
@@ -184,13 +183,13 @@ func (b *bench) withCrowd(ctx context.Context, c contender, n int, gather time.D
 	work func(context.Context, *relay, []*link) (int, figures, error)) {
 	links, err := openLinks(b.servers.addrs[:nodes])
 	if err != nil {
-		b.noted("%s: %v", at.workload, err)
+		b.addNote("%s: %v", at.workload, err)
 		return
 	}
 	defer closeLinks(links)
 	clients, err := b.openClients(ctx, c, site{addrs: addrsOf(links)}, n)
 	if err != nil {
-		b.noted("%s: %v", at.workload, err)
+		b.addNote("%s: %v", at.workload, err)
 		return
 	}
 	defer b.closeAll(clients)

@@ -9,7 +9,7 @@ import (
 var faultsWorkload = workload{
 	name: "faults",
 	about: "Lock and unlock over five servers while the first of them is slow (20 ms), frozen, dead or flapping " +
-		"(frozen for 200 ms, then not). Each call has a limit of 1 s by its context; hung is who has not returned 2 s after that. " +
+		"(frozen for 200 ms, then not). Each call has a limit of 1 s by its context; a call that has not returned 2 s after that counts as hung. " +
 		"Peers for one server have theirs at fault.",
 	budget:  map[size]time.Duration{tiny: time.Minute, quick: 4 * time.Minute, full: 6 * time.Minute},
 	run:     runFaults,
@@ -26,7 +26,7 @@ const (
 
 // inflict makes one node slow, frozen, dead or flapping, until restore.
 func inflict(l *link, fault string) (restore func(), err error) {
-	heal := func() { _ = l.heal() } // where its port was taken meanwhile, the next use of it tells
+	heal := func() { _ = l.heal() } // if its port was taken meanwhile, its next use fails
 	switch fault {
 	case healthy:
 		return func() {}, nil
@@ -50,8 +50,8 @@ func faultSetting(fault string) string { return "fault=" + fault }
 
 func faultPeers(c contender) bool { return c.kind == quorum || c.kind == single }
 
-// runFaults opens each peer anew for each fault, and its proxy too: what a fault
-// left behind is not the next one's.
+// runFaults opens each peer anew for each fault, and its proxy too: so no fault affects the
+// next one.
 func runFaults(ctx context.Context, b *bench) error {
 	for range b.roundsOf(bySize(b, 1, 1, 2)) {
 		for _, fault := range bySize(b, []string{healthy, frozen}, []string{healthy, frozen}, []string{healthy, slow, frozen, dead, flapping}) {
@@ -60,7 +60,7 @@ func runFaults(ctx context.Context, b *bench) error {
 					continue
 				}
 				if err := b.fault(ctx, c, fault); err != nil {
-					b.noted("faults, %s, %s: %v", fault, c.name, err)
+					b.addNote("faults, %s, %s: %v", fault, c.name, err)
 				}
 				if ctx.Err() != nil {
 					return ctx.Err()

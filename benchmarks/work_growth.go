@@ -34,7 +34,7 @@ func runGrowth(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// among tells those of a list.
+// among returns a filter that takes the contenders of a list.
 func among(list ...contender) func(contender) bool {
 	return func(c contender) bool {
 		return slices.ContainsFunc(list, func(o contender) bool { return o.name == c.name })

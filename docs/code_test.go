@@ -17,19 +17,19 @@ import (
 )
 
 var (
-	// snippet is a block of Go, after a comment that declares what it takes as given:
+	// snippet is a block of Go, after a comment that declares the variables it uses:
 	//
 	//	<!-- with: ctx context.Context, client *redlock.Client -->
 	snippet = regexp.MustCompile("(?s)(?:<!-- with: ([^\n]*) -->\n)?```go\n(.*?)```")
 
-	// others' libraries are not among this module's: of what uses them, only the
+	// others matches code that uses libraries which this module does not have: only its
 	// syntax is checked.
 	others = regexp.MustCompile(`\b(redsync|redislock|rs)\.`)
 
 	qualifier = regexp.MustCompile(`\b([a-z]\w*)\.[A-Z]`)
 )
 
-// imports are what the docs' Go may use.
+// imports are the packages that the docs' Go may use.
 var imports = map[string]string{
 	"context": "context", "errors": "errors", "fmt": "fmt", "http": "net/http", "slog": "log/slog", "time": "time",
 	"redlock": "github.com/redlock-go/redlock", "fence": "github.com/redlock-go/redlock/fence",
@@ -39,7 +39,7 @@ var imports = map[string]string{
 func TestTheGoInTheDocsCompiles(t *testing.T) {
 	_, guides := pages(t)
 	dir := t.TempDir()
-	here, err := filepath.Abs("snippets") // as if the files stood there
+	here, err := filepath.Abs("snippets") // the overlay's files seem to be there
 	require.NoError(t, err)
 	overlay := map[string]string{}
 	for _, p := range guides {
@@ -65,7 +65,7 @@ func TestTheGoInTheDocsCompiles(t *testing.T) {
 	assert.NoError(t, err, "%s", out)
 }
 
-// wrap makes a function of a fragment.
+// wrap returns a Go file with a function that contains a fragment.
 func wrap(name, with, code string) string {
 	var source strings.Builder
 	source.WriteString("package snippets\n")

@@ -13,21 +13,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// way is how the commands that begin in some manner are tested.
-type way struct {
-	begin string
-	try   func(t *testing.T, command string)
+// check is a test of the commands with a prefix.
+type check struct {
+	prefix string
+	try    func(t *testing.T, command string)
 }
 
-// ways are looked through from the top. A command that none of them knows fails.
-var ways = []way{
+// checks are searched from the top. A command without a check fails.
+var checks = []check{
 	{"make demo", run},               // as it stands
 	{"make ", plan},                  // CI runs the targets themselves
 	{"go run ./examples/", run},      // as it stands
 	{"go test ", list},               // CI runs the tests; here: they and their flags exist
 	{"redis-cli ", runByAnotherTest}, // at real servers
 	{"redlock ", checkSubcommand},    // the tool's own tests run it
-	{"git clone ", install},          // this tree in the place of the clone
+	{"git clone ", install},          // with this tree in place of the clone
 	{"export REDLOCK_NODES=redis://", func(*testing.T, string) {}},
 }
 
@@ -44,20 +44,20 @@ func TestEveryCommandInTheDocsIsRun(t *testing.T) {
 			}
 			seen[command] = true
 			t.Run(p.path+": "+command, func(t *testing.T) {
-				for _, w := range ways {
-					if strings.HasPrefix(command, w.begin) || command == strings.TrimSpace(w.begin) {
-						w.try(t, command)
+				for _, c := range checks {
+					if strings.HasPrefix(command, c.prefix) || command == strings.TrimSpace(c.prefix) {
+						c.try(t, command)
 						return
 					}
 				}
-				t.Error("no test runs this command: let one do so, and name it in ways")
+				t.Error("no test runs this command: write one, and add it to checks")
 			})
 		}
 	}
 	assert.True(t, seen["make demo"], "the first command that a newcomer types")
 }
 
-// shell runs a line in the repository, with embedded nodes.
+// shell runs a command line in the repository, with embedded nodes.
 func shell(t *testing.T, line string) string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "sh", "-c", line)
@@ -68,15 +68,15 @@ func shell(t *testing.T, line string) string {
 	return string(out)
 }
 
-// run does what the reader would do. From the clone to the first lock takes less
-// than two minutes, downloads aside.
+// run runs the command as a reader would. From the clone to the first lock takes less than
+// two minutes, without downloads.
 func run(t *testing.T, command string) {
 	began := time.Now()
 	assert.NotEmpty(t, shell(t, command))
 	assert.Less(t, time.Since(began), 2*time.Minute)
 }
 
-// plan lets make find the targets and say what it would do.
+// plan lets make find the targets and print their commands.
 func plan(t *testing.T, command string) {
 	assert.NotEmpty(t, shell(t, "make -n"+strings.TrimPrefix(command, "make")))
 }
@@ -89,7 +89,7 @@ func list(t *testing.T, command string) {
 }
 
 func runByAnotherTest(t *testing.T, command string) {
-	// It reads the commands from there.
+	// That test reads the commands from the page.
 	assert.Contains(t, read(t, "integration/operators_test.go"), "func TestEveryRedisCommandOfTheDocsWorks(")
 	assert.Contains(t, read(t, "docs/operations.md"), strings.Fields(command)[3])
 }
@@ -98,7 +98,7 @@ func checkSubcommand(t *testing.T, command string) {
 	assert.Regexp(t, `^redlock (run|inspect|doctor|unlock|bench|completion)\b`, command)
 }
 
-// install does what follows the clone.
+// install runs the commands that follow the clone.
 func install(t *testing.T, command string) {
 	clone, rest, _ := strings.Cut(command, " && ")
 	require.Regexp(t, `^git clone https://\S+/redlock$`, clone)

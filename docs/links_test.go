@@ -35,7 +35,8 @@ func TestEveryLinkLeadsSomewhere(t *testing.T) {
 	assert.Greater(t, links, 50)
 }
 
-// follow looks where a link leads. What is outside is only read, not asked for.
+// follow returns an error if a link leads nowhere. Of a link to the web it checks the form
+// only.
 func follow(p page, target string, anchors map[string]map[string]bool) error {
 	u, err := url.Parse(target)
 	switch {
@@ -60,7 +61,7 @@ func follow(p page, target string, anchors map[string]map[string]bool) error {
 	return nil
 }
 
-// anchors are the names that GitHub gives to the page's headings.
+// anchors returns the names that GitHub gives to the page's headings.
 func (p page) anchors() map[string]bool {
 	all := map[string]bool{}
 	for _, m := range heading.FindAllStringSubmatch(p.prose(), -1) {

@@ -16,15 +16,14 @@ import (
 
 var verb = regexp.MustCompile(`%\w`)
 
-// loggers are the functions whose callers' literals reach the log, and returners those
-// whose own literals do: shareable's error is why a node is unfit, and the node logs its
-// hazards.
+// loggers are the functions whose arguments' literals are logged. returners are those whose
+// own literals are: shareable returns why a node is unfit, and the node logs its hazards.
 var (
 	loggers   = map[string]bool{"Log": true, "write": true, "logProblems": true, "Unfit": true}
 	returners = map[string]bool{"shareable": true, "hazards": true}
 )
 
-// logMessages are the literals that the library logs.
+// logMessages returns the literals that the library logs.
 func logMessages(t *testing.T) (messages []string) {
 	for _, file := range files(t) {
 		if dir, _, _ := strings.Cut(path.Dir(file), "/"); dir != "." && dir != "internal" || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
@@ -51,7 +50,7 @@ func logMessages(t *testing.T) (messages []string) {
 	return messages
 }
 
-// literals are the sentences in an expression. Names of attributes are no sentences.
+// literals returns the sentences in an expression. Names of attributes are no sentences.
 func literals(n ast.Node) (all []string) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -70,7 +69,7 @@ func literals(n ast.Node) (all []string) {
 	return all
 }
 
-// joined is the text of a literal, or of several with + between them.
+// joined returns the text of a literal, or of several with + between them.
 func joined(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:

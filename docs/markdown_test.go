@@ -1,5 +1,5 @@
-// Package docs_test keeps the documentation true: commands are run, code compiles,
-// links lead somewhere, and what is named exists.
+// Package docs_test checks the documentation: its commands run, its code compiles, its links
+// lead somewhere, the names in it exist, and its words are those of the field.
 package docs_test
 
 import (
@@ -27,7 +27,7 @@ var (
 	inline = regexp.MustCompile("`([^`]+)`")
 )
 
-// files lists the repository's files, from the root, with slashes.
+// files returns the repository's files, from the root, with slashes.
 func files(t *testing.T) []string {
 	t.Helper()
 	var all []string
@@ -47,10 +47,10 @@ func files(t *testing.T) []string {
 	return all
 }
 
-// manual is made of the tool's help, and checked against it, by the tool's own tests.
+// manual is made of the tool's help by the tool's own tests, which also compare the two.
 const manual = "docs/redlock.1.md"
 
-// pages are all Markdown files, and of these, guides are the README and docs/.
+// pages returns all Markdown files; guides are the README and those in docs.
 func pages(t *testing.T) (all, guides []page) {
 	t.Helper()
 	for _, path := range files(t) {
@@ -74,10 +74,10 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// prose is the page without its blocks of code.
+// prose returns the page without its blocks of code.
 func (p page) prose() string { return fence.ReplaceAllString(p.text, "") }
 
-// spans are the pieces of code within the prose.
+// spans returns the pieces of code within the prose.
 func (p page) spans() (all []string) {
 	for _, m := range inline.FindAllStringSubmatch(p.prose(), -1) {
 		all = append(all, m[1])
@@ -85,7 +85,7 @@ func (p page) spans() (all []string) {
 	return all
 }
 
-// commands are the lines of the shell blocks, and of the prose those that call make.
+// commands returns the lines of the shell blocks, and the calls of make in the prose.
 func (p page) commands() (all []string) {
 	for _, block := range fence.FindAllStringSubmatch(p.text, -1) {
 		if block[1] != "sh" {

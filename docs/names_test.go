@@ -24,14 +24,14 @@ var (
 	inFile    = regexp.MustCompile("`([\\w.]+)` \\((\\w+\\.go)\\)")
 )
 
-// theirs are names of other libraries, which the pages about them use.
+// theirs are names of other libraries, which the pages that compare them use.
 var theirs = map[string]bool{
 	"WithExpiry": true, "WithTries": true, "WithRetryDelay": true, "WithFailFast": true, "WithDriftFactor": true,
 	"WithTimeoutFactor": true, "WithSetNXOnExtend": true, "WithGenValueFunc": true,
 	"ErrTaken": true, "ErrNodeTaken": true, "ErrFailed": true, "ErrNotObtained": true, "ErrLockNotHeld": true,
 }
 
-// code is what the repository's Go declares.
+// code is the declarations in the repository's Go files.
 type code struct {
 	files    []string
 	declared map[string]bool // "file: name" and "file: type.method"
@@ -59,7 +59,7 @@ func readCode(t *testing.T) code {
 	return c
 }
 
-// declarations are the names of functions, methods, types, fields and variables.
+// declarations returns the names of functions, methods, types, fields and variables.
 func declarations(text string) (names []string) {
 	for _, m := range function.FindAllStringSubmatch(text, -1) {
 		names = append(names, m[2])
@@ -78,7 +78,7 @@ func declarations(text string) (names []string) {
 	return names
 }
 
-// hasFile reports that a file of this name, or path, or pattern, is there.
+// hasFile reports whether there is a file of this name, path or pattern.
 func (c code) hasFile(pattern string) bool {
 	for _, file := range c.files {
 		parts := strings.Split(file, "/")

@@ -52,7 +52,7 @@ func TestGuardRefusesAWriteWithoutAToken(t *testing.T) {
 	}
 }
 
-func TestATokenCountsAsSeenEvenWhereTheWriteFails(t *testing.T) {
+func TestTokenCountsAsSeenEvenIfTheWriteFails(t *testing.T) {
 	var g fence.Guard
 	broken := errors.New("the disk is broken")
 	require.Equal(t, broken, g.Do("orders", 40, func() error { return broken }))
@@ -63,14 +63,14 @@ func TestATokenCountsAsSeenEvenWhereTheWriteFails(t *testing.T) {
 	require.NoError(t, g.Do("orders", 41, nothing), "a panic leaves nothing locked")
 }
 
-func TestAFullGuardServesWhatItKnowsAndRefusesTheRest(t *testing.T) {
+func TestFullGuardServesKnownResourcesAndRefusesOthers(t *testing.T) {
 	g := fence.Guard{Limit: 2}
 	require.NoError(t, g.Do("a", 5, nothing))
 	require.NoError(t, g.Do("b", 5, nothing))
 
 	err := g.Do("c", 5, func() error { t.Error("written"); return nil })
 	require.ErrorIs(t, err, fence.ErrFull)
-	require.ErrorContains(t, err, "it remembers 2 resources")
+	require.ErrorContains(t, err, "it has 2 resources")
 	require.NoError(t, g.Do("a", 6, nothing))
 	require.ErrorIs(t, g.Do("a", 5, nothing), fence.ErrStale)
 
@@ -108,7 +108,7 @@ func TestANewerTokenWaitsForAnOlderWriteThatIsUnderWay(t *testing.T) {
 	require.NoError(t, g.Do("invoices", 1, nothing), "other resources do not wait")
 	select {
 	case <-done:
-		t.Fatal("the newer write went ahead of the older one, which goes on after it")
+		t.Fatal("the newer write ran while the older one was under way")
 	case <-time.After(20 * time.Millisecond):
 	}
 	close(resume)
@@ -135,11 +135,11 @@ func TestForgetWaitsForTheWriteThatIsUnderWay(t *testing.T) {
 	}()
 	close(resume)
 	<-forgotten
-	require.NoError(t, g.Do("orders", 1, nothing), "what is forgotten accepts any token")
+	require.NoError(t, g.Do("orders", 1, nothing), "a forgotten resource accepts any token")
 }
 
-// Many holders write at once, others forget: never do two writes of a resource
-// run together, and without Forget what was written last has the highest token.
+// Many holders write at once, and in one case forget the resource: two writes of a resource
+// never run together, and without Forget the last write has the highest token.
 func TestGuardUnderConcurrentUse(t *testing.T) {
 	for _, forgetful := range []bool{false, true} {
 		t.Run(fmt.Sprintf("forgetful=%v", forgetful), func(t *testing.T) {

@@ -8,15 +8,14 @@ import (
 	"sync"
 )
 
-// books is the least of databases: it has one table of accounts, and knows one
-// statement. It lets Exec be tried without a database; examples/fencing tries it
-// with a real one.
+// books is a minimal database: it has one table of accounts, and knows one statement. The
+// tests of Exec need no other; examples/fencing uses Exec with a real one.
 type books struct {
 	mu      sync.Mutex // protects what follows
 	balance map[int64]int64
 	fence   map[int64]int64
-	down    error // what every statement gets
-	mute    error // what RowsAffected gets
+	down    error // the error of every statement
+	mute    error // the error of RowsAffected
 	asked   int
 }
 

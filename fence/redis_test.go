@@ -70,7 +70,7 @@ func TestSetChangesNothingAtAKeyOfAnotherShape(t *testing.T) {
 	require.Equal(t, "old", server.HGet("hash", "value"))
 
 	server.HSet("unfenced", "value", "old")
-	require.NoError(t, fence.Set(t.Context(), conn, "unfenced", 33, "new"), "what has no fence yet gets one")
+	require.NoError(t, fence.Set(t.Context(), conn, "unfenced", 33, "new"), "a value without a fence gets one")
 }
 
 func TestSetDoesNotAskTheServerWhenItsContextIsDone(t *testing.T) {
@@ -81,7 +81,7 @@ func TestSetDoesNotAskTheServerWhenItsContextIsDone(t *testing.T) {
 	require.Zero(t, server.CommandCount())
 }
 
-func TestOfManyWritersAtOnceTheHighestTokenStays(t *testing.T) {
+func TestHighestTokenOfConcurrentWritersStays(t *testing.T) {
 	server := miniredis.RunT(t)
 	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
 		return redis.DialContext(ctx, "tcp", server.Addr())

@@ -11,51 +11,49 @@ type Execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// Exec runs an UPDATE that changes a row only if no greater token wrote it
-// before. The row keeps the token in a column, which is 0 at first:
+// Exec runs an UPDATE that changes a row only if no greater token wrote it before. The row
+// keeps the token in a column, which is 0 at first:
 //
 //	ALTER TABLE accounts ADD COLUMN fence BIGINT NOT NULL DEFAULT 0;
 //
-// The statement sets the column and compares it, so the token is among its args,
-// as an int64. The database does both in one step, whatever happens to its
-// clients:
+// The statement sets the column and compares it, so the token is among its args, as an
+// int64. The database does both in one step:
 //
 //	err := fence.Exec(ctx, db, "account 7", lease.Token(),
 //		`UPDATE accounts SET balance = ?, fence = ? WHERE id = ? AND fence <= ?`,
 //		balance, lease.Token(), 7, lease.Token())
 //
-// The resource is only named in errors. Placeholders are the driver's own.
+// The resource's name is used in errors only. Placeholders are the driver's own.
 //
-// An INSERT for a row that may not be there yet works alike (this is PostgreSQL's
-// and SQLite's form of it):
+// An INSERT for a row that may be missing works in the same way (this is PostgreSQL's and
+// SQLite's form):
 //
 //	INSERT INTO accounts (id, balance, fence) VALUES (?, ?, ?)
 //	ON CONFLICT (id) DO UPDATE SET balance = excluded.balance, fence = excluded.fence
 //	WHERE accounts.fence <= excluded.fence
 //
-// To write several rows or tables under one lock, open a transaction, and begin
-// it with Exec for the one row that stands for the lock:
+// To write several rows or tables under one lock, open a transaction, and begin it with Exec
+// for the one row that represents the lock:
 //
 //	UPDATE fences SET fence = ? WHERE name = ? AND fence <= ?
 //
-// Until the transaction ends no other token gets past that row; after an error
-// roll it back. A row that carries a fence must not be deleted as long as
-// latecomers may put it back: mark it instead.
+// Until the transaction ends no other token can write that row; after an error roll it back.
+// A row with a fence must not be deleted while a late write may create it again: mark it as
+// deleted instead.
 //
-// Errors: ErrStale (a *StaleError) when no row was affected. Then the row has a
-// greater token, or there is no such row: an UPDATE cannot tell these apart, but
-// a SELECT can. ErrUnfenced, without asking the database, for a token of 0 or
-// less, or one that is not among args. Else the driver's error: whether the row
-// was written may then be uncertain, as it is without a fence.
+// Errors: ErrStale (a *StaleError) when no row was affected. Then the row has a greater
+// token, or there is no such row: an UPDATE cannot distinguish these, but a SELECT can.
+// ErrUnfenced, without asking the database, for a token of 0 or less, or one that is not
+// among args. Else the driver's error: then the row may or may not have been written, as
+// without a fence.
 //
-// MySQL counts rows that an UPDATE found but did not alter as not affected, so
-// that repeating a write looks stale: connect with clientFoundRows=true (the
-// name in go-sql-driver/mysql).
+// MySQL counts rows that an UPDATE found but did not change as not affected, so a repeated
+// write looks stale: connect with clientFoundRows=true (the name in go-sql-driver/mysql).
 func Exec(ctx context.Context, db Execer, resource string, token int64, query string, args ...any) error {
-	if err := demand(resource, token); err != nil {
+	if err := requireToken(resource, token); err != nil {
 		return err
 	}
-	if !uses(args, token) {
+	if !contains(args, token) {
 		return fmt.Errorf("fence: %q: %w: token %d is not among the statement's args, as an int64", resource, ErrUnfenced, token)
 	}
 	result, err := db.ExecContext(ctx, query, args...)
@@ -64,17 +62,16 @@ func Exec(ctx context.Context, db Execer, resource string, token int64, query st
 	}
 	switch rows, err := result.RowsAffected(); {
 	case err != nil:
-		return fmt.Errorf("fence: %q: the database does not tell whether the row was written: %w", resource, err)
+		return fmt.Errorf("fence: %q: the database does not report whether the row was written: %w", resource, err)
 	case rows == 0:
 		return &StaleError{Resource: resource, Token: token}
 	}
 	return nil
 }
 
-// uses tells whether the token is among the args. It cannot tell whether the
-// statement compares it, but finds the args that were forgotten, or taken from
-// another lease.
-func uses(args []any, token int64) bool {
+// contains reports whether the token is among the args. It cannot check whether the
+// statement compares the token, but it finds a token that is missing, or another lease's.
+func contains(args []any, token int64) bool {
 	for _, arg := range args {
 		if named, ok := arg.(sql.NamedArg); ok {
 			arg = named.Value

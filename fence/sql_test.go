@@ -36,7 +36,7 @@ func TestExecRefusesARowThatAGreaterTokenWrote(t *testing.T) {
 	require.EqualValues(t, 130, books.balance[7])
 }
 
-func TestExecCannotTellAMissingRowFromAStaleToken(t *testing.T) {
+func TestExecReturnsErrStaleForAMissingRowToo(t *testing.T) {
 	db, _ := openBooks()
 	defer db.Close()
 	err := fence.Exec(t.Context(), db, "account 8", 33, update, 0, int64(33), 8)
@@ -51,7 +51,7 @@ func TestExecDoesNotAskTheDatabaseWithoutAToken(t *testing.T) {
 		err := fence.Exec(t.Context(), db, "account 7", token, update, 0, token, 7)
 		require.ErrorIs(t, err, fence.ErrUnfenced)
 	}
-	// A token that the statement does not get fences nothing.
+	// A statement without the token is not fenced.
 	for _, arg := range []any{int64(32), 33, "33", nil, []byte("33"), sql.Named("fence", 33)} {
 		err := fence.Exec(t.Context(), db, "account 7", 33, update, 0, arg, 7)
 		require.ErrorIs(t, err, fence.ErrUnfenced, "%T %v", arg, arg)
@@ -78,6 +78,6 @@ func TestExecPassesOnTheErrorsOfTheDatabase(t *testing.T) {
 
 	books.down, books.mute = nil, errors.New("mute")
 	err = set()
-	require.ErrorContains(t, err, "the database does not tell whether the row was written")
+	require.ErrorContains(t, err, "the database does not report whether the row was written")
 	require.NotErrorIs(t, err, fence.ErrStale)
 }

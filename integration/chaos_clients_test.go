@@ -14,8 +14,8 @@ import (
 	"github.com/redlock-go/redlock/integration/chaos"
 )
 
-// chaosTTL is short: so is the time for which a node that forgot does not vote,
-// and the time that a client must be paused to lose its lease.
+// chaosTTL is short, so that a node that forgot votes again soon, and a short pause makes a
+// client lose its lease.
 const (
 	chaosTTL         = 1500 * time.Millisecond
 	chaosNodeTimeout = 100 * time.Millisecond
@@ -25,8 +25,8 @@ const (
 
 // place is what a lock protects: a number.
 type place interface {
-	// read and write report, with the operation that they fill in, whether the
-	// visitor may go on. Errors are the test's fault.
+	// read and write fill in the operation, and report whether the visitor may go on.
+	// Errors are faults of the test.
 	read(lease *redlock.Lease, op *chaos.Op) (goOn bool, err error)
 	write(lease *redlock.Lease, op *chaos.Op) (goOn bool, err error)
 	works() int // of 200 visits, how many take some time
@@ -72,7 +72,7 @@ func runVisitor(ctx context.Context, histories, places string, urls []string, na
 	defer func() { err = errors.Join(err, at.close()) }()
 	v := &visitor{log: log, at: at}
 	client, err := redlock.Open(urls, redlock.WithTTL(chaosTTL), redlock.WithNodeTimeout(chaosNodeTimeout),
-		redlock.WithLogger(nil), redlock.WithOwnerLabel(name), redlock.WithTrace(&redlock.Trace{LeaseLost: v.noteLoss}))
+		redlock.WithLogger(nil), redlock.WithOwnerLabel(name), redlock.WithTrace(&redlock.Trace{LeaseLost: v.recordLoss}))
 	if err != nil {
 		return err
 	}
@@ -87,8 +87,8 @@ func runVisitor(ctx context.Context, histories, places string, urls []string, na
 	return nil
 }
 
-// visitor is a client that locks, adds one to the number in its place, and writes
-// down all that it sees.
+// visitor is a client that locks, adds one to the number in its place, and logs its
+// operations.
 type visitor struct {
 	log    *chaos.Log
 	at     place
@@ -126,17 +126,17 @@ func (v *visitor) holdFor() time.Duration {
 	}
 }
 
-// lock asks for the lock, with or without waiting. No lease and no error: it was
-// refused.
+// lock asks for the lock, with or without waiting. It returns no lease and no error if it
+// was refused.
 func (v *visitor) lock(ctx context.Context, name string) (*redlock.Lease, error) {
-	patience := rand.N(3 * time.Second)
+	timeout := rand.N(3 * time.Second)
 	if rand.N(2) == 0 {
-		patience = rand.N(200 * time.Millisecond)
+		timeout = rand.N(200 * time.Millisecond)
 	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Millisecond+patience)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Millisecond+timeout)
 	defer cancel()
 	var opts []redlock.Option
-	if rand.N(3) == 0 { // what is not renewed is not healed
+	if rand.N(3) == 0 { // a lease without renewals does not get its keys back
 		opts = append(opts, redlock.WithoutRenewal())
 	}
 	acquire := v.client.Mutex(name, opts...).Lock
@@ -174,7 +174,7 @@ func (v *visitor) lock(ctx context.Context, name string) (*redlock.Lease, error)
 // chaosValidity is the ttl less the library's default allowance for drift.
 const chaosValidity = chaosTTL - chaosTTL/100 - 2*time.Millisecond
 
-// step reads or writes. It returns nil if there is no going on.
+// step reads or writes. It returns nil if the visitor must not go on.
 func (v *visitor) step(lease *redlock.Lease, op chaos.Op, do func(*redlock.Lease, *chaos.Op) (bool, error)) (*chaos.Op, error) {
 	op.Name, op.Owner, op.Token, op.Call = lease.Name(), lease.Owner(), lease.Token(), chaos.Now()
 	goOn, err := do(lease, &op)
@@ -221,12 +221,12 @@ func (v *visitor) unlock(lease *redlock.Lease) error {
 	switch {
 	case errors.Is(err, redlock.ErrLost):
 		op.Kind = chaos.Lost
-		if errors.Is(lease.Err(), redlock.ErrReleased) { // Unlock ended it, and a quorum had nothing of it
+		if errors.Is(lease.Err(), redlock.ErrReleased) { // Unlock ended it, and a quorum did not have it
 			op.Until = op.Call
 		} else if op.Until, err = v.lossOf(lease); err != nil {
 			return err
 		}
-	case errors.Is(err, redlock.ErrNoQuorum): // the rest stays owed
+	case errors.Is(err, redlock.ErrNoQuorum): // the undos follow later
 		op.Note = "no quorum"
 	case err != nil:
 		return err
@@ -234,20 +234,20 @@ func (v *visitor) unlock(lease *redlock.Lease) error {
 	return v.log.Add(op)
 }
 
-// noteLoss notes when a lease was lost. The Client's own goroutine calls it, some time
+// recordLoss records when a lease was lost. The client's own goroutine calls it, some time
 // later.
-func (v *visitor) noteLoss(e redlock.LeaseLost) {
+func (v *visitor) recordLoss(e redlock.LeaseLost) {
 	now := chaos.Now() // before the event's age is measured: the result is not too late
 	v.losses.Store(e.Owner, now-time.Since(e.Time))
 }
 
 // lossOf returns when a lost lease ended. It waits for the event.
 func (v *visitor) lossOf(lease *redlock.Lease) (time.Duration, error) {
-	const patience = 30 * time.Second
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	const timeout = 30 * time.Second
+	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if at, known := v.losses.LoadAndDelete(lease.Owner()); known {
 			return at.(time.Duration), nil
 		}
 	}
-	return 0, fmt.Errorf("no LeaseLost within %v after the lease of %s was lost", patience, lease.Owner())
+	return 0, fmt.Errorf("no LeaseLost within %v after the lease of %s was lost", timeout, lease.Owner())
 }

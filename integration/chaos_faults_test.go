@@ -13,7 +13,7 @@ import (
 	"github.com/redlock-go/redlock/integration/cluster"
 )
 
-// play lets the faults of a phase happen, and returns when everybody is well.
+// play makes the faults of a phase, and returns when all nodes and clients are healthy.
 func (r *chaosRun) play(t *testing.T, phase chaos.Phase) {
 	t.Helper()
 	var blows sync.WaitGroup
@@ -43,11 +43,11 @@ func (r *chaosRun) play(t *testing.T, phase chaos.Phase) {
 	time.Sleep(chaosSettling)
 }
 
-// chaosSettling is how soon all clients have a node again: a handshake that began
-// with the sick server lasts four node timeouts, and dials are half a second apart.
+// chaosSettling is how soon all clients are connected to a node again: a handshake with the
+// sick server lasts up to four node timeouts, and dials are half a second apart.
 const chaosSettling = 4*chaosNodeTimeout + 600*time.Millisecond
 
-// strikeNode does something to a node, and undoes it in time.
+// strikeNode makes a fault of a node, and ends it in time.
 func (r *chaosRun) strikeNode(t *testing.T, blow chaos.Blow) {
 	n := r.nodes[blow.Target]
 	wait := func(share time.Duration) { time.Sleep(blow.For / share) }
@@ -86,7 +86,7 @@ func (r *chaosRun) strikeNode(t *testing.T, blow chaos.Blow) {
 	}
 }
 
-// disturbLink is a fault of the network.
+// disturbLink makes a fault of the network.
 func disturbLink(n *cluster.Node, blow chaos.Blow) {
 	switch blow.Fault {
 	case chaos.Cut:
@@ -104,7 +104,7 @@ func disturbLink(n *cluster.Node, blow chaos.Blow) {
 	}
 }
 
-// strikeClient does something to a process whose place has a fence.
+// strikeClient makes a fault of a process whose place has a fence.
 func (r *chaosRun) strikeClient(t *testing.T, blow chaos.Blow) {
 	w := r.fenced[blow.Target]
 	if blow.Fault == chaos.Pause {
@@ -114,14 +114,14 @@ func (r *chaosRun) strikeClient(t *testing.T, blow chaos.Blow) {
 		return
 	}
 	require.NoError(t, w.cmd.Process.Kill())
-	w.hear(t)
+	w.awaitEnd(t)
 	r.deaths = append(r.deaths, chaos.Now())
 	r.fenced[blow.Target] = r.startClients(t, "register")
 }
 
-// hear waits for the end of a process. One that fails does not keep the histories
-// of all from being judged.
-func (w *worker) hear(t *testing.T) {
+// awaitEnd waits for the end of a process. If it failed, the histories are checked all the
+// same.
+func (w *worker) awaitEnd(t *testing.T) {
 	t.Helper()
 	for line := range w.lines {
 		assert.False(t, strings.HasPrefix(line, "failed"), line)
@@ -132,7 +132,7 @@ func (w *worker) hear(t *testing.T) {
 // server: it votes again.
 func awaitAdmission(t *testing.T, n *cluster.Node) {
 	t.Helper()
-	const patience = 40 * time.Second // a majority that forgot waits for twenty
+	const timeout = 40 * time.Second // a majority that forgot waits for twenty
 	admitted := func() bool {
 		run := n.RunID(t)
 		for _, key := range n.Keys(t) {
@@ -142,5 +142,5 @@ func awaitAdmission(t *testing.T, n *cluster.Node) {
 		}
 		return false
 	}
-	assert.True(t, eventually(patience, admitted), "a node that forgot was not admitted again within %v", patience)
+	assert.True(t, eventually(timeout, admitted), "a node that forgot was not admitted again within %v", timeout)
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/redlock-go/redlock/integration/chaos"
 )
 
-// counter is a number in a file that nothing but the lock protects: its clients
-// are not paused on purpose. They ask the lease before they write, and once more
-// after it: where that took too long, which no lock can prevent, they say so.
+// counter is a number in a file that only the lock protects: its clients are not paused on
+// purpose. They check the lease before they write, and again after it: if the write took too
+// long, which no lock can prevent, they log it as late.
 type counter struct{ dir string }
 
 func openCounter(dir string) (place, error) { return counter{dir}, nil }
@@ -76,12 +76,11 @@ func (c counter) create(lock string) error {
 	return errors.Join(writeNumber(file, 0), file.Close())
 }
 
-// register is a number in a database, with a fence. Reads go past the fence too:
-// if they did not, an older lease could write between a newer one's read and its
-// write. Nobody asks the lease whether it is valid: that is what the fence is for,
-// and what its clients, which are paused and killed, could not rely on.
+// register is a number in a database, with a fence. Reads go past the fence too: otherwise
+// an older lease could write between a newer one's read and its write. Its clients do not
+// check whether the lease is valid: they are paused and killed, and rely on the fence.
 //
-// The journal has what was committed: a client that is killed does not tell.
+// The journal has the committed operations: a killed client may not have logged them.
 type register struct{ db *sql.DB }
 
 const (
@@ -95,7 +94,7 @@ const (
 func openRegister(dir string) (place, error) { return connectRegister(dir) }
 
 func connectRegister(dir string) (register, error) {
-	// Paused clients may be inside of a transaction: others wait for them.
+	// Paused clients may be in a transaction: others wait for them.
 	file := filepath.ToSlash(filepath.Join(dir, "registers.db"))
 	db, err := sql.Open("sqlite", "file:"+file+"?_txlock=immediate&_pragma=busy_timeout(30000)&_pragma=journal_mode(WAL)&_pragma=synchronous(OFF)")
 	if err == nil {
@@ -106,7 +105,7 @@ func connectRegister(dir string) (register, error) {
 
 func (r register) close() error { return r.db.Close() }
 
-// works: a client that is paused should be a holder, mostly.
+// works is large, so that a client that is paused is mostly a holder.
 func (r register) works() int { return 160 }
 
 func (r register) read(lease *redlock.Lease, op *chaos.Op) (bool, error) {
@@ -117,7 +116,7 @@ func (r register) write(lease *redlock.Lease, op *chaos.Op) (bool, error) {
 	return r.pass(lease, op, chaos.FencedWrite, chaos.StaleWrite, setValue)
 }
 
-// pass runs a statement that goes past the fence, if it does.
+// pass runs a statement that passes the fence, unless its token is stale.
 func (r register) pass(lease *redlock.Lease, op *chaos.Op, passed, stale chaos.Kind, statement string) (bool, error) {
 	ctx := context.Background()
 	tx, err := r.db.BeginTx(ctx, nil)

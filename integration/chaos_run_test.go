@@ -26,17 +26,17 @@ const (
 	chaosProcesses = 3               // with either kind of place
 	chaosRound     = 5 * time.Minute // after which histories are checked, and begin anew
 
-	// chaosPatience bounds the time without a lock while a majority is well. The
-	// holder may have been killed, and those in line before the others, too.
-	chaosPatience = 10 * time.Second
+	// maxChaosGap bounds the time without a grant while a majority is healthy. The holder
+	// may have been killed, and the first waiters too.
+	maxChaosGap = 10 * time.Second
 )
 
-// Several processes add to numbers under locks, while nodes and processes fail by
-// a random plan. What they saw must be what a lock with leases and tokens can do:
-// never two valid leases, each token greater than all before, no lost update.
+// Several processes add to numbers under locks, while nodes and processes fail by a random
+// plan. Their operations must be a possible history of a lock with leases and tokens: never
+// two valid leases, each token greater than all before, no lost update.
 //
-// Mostly, a minority of the nodes fails, and locks go on; every fifth time a
-// majority does, and then they need only be safe.
+// Mostly, a minority of the nodes fails, and locks go on; every fifth time a majority does,
+// and then they need only be safe.
 func TestHistoriesAreThoseOfALeaseLockWhateverFails(t *testing.T) {
 	notInShort(t)
 	nodes := cluster.Use(t, 5)
@@ -54,11 +54,11 @@ func TestHistoriesAreThoseOfALeaseLockWhateverFails(t *testing.T) {
 	r.summary.Took = time.Since(start)
 	t.Log(r.summary)
 	assert.Positive(t, r.summary.Count[chaos.Acquire])
-	assert.Less(t, r.summary.Gap.Length(), chaosPatience, "nobody got the lock %q from %v to %v",
+	assert.Less(t, r.summary.Gap.Length(), maxChaosGap, "nobody got the lock %q from %v to %v",
 		r.summary.Gap.Name, r.summary.Gap.From, r.summary.Gap.To)
 }
 
-// chaosRun is what lasts over the rounds.
+// chaosRun is the state of a run over all rounds.
 type chaosRun struct {
 	nodes    cluster.Nodes
 	plan     *chaos.Plan
@@ -87,7 +87,7 @@ func newChaosRun(t *testing.T, nodes cluster.Nodes, plan *chaos.Plan) *chaosRun 
 	require.NoError(t, err)
 	r := &chaosRun{nodes: nodes, plan: plan, places: dir, counter: counter{dir}, register: register,
 		memory:  &chaos.Memory{Nodes: len(nodes), TTL: chaosTTL},
-		checker: chaos.Checker{Patience: time.Minute}, summary: chaos.NewSummary()}
+		checker: chaos.Checker{Timeout: time.Minute}, summary: chaos.NewSummary()}
 	for i := range chaosLocks {
 		require.NoError(t, r.counter.create(lockOf("counter", i)))
 		require.NoError(t, r.register.create(lockOf("register", i)))
@@ -97,7 +97,7 @@ func newChaosRun(t *testing.T, nodes cluster.Nodes, plan *chaos.Plan) *chaosRun 
 
 func lockOf(kind string, i int) string { return fmt.Sprint(kind, "-", i) }
 
-// round plays phases for so long, then checks what the clients saw.
+// round plays phases for the time d, then checks the clients' histories.
 func (r *chaosRun) round(t *testing.T, d time.Duration) {
 	t.Helper()
 	deadline := time.Now().Add(d)
@@ -127,7 +127,7 @@ func (r *chaosRun) round(t *testing.T, d time.Duration) {
 		if phase.Kind == chaos.Majority {
 			span.From = chaos.Now()
 		}
-		r.summary.Tell(phase)
+		r.summary.AddPhase(phase)
 		time.Sleep(phase.Rest)
 	}
 	span.To = chaos.Now()
@@ -136,7 +136,7 @@ func (r *chaosRun) round(t *testing.T, d time.Duration) {
 		require.NoError(t, w.input.Close())
 	}
 	for _, w := range all {
-		w.hear(t)
+		w.awaitEnd(t)
 	}
 	r.judge(t, append(well, span))
 }
@@ -183,19 +183,19 @@ func (r *chaosRun) judge(t *testing.T, well []chaos.Span) {
 	}
 }
 
-// reconcile compares what clients say that the database did with its journal, and
-// adds what killed clients could not tell.
+// reconcile compares the clients' logs with the database's journal, and adds operations
+// that killed clients could not log.
 func (r *chaosRun) reconcile(t *testing.T, h *chaos.History) {
 	t.Helper()
 	type key struct {
 		kind  chaos.Kind
 		owner string
 	}
-	told := map[key]chaos.Op{}
+	logged := map[key]chaos.Op{}
 	for _, ops := range h.Locks {
 		for _, op := range ops {
 			if op.Kind == chaos.FencedRead || op.Kind == chaos.FencedWrite {
-				told[key{op.Kind, op.Owner}] = op
+				logged[key{op.Kind, op.Owner}] = op
 			}
 		}
 	}
@@ -203,16 +203,16 @@ func (r *chaosRun) reconcile(t *testing.T, h *chaos.History) {
 	require.NoError(t, err)
 	for _, op := range journal {
 		k := key{op.Kind, op.Owner}
-		if known, found := told[k]; found {
+		if known, found := logged[k]; found {
 			assert.Equal(t, known.Value, op.Value, "%v", op)
-			delete(told, k)
+			delete(logged, k)
 			continue
 		}
 		death, _ := slices.BinarySearch(r.deaths, op.Call)
-		if assert.Less(t, death, len(r.deaths), "a client that lives did not tell of %v", op) {
+		if assert.Less(t, death, len(r.deaths), "a client that was not killed did not log %v", op) {
 			op.Return = r.deaths[death]
 			h.Add(op)
 		}
 	}
-	assert.Empty(t, told, "the database does not know of these")
+	assert.Empty(t, logged, "these are not in the database's journal")
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/redlock-go/redlock/integration/cluster"
 )
 
-// All faults but the loss of memory, at random, at up to two of five nodes at a
-// time, while clients contend for one lock: there is never more than one inside,
-// every client goes on getting the lock, and in the end nothing is left.
+// All faults except the loss of memory occur at random, at up to two of five nodes at a
+// time, while clients contend for one lock: there is never more than one holder, every
+// client goes on getting the lock, and in the end no key is left.
 func TestExclusionHoldsAndNothingIsLeftWhileMinoritiesFailAtRandom(t *testing.T) {
 	const clients = 6
 	nodes := cluster.Use(t, 5)
@@ -50,7 +50,7 @@ func TestExclusionHoldsAndNothingIsLeftWhileMinoritiesFailAtRandom(t *testing.T)
 	nodes.Thaw(t)
 	nodes.Heal()
 
-	assert.Zero(t, r.crowded.Load(), "two were inside at the same time")
+	assert.Zero(t, r.crowded.Load(), "two visitors at the same time")
 	assert.EqualValues(t, r.ours.Load(), r.counter, "visits were overwritten")
 	for i, n := range visits {
 		t.Logf("client %d: %d visits", i, n.Load())
@@ -72,8 +72,8 @@ func (r *room) visitUntil(ctx context.Context, t *testing.T, client *redlock.Cli
 		if rand.N(3) == 0 {
 			_ = lease.Extend(ctx) // whether it succeeds is not the question here
 		}
-		// With a node too many away for a moment, or replies lost, there may be no
-		// quorum of confirmations: the rest stays owed.
+		// If one node too many is away for a moment, or replies are lost, there may be no
+		// quorum of confirmations: the undos follow later.
 		if err := lease.Unlock(ctx); err != nil && !errors.Is(err, redlock.ErrNoQuorum) {
 			assert.NoError(t, err)
 		}

@@ -16,8 +16,8 @@ import (
 	"github.com/redlock-go/redlock/integration/cluster"
 )
 
-// The main job: worker processes add to one number in one file under the lock,
-// on five real servers, while one master is killed and one frozen under them.
+// Worker processes add to one number in one file under the lock, on five real servers,
+// while one master is killed and one is frozen.
 func TestCounterLosesNothingWhileOneMasterIsKilledAndOneFrozen(t *testing.T) {
 	const workers = 6
 	rounds := 150

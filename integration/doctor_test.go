@@ -12,13 +12,13 @@ import (
 	"github.com/redlock-go/redlock/integration/cluster"
 )
 
-// diagnosis is what doctor --json says, as far as the tests look.
+// diagnosis is the output of doctor --json, as far as the tests need it.
 type diagnosis struct {
 	code     int
 	Findings []struct{ Severity, Code, Node string }
 }
 
-// doctor examines nodes that are to have a guard of three seconds.
+// doctor examines nodes with a guard of three seconds.
 func doctor(t *testing.T, urls []string, args ...string) diagnosis {
 	t.Helper()
 	args = append([]string{"doctor", "--json", "--for", "200ms", "--ttl", "3s", "--timeout", "5s"}, args...)
@@ -28,8 +28,8 @@ func doctor(t *testing.T, urls []string, args ...string) diagnosis {
 	return d
 }
 
-// of lists the nodes with a finding, by its severity and code.
-func (d diagnosis) of(severity, code string) []string {
+// nodesWith returns the nodes with a finding, by its severity and code.
+func (d diagnosis) nodesWith(severity, code string) []string {
 	nodes := []string{}
 	for _, f := range d.Findings {
 		if f.Severity == severity && f.Code == code {
@@ -39,7 +39,7 @@ func (d diagnosis) of(severity, code string) []string {
 	return nodes
 }
 
-// named is how the tool names a node.
+// named returns the name that the tool gives to a node.
 func named(t *testing.T, index string, raw string) []string {
 	t.Helper()
 	u, err := url.Parse(raw)
@@ -113,45 +113,45 @@ func TestDoctorFindsEachPlantedFault(t *testing.T) {
 			c.plant(t, nodes, urls)
 			d := doctor(t, urls, "--node-timeout", "1s")
 			assert.Equal(t, c.exit, d.code, "%+v", d.Findings)
-			assert.Subset(t, named(t, "1", urls[1]), d.of(c.severity, c.code))
-			assert.Len(t, d.of(c.severity, c.code), 1, "%+v", d.Findings)
+			assert.Subset(t, named(t, "1", urls[1]), d.nodesWith(c.severity, c.code))
+			assert.Len(t, d.nodesWith(c.severity, c.code), 1, "%+v", d.Findings)
 		})
 	}
 }
 
-func TestDoctorTellsWhoHasNoDisk(t *testing.T) {
+func TestDoctorNamesNodesWithoutPersistence(t *testing.T) {
 	t.Parallel()
 	nodes := cluster.Use(t, 3)
-	assert.Len(t, doctor(t, nodes.URLs()).of("warning", "persistence"), 1, "all are without")
+	assert.Len(t, doctor(t, nodes.URLs()).nodesWith("warning", "persistence"), 1, "all are without")
 	nodes[0].SetConfig(t, "appendonly", "yes")
 	nodes[1].SetConfig(t, "save", "3600 1")
-	assert.Len(t, doctor(t, nodes.URLs()).of("note", "persistence"), 1, "a majority has one")
+	assert.Len(t, doctor(t, nodes.URLs()).nodesWith("note", "persistence"), 1, "a majority has one")
 	nodes[2].SetConfig(t, "save", "3600 1")
 	d := doctor(t, nodes.URLs())
-	assert.Empty(t, d.of("note", "persistence"))
-	assert.Empty(t, d.of("warning", "persistence"))
+	assert.Empty(t, d.nodesWith("note", "persistence"))
+	assert.Empty(t, d.nodesWith("warning", "persistence"))
 }
 
-func TestDoctorTellsWhoMayVote(t *testing.T) {
+func TestDoctorNamesNodesThatMayNotVote(t *testing.T) {
 	t.Parallel()
 	notInShort(t)
 	nodes := cluster.Use(t, 3)
 	d := doctor(t, nodes.URLs())
 	assert.Zero(t, d.code)
-	assert.Len(t, d.of("warning", "no-quorum-yet"), 1, "nobody has used them")
+	assert.Len(t, d.nodesWith("warning", "no-quorum-yet"), 1, "no client has used them")
 
 	code, _, log := callTool(t, nodes.URLs(), "run", "job", "--ttl", "3s", "--", "true")
 	require.Zero(t, code, log)
 	voting := func(d diagnosis) bool {
-		return len(d.of("warning", "no-quorum-yet"))+len(d.of("warning", "not-admitted")) == 0
+		return len(d.nodesWith("warning", "no-quorum-yet"))+len(d.nodesWith("warning", "not-admitted")) == 0
 	}
 	require.True(t, eventually(2*soon, func() bool { return voting(doctor(t, nodes.URLs())) }))
 
 	nodes[1].Do(t, "FLUSHALL")
-	assert.Equal(t, named(t, "1", nodes.URLs()[1]), doctor(t, nodes.URLs()).of("warning", "not-admitted"), "wiped")
+	assert.Equal(t, named(t, "1", nodes.URLs()[1]), doctor(t, nodes.URLs()).nodesWith("warning", "not-admitted"), "wiped")
 	five := append(nodes.URLs(), "redis://127.0.0.1:1", "redis://127.0.0.1:2")
-	assert.Len(t, doctor(t, five).of("danger", "other-list"), 2, "they are three, and five are given")
+	assert.Len(t, doctor(t, five).nodesWith("danger", "other-list"), 2, "the records are of three nodes, and five are given")
 
 	nodes[2].Do(t, "DEL", nodes[2].Do(t, "GET", "redlock::newest"))
-	assert.Contains(t, doctor(t, nodes.URLs()).of("warning", "not-admitted"), named(t, "2", nodes.URLs()[2])[0], "its record was deleted, not its bar")
+	assert.Contains(t, doctor(t, nodes.URLs()).nodesWith("warning", "not-admitted"), named(t, "2", nodes.URLs()[2])[0], "its record was deleted, not the key of its quarantine")
 }

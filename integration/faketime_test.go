@@ -15,8 +15,8 @@ import (
 // timeReply is the answer to TIME: seconds and microseconds.
 var timeReply = regexp.MustCompile(`^\*2\r\n\$\d+\r\n(\d+)\r\n\$\d+\r\n(\d+)\r\n$`)
 
-// fakeTime is the address of a server whose clock is off by what ahead says, some time
-// after now. It is a proxy that changes the answers to TIME.
+// fakeTime returns the address of a server whose clock is ahead by the result of ahead, some
+// time after now. It is a proxy that changes the answers to TIME.
 func fakeTime(t *testing.T, target string, ahead func(passed time.Duration) time.Duration) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -51,8 +51,8 @@ func fakeTime(t *testing.T, target string, ahead func(passed time.Duration) time
 	return ln.Addr().String()
 }
 
-// rewriteTime hands answers on. The client awaits each before it asks again, so one
-// that is as short as TIME's comes in one piece.
+// rewriteTime passes answers on. The client awaits each before it asks again, so an answer
+// as short as TIME's comes in one piece.
 func rewriteTime(client io.Writer, server io.Reader, ahead func() time.Duration) {
 	for piece := make([]byte, 64<<10); ; {
 		n, err := server.Read(piece)

@@ -22,14 +22,13 @@ const (
 	loadTimeout = 400 * time.Millisecond
 )
 
-// Healthy and frozen phases alternate on the same connections, and medians over
-// the phases are compared. Frozen phases last long enough to meet all that a
-// client does about a frozen node: it waits for it, passes it by, drops its
-// connection, and dials again.
+// Healthy and frozen phases alternate on the same connections, and medians over the phases
+// are compared. Frozen phases are long enough for all that a client does about a frozen
+// node: it waits for the node, leaves it out, drops its connection, and dials again.
 //
-// What else runs on the machine for some seconds can fall on the phases of one
-// kind. So there are more pairs of phases, up to nine, where the first three are
-// not within the bound: a burst then loses its weight, a slow library does not.
+// Other programs that run for some seconds can slow the phases of one kind. So if the first
+// three pairs of phases are not within the bound, there are more, up to nine: then a short
+// disturbance does not change the median, but a slow library does.
 func TestSoakFrozenMinorityLeavesLockAndUnlockAsFastAsTheyWere(t *testing.T) {
 	soakOnly(t)
 	for _, goroutines := range []int{1, 16} {
@@ -92,8 +91,8 @@ func assertMemoryStaysFlat(t *testing.T, duration time.Duration) {
 	}
 	t.Logf("%d pairs of Lock and Unlock, %d calls without a quorum; live memory after each %v, in KiB: %v",
 		pairs, failed, duration/phases, memory)
-	// The first phase fills buffers. What grows with the load would be higher at
-	// the end than it ever was early on.
+	// The first phase fills buffers. Memory that grows with the load would be higher at the
+	// end than it ever was early on.
 	early, end := slices.Max(memory[1:4]), slices.Min(memory[phases-3:])
 	assert.LessOrEqual(t, end, early+early/10, "memory grows")
 
@@ -102,7 +101,7 @@ func assertMemoryStaysFlat(t *testing.T, duration time.Duration) {
 	assertNoKeys(t, nodes)
 }
 
-// liveMemory is what is reachable on the heap, and the stacks, in KiB.
+// liveMemory returns the reachable heap and the stacks, in KiB.
 func liveMemory() uint64 {
 	runtime.GC()
 	runtime.GC() // what the first one only moved out of sync.Pools

@@ -12,8 +12,8 @@ import (
 	"github.com/redlock-go/redlock/integration/cluster"
 )
 
-// The tests in this file are about the test cluster: the faults it promises must
-// be real, or the other tests would show nothing.
+// The tests in this file are about the test cluster: its faults must be real, or the other
+// tests would show nothing.
 
 func TestFrozenServerHoldsItsAnswersBackUntilThawed(t *testing.T) {
 	t.Parallel()

@@ -18,19 +18,19 @@ import (
 )
 
 const (
-	// ttl is what tests use that look for keys left behind: so long that an
-	// expiry within the test can't be taken for a clean-up.
+	// ttl is the ttl in tests that look for keys left behind: so long that an expiry within
+	// the test cannot be mistaken for a release.
 	ttl = 30 * time.Second
 
-	// soon is the limit for what must not take a ttl, or a long node timeout. On an
-	// idle machine all of it takes milliseconds, or about a second where a client
-	// dials again or a waiter looks by itself: the library's own tests show that in
-	// virtual time. A busy machine may take longer, but not this long.
+	// soon is the limit for steps that must not take a ttl, or a long node timeout. On an
+	// idle machine they take milliseconds, or about a second if a client dials again or a
+	// waiter polls: the library's own tests show that in virtual time. A busy machine may
+	// take longer, but not this long.
 	soon = 10 * time.Second
 
-	// untimely is the node timeout of tests that do not need one: a healthy server
-	// of a busy machine always votes in time, and a call that returns soon did not
-	// wait for a node that does not answer.
+	// untimely is the node timeout of tests that do not need one: a healthy server of a busy
+	// machine always votes in time, and a call that returns soon did not wait for a node
+	// that does not answer.
 	untimely = 14 * time.Second
 
 	// nodeTimeout is the node timeout of clients that must give a node up.
@@ -61,8 +61,8 @@ func notInShort(t *testing.T) {
 	}
 }
 
-// impatient makes a client give up soon a node that does not answer.
-func impatient() redlock.Option { return redlock.WithNodeTimeout(nodeTimeout) }
+// shortTimeout makes a client soon give up a node that does not answer.
+func shortTimeout() redlock.Option { return redlock.WithNodeTimeout(nodeTimeout) }
 
 // openClient makes a client with the tests' settings that ends with the test.
 func openClient(t testing.TB, urls []string, opts ...redlock.Option) *redlock.Client {
@@ -102,7 +102,7 @@ func barePools(maxActive int, addrs ...string) []redlock.Pool {
 	return pools
 }
 
-// within is a context for calls that are expected to succeed soon.
+// within returns a context for calls that are expected to succeed within d.
 func within(t testing.TB, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -171,13 +171,13 @@ func assertNoKeys(t testing.TB, nodes cluster.Nodes) {
 	t.Helper()
 	eventually(soon, func() bool { return len(allKeys(t, nodes)) == 0 })
 	require.Empty(t, allKeys(t, nodes), "keys left, by node")
-	// What is executed late must not set a key either.
+	// A command that is executed late must not set a key either.
 	time.Sleep(stillness)
 	require.Empty(t, allKeys(t, nodes), "keys came back, by node")
 }
 
-// stillness is how long tests watch for what should not happen: ample for bytes
-// that are on their way to a server of this machine.
+// stillness is how long tests watch for keys that should not appear: enough for bytes that
+// are on their way to a server of this machine.
 const stillness = 100 * time.Millisecond
 
 // allKeys returns the keys of each node that has any, but for its records.
@@ -193,8 +193,8 @@ func allKeys(t testing.TB, nodes cluster.Nodes) map[int][]string {
 	return all
 }
 
-// assertLeakFree expects that the goroutines of whatever the test starts from
-// here on are gone when it ends and its clients are closed.
+// assertLeakFree expects that all goroutines that the test starts from here on have ended
+// when the test has ended and its clients are closed.
 func assertLeakFree(t testing.TB) {
 	t.Helper()
 	opts := append(cluster.IgnoreOwn(), goleak.IgnoreCurrent())

@@ -84,7 +84,7 @@ func TestEachClientSeesTheOthersHold(t *testing.T) {
 	})
 }
 
-// room is what the lock protects: it notices a second one inside.
+// room is a resource that the lock protects: it notices two visitors at once.
 type room struct {
 	inside   atomic.Int32
 	crowded  atomic.Int32
@@ -131,7 +131,7 @@ func TestMutualExclusionHoldsBetweenTheTwoClientsUnderContention(t *testing.T) {
 	}
 	workers.Wait()
 	t.Logf("%d visits with redlock, %d with redsync", r.ours.Load(), r.theirs.Load())
-	assert.Zero(t, r.crowded.Load(), "two were inside at the same time")
+	assert.Zero(t, r.crowded.Load(), "two visitors at the same time")
 	assert.EqualValues(t, r.ours.Load()+r.theirs.Load(), r.counter, "visits were overwritten")
 	assert.GreaterOrEqual(t, r.ours.Load(), int32(minTurns), "redlock must get its turns")
 	assert.GreaterOrEqual(t, r.theirs.Load(), int32(minTurns), "redsync must get its turns")
@@ -146,8 +146,8 @@ func (r *room) visitWithRedlock(t *testing.T, client *redlock.Client) {
 		}
 		r.enter(&r.ours)
 		assert.NoError(t, lease.Unlock(t.Context()))
-		// While ours hand over to each other, others find the lock held
-		// (docs/protocol.md): they get their turns when nobody of ours waits.
+		// While our clients hand over to each other, foreign clients find the lock held
+		// (docs/protocol.md): they get it when none of ours waits.
 		time.Sleep(10 * time.Millisecond)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/redlock-go/redlock/integration/cluster"
 )
 
-// The tests in this file let a release or a rollback arrive long after somebody
-// else got the lock: it must leave the newer lease's key alone.
+// In the tests in this file a release or a rollback arrives long after another client got
+// the lock: it must not delete the newer lease's key.
 
 // lateScene has a slow client, whose connections the test disturbs, and a quick
 // one, which takes the lock meanwhile. The options are the slow one's.
@@ -30,7 +30,7 @@ func newLateScene(t *testing.T, opts ...redlock.Option) lateScene {
 }
 
 // holdEverywhere lets the slow client get the lock at every node, not only at a quorum: a
-// grant that comes when the keys have been taken away would stay in the quick one's way.
+// grant that comes after the keys were deleted would block the quick client.
 func (s lateScene) holdEverywhere(t *testing.T) *redlock.Lease {
 	t.Helper()
 	lease, err := s.slow.Mutex("name").Lock(t.Context())
@@ -70,8 +70,8 @@ func (s lateScene) where(t *testing.T, lease *redlock.Lease) []int {
 	return where
 }
 
-// assertKeeps expects that it is still so when the slow client's last words have
-// arrived everywhere.
+// assertKeeps expects that every node still has the key when the slow client's last bytes
+// have arrived everywhere.
 func (s lateScene) assertKeeps(t *testing.T, lease *redlock.Lease) {
 	t.Helper()
 	awaitAllVotes(t, s.slow, s.nodes)
@@ -106,7 +106,7 @@ func TestLateReleaseLeavesANewerLeaseAlone(t *testing.T) {
 
 func TestLateRollbackLeavesANewerLeaseAlone(t *testing.T) {
 	t.Parallel()
-	s := newLateScene(t, impatient())
+	s := newLateScene(t, shortTimeout())
 	s.nodes[:3].Cut()
 	_, err := s.slow.Mutex("name").TryLock(t.Context())
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
@@ -116,9 +116,9 @@ func TestLateRollbackLeavesANewerLeaseAlone(t *testing.T) {
 	s.assertKeeps(t, lease)
 }
 
-func TestReleaseThatIsOwedLeavesANewerLeaseAlone(t *testing.T) {
+func TestUndoLeavesANewerLeaseAlone(t *testing.T) {
 	t.Parallel()
-	s := newLateScene(t, impatient())
+	s := newLateScene(t, shortTimeout())
 	old, err := s.slow.Mutex("name").Lock(t.Context())
 	require.NoError(t, err)
 	s.nodes[:3].Cut()
@@ -149,8 +149,8 @@ func TestRefusedExtendLeavesANewerLeaseAlone(t *testing.T) {
 	s.assertKeeps(t, lease)
 }
 
-// A client's own next lease on the name is newer, too: its release of the last
-// one is still on its way to the slow nodes when it asks again.
+// A client's own next lease of the name is newer too: the release of the lease before is
+// still on its way to the slow nodes when the client asks again.
 func TestReleaseOnItsWayLeavesTheSameClientsNextLeaseAlone(t *testing.T) {
 	t.Parallel()
 	s := newLateScene(t)

@@ -32,7 +32,7 @@ func (s samples) mean() time.Duration {
 // load is what some goroutines measured in one phase of locking and unlocking.
 type load struct {
 	lock, unlock samples
-	failed       int // calls that found no quorum
+	failed       int // calls without a quorum
 }
 
 // runLoad locks and unlocks for a while in every goroutine, each on a name of its
@@ -62,7 +62,7 @@ func runLoad(t *testing.T, client *redlock.Client, goroutines int, d time.Durati
 	return all
 }
 
-// pair is one Lock and Unlock. False means that it is no use to go on.
+// pair is one Lock and Unlock. It returns false if the load should end.
 func (l *load) pair(t *testing.T, mutex *redlock.Mutex) bool {
 	var lease *redlock.Lease
 	var err error
@@ -79,16 +79,15 @@ func (l *load) fail(t *testing.T, err error) (goOn bool) {
 	return assert.ErrorIs(t, err, redlock.ErrNoQuorum)
 }
 
-// assertExplained expects that all calls succeeded, unless the machine kept a
-// healthy server, or this process, from running for about as long as a node may
-// take to vote.
+// assertExplained expects that all calls succeeded, unless the machine stopped a healthy
+// server, or this process, for about a node timeout.
 func (l *load) assertExplained(t *testing.T, late *hiccups) {
 	t.Helper()
 	if l.failed == 0 {
 		return
 	}
 	t.Logf("%d calls found no quorum; the machine's worst hiccup was %v", l.failed, late.longest())
-	assert.Greater(t, late.longest(), loadTimeout/2, "calls failed, and the machine is not to blame")
+	assert.Greater(t, late.longest(), loadTimeout/2, "calls failed, and the machine did not stop")
 }
 
 // assertNeverLonger expects that no call took longer than the node timeout.

@@ -1,5 +1,5 @@
-// Package integration tests redlock on real Redis servers: the promises of the
-// library where servers die, freeze, vanish behind a partition or answer nonsense.
+// Package integration tests redlock on real Redis servers: the library's guarantees when
+// servers die, freeze, are behind a network partition or answer garbage.
 //
 // The servers are Docker containers where an engine answers, else redis-server
 // processes; REDLOCK_TEST_BACKEND=docker or process forces one of them, and
@@ -12,8 +12,8 @@
 // test (chaos_run_test.go) lasts as long as -chaos.duration says, and prints the
 // seed with which -chaos.seed plays the same faults again.
 //
-// A test does not compare a measured time with a limit below some seconds: what a
-// delay costs is shown in virtual time, by the tests of the library's own package.
+// A test does not compare a measured time with a limit below some seconds: the library's own
+// tests show the cost of delays in virtual time.
 package integration
 
 import (

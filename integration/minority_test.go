@@ -20,7 +20,7 @@ type fault struct {
 	urls   func(cluster.Nodes) []string
 	strike func(testing.TB, cluster.Nodes)
 	repair func(testing.TB, cluster.Nodes)
-	// outcome and cause are what a vote says while a connected client meets it.
+	// outcome and cause are those of a vote under this fault, of a client that was connected.
 	outcome redlock.Outcome
 	cause   string
 }
@@ -92,7 +92,7 @@ func TestNewClientLocksWhileAMinorityIsAway(t *testing.T) {
 	eachFault(t, func(t *testing.T, nodes cluster.Nodes, f fault) {
 		lost := nodes[:(len(nodes)-1)/2]
 		f.strike(t, lost)
-		client := openClient(t, f.urls(nodes), impatient())
+		client := openClient(t, f.urls(nodes), shortTimeout())
 		took := timed(func() { assertUsable(t, client, "newcomer") })
 		assert.Less(t, took, soon)
 		f.repair(t, lost)
@@ -102,17 +102,17 @@ func TestNewClientLocksWhileAMinorityIsAway(t *testing.T) {
 }
 
 // That calls end within a node timeout is shown in virtual time:
-// TestAMajorityAwayGivesNoQuorumWithinANodeTimeout.
+// TestMajorityAwayGivesNoQuorumWithinANodeTimeout.
 func TestMajorityAwayIsErrNoQuorumAndNamesEachNode(t *testing.T) {
 	eachFault(t, func(t *testing.T, nodes cluster.Nodes, f fault) {
-		client := openClient(t, f.urls(nodes), impatient())
+		client := openClient(t, f.urls(nodes), shortTimeout())
 		awaitAllVotes(t, client, nodes)
 		held, err := client.Mutex("held").Lock(t.Context())
 		require.NoError(t, err)
 		lost := nodes[:len(nodes)/2+1]
 		f.strike(t, lost)
 		if f.name == down.name {
-			awaitNews(t, client, lost)
+			awaitDisconnects(t, client, lost)
 		}
 
 		took := timed(func() { _, err = client.Mutex("name").TryLock(t.Context()) })
@@ -139,8 +139,8 @@ func TestMajorityAwayIsErrNoQuorumAndNamesEachNode(t *testing.T) {
 	})
 }
 
-// awaitNews waits until the client knows of its broken connections.
-func awaitNews(t *testing.T, client *redlock.Client, lost cluster.Nodes) {
+// awaitDisconnects waits until the client has noticed its broken connections.
+func awaitDisconnects(t *testing.T, client *redlock.Client, lost cluster.Nodes) {
 	t.Helper()
 	require.True(t, eventually(soon, func() bool {
 		_, err := client.Mutex("news").TryLock(t.Context())

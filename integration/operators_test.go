@@ -16,7 +16,7 @@ import (
 	"github.com/redlock-go/redlock/integration/cluster"
 )
 
-// What docs/operations.md tells operators to type, typed at a real server.
+// The commands of docs/operations.md, run at a real server.
 
 // operatorsCommands are the redis-cli lines of the docs, continuation lines joined.
 func operatorsCommands(t *testing.T) []string {
@@ -93,8 +93,8 @@ func TestTheRightsInTheDocsAreEnough(t *testing.T) {
 	}
 }
 
-// everything uses each script and command once: renewals that heal, a wait and a
-// hand-over, broken connections, a record that is filled from others.
+// everything uses each script and command once: a renewal that restores keys, a wait and a
+// hand-over, broken connections, a record that is refilled from others.
 func everything(t *testing.T, a, b *redlock.Client, nodes cluster.Nodes) {
 	t.Helper()
 	ctx := within(t, 3*soon)
@@ -113,7 +113,7 @@ func everything(t *testing.T, a, b *redlock.Client, nodes cluster.Nodes) {
 	}()
 	require.True(t, eventually(soon, func() bool {
 		status, err := a.Inspect(ctx, "name")
-		return err == nil && len(status.Line) == 1
+		return err == nil && len(status.Queue) == 1
 	}))
 	require.NoError(t, lease.Unlock(ctx))
 	require.NoError(t, <-next)

@@ -54,7 +54,7 @@ func TestNoOrphanWhenTheReplyIsLost(t *testing.T) {
 		awaitAllVotes(t, client, nodes)
 		lease, err := client.Mutex("name").Lock(t.Context())
 		require.NoError(t, err)
-		nodes[0].Do(t, "DEL", prefix+"name") // the renewal puts it back
+		nodes[0].Do(t, "DEL", prefix+"name") // the renewal restores it
 		nodes[0].LoseReply()
 		require.NoError(t, lease.Extend(t.Context()))
 		require.NoError(t, lease.Unlock(t.Context()))
@@ -111,7 +111,7 @@ func TestNoOrphanAfterScriptFlush(t *testing.T) {
 	})
 	t.Run("before a failed attempt", func(t *testing.T) {
 		nodes := cluster.Use(t, 5)
-		client := openClient(t, nodes.URLs(), impatient())
+		client := openClient(t, nodes.URLs(), shortTimeout())
 		awaitAllVotes(t, client, nodes)
 		nodes[:3].Freeze(t)
 		flush(t, nodes[3:])

@@ -13,8 +13,8 @@ import (
 	"github.com/redlock-go/redlock/integration/cluster"
 )
 
-// The tests in this file read the nodes: whatever happened, none of our keys may
-// be left there soon after the node is reachable, long before its ttl would end.
+// The tests in this file read the nodes: soon after a node is reachable, long before a ttl
+// ends, none of our keys may be left there.
 
 func TestNoOrphanAfterCtxIsCancelledInMidBallot(t *testing.T) {
 	t.Parallel()
@@ -61,7 +61,7 @@ func TestNoOrphanAfterAQuorumWasMissed(t *testing.T) {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
 			nodes := cluster.Use(t, 5)
-			client := openClient(t, f.urls(nodes), impatient())
+			client := openClient(t, f.urls(nodes), shortTimeout())
 			awaitAllVotes(t, client, nodes)
 			f.strike(t, nodes[:3])
 			for i := range 3 {
@@ -90,8 +90,8 @@ func TestNoOrphanWhereAHeldLockWasAskedFor(t *testing.T) {
 	}
 }
 
-// What a node that is frozen during Lock executes after it must be undone,
-// whatever became of the connection, the lock and its ttl in the meantime.
+// An attempt that a frozen node executes after it thaws must be undone, even if the
+// connection was dropped, the lock released or its ttl over in the meantime.
 func TestNoOrphanAtANodeThatThawsAfterTheLock(t *testing.T) {
 	notInShort(t)
 	const short = 2 * time.Second
@@ -147,8 +147,8 @@ func TestNoOrphanAtANodeThatThawsAfterTheLock(t *testing.T) {
 	}
 }
 
-// assertNothingExpires counts the keys that end with their ttl. What it returns
-// expects that there were none meanwhile: a key that is gone was deleted.
+// assertNothingExpires counts the keys that expire. The returned function expects that none
+// did meanwhile: a key that is missing was deleted.
 func assertNothingExpires(t *testing.T, nodes cluster.Nodes) (assertNow func()) {
 	t.Helper()
 	before := make([]int, len(nodes))
@@ -178,7 +178,7 @@ func TestNoOrphanWhenALockIsReleasedWhileNodesThatHaveItAreAway(t *testing.T) {
 			t.Run(fmt.Sprint(away, " nodes of 5 ", f.name), func(t *testing.T) {
 				t.Parallel()
 				nodes := cluster.Use(t, 5)
-				client := openClient(t, f.urls(nodes), impatient())
+				client := openClient(t, f.urls(nodes), shortTimeout())
 				awaitAllVotes(t, client, nodes)
 				lease, err := client.Mutex("name").Lock(t.Context())
 				require.NoError(t, err)
@@ -200,14 +200,14 @@ func TestNoOrphanWhenALockIsReleasedWhileNodesThatHaveItAreAway(t *testing.T) {
 	}
 }
 
-// The client gives a connection up, and its last bytes arrive at the server long
-// after all was settled on the next one.
+// The client gives a connection up, and its last bytes arrive at the server long after the
+// undos on the next one.
 func TestNoOrphanWhenTheLastBytesOfADroppedConnectionArriveLate(t *testing.T) {
 	notInShort(t)
 	run := func(t *testing.T, stranded int, attempt func(t *testing.T, client *redlock.Client, reconnect func())) {
 		t.Parallel()
 		nodes := cluster.Use(t, 5)
-		client := openClient(t, nodes.ProxyURLs(), impatient())
+		client := openClient(t, nodes.ProxyURLs(), shortTimeout())
 		awaitAllVotes(t, client, nodes)
 		for _, n := range nodes[:stranded] {
 			n.Strand()

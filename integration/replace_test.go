@@ -17,10 +17,10 @@ import (
 	"github.com/redlock-go/redlock/integration/cluster"
 )
 
-// How masters are replaced, as docs/operations.md has it: step by step, while
-// clients lock, and the step that must not be done.
+// The replacement of masters by the steps of docs/operations.md, while clients lock, and the
+// step that must not be done.
 
-// replaceTTL is also the guard, which is what these tests mostly wait for.
+// replaceTTL is also the guard, for which these tests mostly wait.
 const replaceTTL = 2 * time.Second
 
 // openGuarded makes a client with admission on, as in production.
@@ -33,8 +33,8 @@ func openGuarded(t *testing.T, urls []string, opts ...redlock.Option) *redlock.C
 	return client
 }
 
-// traffic is clients that lock one name again and again. It notices a second
-// holder, and a token that is not greater than all before.
+// traffic is clients that lock one name again and again. It checks that there is one holder
+// at a time, and that each token is greater than all before.
 type traffic struct {
 	t      *testing.T
 	inside atomic.Int32
@@ -100,7 +100,7 @@ func admitted(t *testing.T, n *cluster.Node) bool {
 func awaitTheVote(t *testing.T, n *cluster.Node, since time.Time) {
 	t.Helper()
 	require.True(t, eventually(2*soon, func() bool { return admitted(t, n) }), "it is never admitted")
-	assert.GreaterOrEqual(t, time.Since(since), replaceTTL, "it votes before leases ended that its predecessor voted for")
+	assert.GreaterOrEqual(t, time.Since(since), replaceTTL, "it votes before the leases of its predecessor have ended")
 }
 
 func TestANodeIsReplacedUnderItsAddressWhileClientsLock(t *testing.T) {
@@ -135,7 +135,7 @@ func TestANodeIsReplacedByOneOfAnotherAddressWhileClientsLock(t *testing.T) {
 	}
 	r.goesOn("at the start")
 
-	all[4].Kill(t) // before anybody is told of the new one
+	all[4].Kill(t) // before any client gets the new list
 	r.goesOn("the old one is gone")
 	began := time.Now()
 	r.join(after)
@@ -145,14 +145,14 @@ func TestANodeIsReplacedByOneOfAnotherAddressWhileClientsLock(t *testing.T) {
 	for _, leave := range old {
 		leave()
 		r.join(after)
-		r.goesOn("a client more has the new list")
+		r.goesOn("one more client has the new list")
 	}
 	all.Pick(0, 1).Kill(t)
 	r.goesOn("the new one is needed for a quorum")
 }
 
-// The wrong order: the new list is out while the old node lives. Then two quorums
-// need not meet.
+// The wrong order: clients get the new list while the old node runs. Then two quorums need
+// not have a node in common.
 func TestTwoListsWhoseOldNodeLivesLetTwoHold(t *testing.T) {
 	t.Parallel()
 	notInShort(t)
@@ -207,7 +207,7 @@ func TestTheNumberOfNodesIsChangedWithAllClientsStopped(t *testing.T) {
 	require.NoError(t, lease.Unlock(t.Context()))
 }
 
-// What persistence is good for: all masters restart at once, with their data.
+// Persistence: all masters restart at once, with their data.
 func TestLeasesOutlastARestartOfAllNodesThatKeepTheirData(t *testing.T) {
 	t.Parallel()
 	notInShort(t)

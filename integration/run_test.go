@@ -22,8 +22,8 @@ import (
 const addOne = `while [ "$(cat "$1")" = "$(cat "$1.stop")" ]; do sleep 0.02; done
 n=$(cat "$1"); sleep 0.02; echo $((n + 1)) >"$1"; echo "$REDLOCK_TOKEN" >>"$1.tokens"`
 
-// The main job of redlock run: fifty processes, each with a script that loses updates
-// without a lock, while two of five masters fail and one of them comes back.
+// Fifty processes run under redlock run, each with a script that loses updates without a
+// lock, while two of five masters fail and one of them comes back.
 func TestFiftyConcurrentRunsLoseNoUpdateWhileNodesFail(t *testing.T) {
 	needShell(t)
 	t.Parallel()
@@ -85,8 +85,8 @@ func assertAscending(t *testing.T, tokens []string, count int) {
 	}
 }
 
-// A majority vanishes while a command runs that ignores SIGTERM: it is gone before
-// the one who comes next begins.
+// A majority fails while a command runs that ignores SIGTERM: the command has ended before
+// the next one begins.
 func TestARunThatLosesItsQuorumIsOverBeforeTheNextOneBegins(t *testing.T) {
 	needShell(t)
 	t.Parallel()
@@ -101,7 +101,7 @@ func TestARunThatLosesItsQuorumIsOverBeforeTheNextOneBegins(t *testing.T) {
 	defer func() { _ = stubborn.Process.Kill() }()
 	require.True(t, eventually(time.Minute, func() bool { return textOf(file) != "" }), "at work")
 
-	// It loses the way to two of the masters; the other one has a way of its own.
+	// It is cut off from two of the masters; the second tool is not.
 	nodes[:2].Cut()
 	code, _, log := callTool(t, nodes.URLs(), append(args, "--", "sh", "-c", `echo second >>"$1"`, "sh", file)...)
 	require.Zero(t, code, log)

@@ -12,7 +12,7 @@ import (
 	"github.com/redlock-go/redlock/integration/cluster"
 )
 
-// A sickness makes a server answer, but not with votes.
+// sickness is a state in which a server answers, but does not vote.
 type sickness struct {
 	name string
 	fall func(t *testing.T, n *cluster.Node)
@@ -34,7 +34,7 @@ func sicknesses() []sickness {
 		},
 		{
 			name:    "READONLY, a master that was made a replica",
-			fall:    func(t *testing.T, n *cluster.Node) { n.FollowOther(t, n) }, // whom does not matter
+			fall:    func(t *testing.T, n *cluster.Node) { n.FollowOther(t, n) }, // any master will do
 			recover: func(t *testing.T, n *cluster.Node) { n.Lead(t) },
 			cause:   "replica",
 		},
@@ -57,7 +57,7 @@ func sicknesses() []sickness {
 			cause:   "NOPERM",
 		},
 		{
-			name: "a password that the client has not",
+			name: "a password that the client does not have",
 			fall: func(t *testing.T, n *cluster.Node) {
 				setDefaultUser(t, n, "resetpass", ">secret")
 				n.Do(t, "CLIENT", "KILL", "TYPE", "normal")
@@ -81,7 +81,7 @@ func TestSickNodeIsNamedTheOthersGoOnAndItIsBackSoonAfterItsRecovery(t *testing.
 			t.Parallel()
 			nodes := cluster.Use(t, 3)
 			sick := nodes[0]
-			client := openClient(t, nodes.ProxyURLs(), impatient())
+			client := openClient(t, nodes.ProxyURLs(), shortTimeout())
 			awaitAllVotes(t, client, nodes)
 			held, err := client.Mutex("held").Lock(t.Context())
 			require.NoError(t, err)
@@ -89,8 +89,8 @@ func TestSickNodeIsNamedTheOthersGoOnAndItIsBackSoonAfterItsRecovery(t *testing.
 			s.fall(t, sick)
 			assertOthersGoOn(t, client)
 			assertNamed(t, client, nodes, s.cause)
-			// The sick node may refuse the release, so the node that was cut off must be
-			// back for a quorum.
+			// The sick node may refuse the release, so a quorum needs the node that was cut
+			// off.
 			require.True(t, eventually(soon, func() bool { return client.Ping(t.Context()) == nil }))
 			require.NoError(t, held.Unlock(t.Context()))
 

@@ -14,11 +14,11 @@ import (
 	"github.com/redlock-go/redlock/integration/cluster"
 )
 
-// Clients that ask at the same instant may split the votes so that nobody has a
-// quorum; TryLock must sort that out by itself. Next to the servers a split is
-// rare: who is first at one node is first at most. Far away, where requests
-// overtake each other on their way, it is the rule.
-func TestSomeoneGetsAFreeLockThatSeveralTryAtTheSameInstant(t *testing.T) {
+// Clients that ask at the same instant may split the votes so that none has a quorum;
+// TryLock must resolve that by itself. Near the servers a split is rare: the client that is
+// first at one node is first at most nodes. Far away, where requests overtake each other on
+// their way, it is the rule.
+func TestOneOfSeveralConcurrentTryLocksGetsAFreeLock(t *testing.T) {
 	notInShort(t)
 	for _, place := range []struct {
 		name    string
@@ -51,8 +51,8 @@ func TestSomeoneGetsAFreeLockThatSeveralTryAtTheSameInstant(t *testing.T) {
 	}
 }
 
-// distinctClients makes n clients that ask the nodes each in an order of its own,
-// as if each had others nearby.
+// distinctClients makes n clients, each of which asks the nodes in an order of its own, as if
+// other nodes were near to it.
 func distinctClients(t *testing.T, nodes cluster.Nodes, n int, urlsOf func(cluster.Nodes) []string) []*redlock.Client {
 	t.Helper()
 	clients := make([]*redlock.Client, n)

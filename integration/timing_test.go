@@ -19,11 +19,10 @@ func timed(f func()) time.Duration {
 	return time.Since(start)
 }
 
-// hiccups measures what the machine itself adds to the time of a call: how late
-// this process's own timers fire, and how long a bare PING takes at the healthy
-// servers. On a loaded machine a goroutine, or a server, that is ready to run may
-// have to wait for a processor. Tests of time limits allow that much, and a little
-// for the work itself.
+// hiccups measures the delays of the machine: how late this process's own timers fire, and
+// how long a bare PING takes at the healthy servers. On a loaded machine a goroutine, or a
+// server, that is ready to run may have to wait for a processor. Tests of time limits add
+// that much, and a little for the work itself.
 type hiccups struct {
 	worst atomic.Int64
 	stop  chan struct{}

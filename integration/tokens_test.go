@@ -19,10 +19,10 @@ import (
 	"github.com/redlock-go/redlock/integration/cluster"
 )
 
-// Eight processes lock one name, admission on, while one server after the other
-// is killed and comes back with all its data, with an old copy, or with none, or
-// is wiped or made a replica for a while, and another one is frozen. Tokens
-// increase, and nobody holds beside another.
+// Eight processes lock one name, with admission, while one server after the other is killed
+// and comes back with all its data, with an old copy, or with none, or is wiped or made a
+// replica for a while, and another one is frozen. Tokens increase, and there is one holder
+// at a time.
 func TestTokensIncreaseOverProcessesWhileServersLoseTheirMemory(t *testing.T) {
 	t.Parallel()
 	notInShort(t)
@@ -81,9 +81,9 @@ func TestTokensIncreaseOverProcessesWhileServersLoseTheirMemory(t *testing.T) {
 
 const tokensTTL = 2 * time.Second
 
-// countTokens is the job of a process: it locks again and again and, as the
-// holder, appends its token to a file that all share. Another file exists only
-// while somebody holds.
+// countTokens is the job of a process: it locks again and again and, as the holder, appends
+// its token to a file that all share. Another file exists only while a client holds the
+// lock.
 func countTokens(args []string, lines <-chan string, say func(string, ...any)) error {
 	dir, urls := args[0], strings.Split(args[1], ",")
 	client, err := redlock.Open(urls, redlock.WithTTL(tokensTTL), redlock.WithNodeTimeout(200*time.Millisecond), redlock.WithLogger(nil))
@@ -128,7 +128,7 @@ func TestALeaseOutlastsItsTTLOnRealServers(t *testing.T) {
 	t.Parallel()
 	notInShort(t)
 	nodes := cluster.Use(t, 5)
-	client := openClient(t, nodes.URLs(), redlock.WithTTL(2*time.Second), impatient())
+	client := openClient(t, nodes.URLs(), redlock.WithTTL(2*time.Second), shortTimeout())
 	lease, err := client.Mutex("long").Lock(t.Context())
 	require.NoError(t, err)
 	nodes[0].Kill(t)

@@ -17,13 +17,13 @@ import (
 // test binary again: it runs one of the jobs instead of the tests, reads lines
 // from its parent and answers with lines. It ends when its input does.
 
-// workerEnv tells a process which job it is to run.
+// workerEnv names the job that a process runs.
 const workerEnv = "REDLOCK_TEST_WORKER"
 
 // jobs are what a worker process can do. say writes a line to the parent.
 var jobs = map[string]func(args []string, lines <-chan string, say func(format string, args ...any)) error{
 	"tokens": countTokens,
-	"line":   waitInLine,
+	"queue":  waitInQueue,
 
 	"counter":  chaosJob(openCounter),
 	"register": chaosJob(openRegister),
@@ -50,7 +50,7 @@ func runJob(name string) int {
 type worker struct {
 	cmd   *exec.Cmd
 	input io.WriteCloser
-	lines chan string // what it says; closed when it ends
+	lines chan string // its output; closed when it ends
 }
 
 // startWorker starts a process that ends with the test.
@@ -90,8 +90,8 @@ func (w *worker) say(t *testing.T, line string) {
 	require.NoError(t, err)
 }
 
-// finish ends the worker's input and expects that it ends well. It returns what
-// it said last.
+// finish ends the worker's input and expects that it succeeds. It returns the worker's last
+// line.
 func (w *worker) finish(t *testing.T) string {
 	t.Helper()
 	require.NoError(t, w.input.Close())

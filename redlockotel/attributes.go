@@ -26,14 +26,14 @@ const (
 	nameKey      = attribute.Key("redlock.lock.name")
 	ownerKey     = attribute.Key("redlock.lease.owner")
 	tokenKey     = attribute.Key("redlock.lease.token")
-	placeKey     = attribute.Key("redlock.wait.place")
+	positionKey  = attribute.Key("redlock.wait.position")
 	grantedKey   = attribute.Key("redlock.ballot.granted")
 	refusedKey   = attribute.Key("redlock.ballot.refused")
 	silentKey    = attribute.Key("redlock.ballot.silent")
 	latencyKey   = attribute.Key("redlock.vote.latency") // in seconds
 )
 
-// nodeOf names a node: by its place, and by its address where the pool tells one.
+// nodeOf returns a node's attributes: its index and, if its name has one, its address.
 func nodeOf(index int, name string) []attribute.KeyValue {
 	all := []attribute.KeyValue{nodeKey.Int(index)}
 	_, address, _ := strings.Cut(name, " (")
@@ -49,7 +49,7 @@ func nodeOf(index int, name string) []attribute.KeyValue {
 	return append(all, semconv.ServerAddress(host), semconv.ServerPort(number))
 }
 
-// errorType is one word for an error of redlock's.
+// errorType returns one word for an error of redlock's.
 func errorType(err error) attribute.KeyValue {
 	word := "other"
 	for _, kind := range []struct {
@@ -73,5 +73,5 @@ func errorType(err error) attribute.KeyValue {
 	return semconv.ErrorTypeKey.String(word)
 }
 
-// word is an outcome or a reason as attributes have it.
+// word returns an outcome or a reason in the form of attributes.
 func word(s fmt.Stringer) string { return strings.ReplaceAll(s.String(), " ", "_") }

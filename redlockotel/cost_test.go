@@ -13,9 +13,9 @@ import (
 	"github.com/redlock-go/redlock/redlockotel"
 )
 
-// What it takes to tell one Lock and its Unlock over five nodes: the goroutine of a
-// client's that calls hooks can tell no more of them than that.
-func BenchmarkTellingALockAndItsUnlock(b *testing.B) {
+// The cost of the hooks for one Lock and its Unlock over five nodes. It bounds the rate: one
+// goroutine of a client calls all hooks.
+func BenchmarkHooksOfALockAndItsUnlock(b *testing.B) {
 	for name, sampler := range map[string]sdktrace.Sampler{
 		"metrics":                  sdktrace.NeverSample(),
 		"metrics and 1 % of spans": sdktrace.TraceIDRatioBased(0.01),
@@ -29,8 +29,8 @@ func BenchmarkTellingALockAndItsUnlock(b *testing.B) {
 			trace := telemetry.Trace()
 			b.ReportAllocs()
 			for id := uint64(1); b.Loop(); id += 2 {
-				tellCall(trace, "lock", id)
-				tellCall(trace, "unlock", id+1)
+				traceCall(trace, "lock", id)
+				traceCall(trace, "unlock", id+1)
 			}
 		})
 	}
@@ -40,7 +40,8 @@ var nodeNames = []string{
 	"node 0 (10.0.0.1:6379)", "node 1 (10.0.1.1:6379)", "node 2 (10.0.2.1:6379)", "node 3 (10.0.3.1:6379)", "node 4 (10.0.4.1:6379)",
 }
 
-func tellCall(t *redlock.Trace, op string, id uint64) {
+// traceCall calls the hooks as a client does for one call.
+func traceCall(t *redlock.Trace, op string, id uint64) {
 	call := redlock.CallStart{Context: context.Background(), Time: time.Now(), Call: id, Op: op, Name: "x"}
 	ballot := redlock.BallotStart{Context: call.Context, Time: call.Time, Call: id, Ballot: id, Op: op, Name: "x", Owner: "me"}
 	t.CallStart(call)

@@ -11,14 +11,14 @@ import (
 	"github.com/redlock-go/redlock"
 )
 
-// Bounds of the histograms, in seconds: round trips within a rack and between
-// continents, and how long people and jobs hold locks or wait for them.
+// Bounds of the histograms, in seconds: trips for round trips, from those within a rack to
+// those between continents; tasks for the time that callers hold locks or wait for them.
 var (
 	trips = []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
 	tasks = []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600}
 )
 
-// instruments are those that hooks record with.
+// instruments are the instruments with which hooks record.
 type instruments struct {
 	meter     metric.Meter
 	operation metric.Float64Histogram
@@ -43,13 +43,13 @@ func (i *instruments) make(m metric.Meter) error {
 	return errors.Join(errs[:]...)
 }
 
-// record adds a duration, with the user's attributes and these.
+// record records a duration, with the user's attributes and these.
 func (t *Telemetry) record(ctx context.Context, h metric.Float64Histogram, d time.Duration, attributes ...attribute.KeyValue) {
 	h.Record(ctx, d.Seconds(), t.common, metric.WithAttributes(attributes...))
 }
 
-// kind is what ballots and votes are told apart by in metrics. They come by tens of
-// thousands a second, so that their attributes are made once.
+// kind distinguishes ballots and votes in metrics. There are tens of thousands of them a
+// second, so the attributes of each kind are made once.
 type kind struct {
 	op      string
 	outcome redlock.Outcome
@@ -59,8 +59,8 @@ type kind struct {
 	node    string
 }
 
-// of returns the attributes of a kind, with the user's.
-func (t *Telemetry) of(k kind) metric.MeasurementOption {
+// optionOf returns the attributes of a kind, with the user's.
+func (t *Telemetry) optionOf(k kind) metric.MeasurementOption {
 	if known, ok := t.kinds.Load(k); ok {
 		return known.(metric.MeasurementOption)
 	}
@@ -73,8 +73,9 @@ func (t *Telemetry) of(k kind) metric.MeasurementOption {
 	return made
 }
 
-// about are the attributes of an event of this lock, which may have failed.
-func (t *Telemetry) about(name string, err error, attributes ...attribute.KeyValue) []attribute.KeyValue {
+// attributesOf adds the lock's name, if names are wanted, and the error's type to the
+// attributes of an event.
+func (t *Telemetry) attributesOf(name string, err error, attributes ...attribute.KeyValue) []attribute.KeyValue {
 	if t.lockNames {
 		attributes = append(attributes, nameKey.String(name))
 	}
@@ -84,26 +85,26 @@ func (t *Telemetry) about(name string, err error, attributes ...attribute.KeyVal
 	return attributes
 }
 
-func (t *Telemetry) called(ctx context.Context, e redlock.CallEnd) {
-	t.record(ctx, t.operation, e.Elapsed, t.about(e.Name, e.Err, operationKey.String(e.Op))...)
+func (t *Telemetry) recordCall(ctx context.Context, e redlock.CallEnd) {
+	t.record(ctx, t.operation, e.Elapsed, t.attributesOf(e.Name, e.Err, operationKey.String(e.Op))...)
 }
 
-func (t *Telemetry) waited(ctx context.Context, e redlock.WaitEnd) {
-	t.record(ctx, t.wait, e.Waited, t.about(e.Name, e.Err)...)
+func (t *Telemetry) recordWait(ctx context.Context, e redlock.WaitEnd) {
+	t.record(ctx, t.wait, e.Waited, t.attributesOf(e.Name, e.Err)...)
 }
 
-func (t *Telemetry) balloted(ctx context.Context, e redlock.BallotEnd) {
-	t.ballot.Record(ctx, e.Elapsed.Seconds(), t.of(kind{op: e.Op, outcome: e.Outcome}))
+func (t *Telemetry) recordBallot(ctx context.Context, e redlock.BallotEnd) {
+	t.ballot.Record(ctx, e.Elapsed.Seconds(), t.optionOf(kind{op: e.Op, outcome: e.Outcome}))
 }
 
-// voted records a vote that is an answer: without one there is no latency to tell,
-// and redlock.node.votes counts it.
-func (t *Telemetry) voted(ctx context.Context, e redlock.BallotVote) {
+// recordVote records a vote that is an answer. A vote without an answer has no latency; it
+// is counted in redlock.node.votes.
+func (t *Telemetry) recordVote(ctx context.Context, e redlock.BallotVote) {
 	if e.Outcome != redlock.Granted && e.Outcome != redlock.Refused {
 		return
 	}
 	t.vote.Record(ctx, e.Latency.Seconds(),
-		t.of(kind{op: e.Op, outcome: e.Outcome, vote: true, late: e.Late, index: e.Index, node: e.Node}))
+		t.optionOf(kind{op: e.Op, outcome: e.Outcome, vote: true, late: e.Late, index: e.Index, node: e.Node}))
 }
 
 func (t *Telemetry) leaseLost(e redlock.LeaseLost) {
@@ -112,9 +113,9 @@ func (t *Telemetry) leaseLost(e redlock.LeaseLost) {
 	if errors.As(e.Err, &lost) {
 		attributes = append(attributes, reasonKey.String(word(lost.Reason)))
 	}
-	t.record(context.Background(), t.hold, e.Held, t.about(e.Name, nil, attributes...)...)
+	t.record(context.Background(), t.hold, e.Held, t.attributesOf(e.Name, nil, attributes...)...)
 }
 
 func (t *Telemetry) leaseReleased(e redlock.LeaseReleased) {
-	t.record(e.Context, t.hold, e.Held, t.about(e.Name, nil, outcomeKey.String("released"))...)
+	t.record(e.Context, t.hold, e.Held, t.attributesOf(e.Name, nil, outcomeKey.String("released"))...)
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/redlock-go/redlock"
 )
 
-// states are those that redlock.NodeStats.State can have.
-var states = []string{"up", "stalled", "quarantined", "down", "misfit"}
+// states are the values of redlock.NodeStats.State.
+var states = []string{"up", "stalled", "quarantined", "down", "unfit"}
 
 // observables are the instruments that are read from a client's Stats.
 type observables struct {
-	leases, waiting, unanswered, debts, state metric.Int64ObservableUpDownCounter
+	leases, waiting, unanswered, undos, state metric.Int64ObservableUpDownCounter
 	attempts, renewals, ended, dropped        metric.Int64ObservableCounter
 	votes, late, connects                     metric.Int64ObservableCounter
 }
@@ -24,17 +24,17 @@ type observables struct {
 func (o *observables) make(m metric.Meter) ([]metric.Observable, error) {
 	var all []metric.Observable
 	var failed error
-	note := func(i metric.Observable, err error) {
+	add := func(i metric.Observable, err error) {
 		all, failed = append(all, i), errors.Join(failed, err)
 	}
 	now := func(name, unit, description string) metric.Int64ObservableUpDownCounter {
 		i, err := m.Int64ObservableUpDownCounter(name, metric.WithUnit(unit), metric.WithDescription(description))
-		note(i, err)
+		add(i, err)
 		return i
 	}
 	count := func(name, unit, description string) metric.Int64ObservableCounter {
 		i, err := m.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(description))
-		note(i, err)
+		add(i, err)
 		return i
 	}
 	o.leases = now("redlock.lease.count", "{lease}", "Leases held.")
@@ -47,15 +47,15 @@ func (o *observables) make(m metric.Meter) ([]metric.Observable, error) {
 	o.votes = count("redlock.node.votes", "{vote}", "Votes of a node.")
 	o.late = count("redlock.node.late_answers", "{answer}", "Answers of a node to votes that were counted as unknown.")
 	o.connects = count("redlock.node.connects", "{connection}", "Connections made to a node to vote on.")
-	o.debts = now("redlock.node.debts", "{release}", "Releases that a node has not confirmed.")
+	o.undos = now("redlock.node.undos", "{release}", "Releases and rollbacks that a node has not confirmed.")
 	o.unanswered = now("redlock.node.unanswered", "{call}", "Calls to a node that are under way.")
 	return all, failed
 }
 
-// Observe reads the client's Stats whenever metrics are collected, until the
-// registration is ended: after Close the figures stay as they are. Clients that are
-// observed by one Telemetry are added up; use WithAttributes and a Telemetry for each
-// to tell them apart. It returns an error where the MeterProvider refuses an instrument.
+// Observe reads the client's Stats whenever metrics are collected, until the registration
+// is ended: after Close the figures stay as they are. The figures of clients that one
+// Telemetry observes are added up; to distinguish the clients, use a Telemetry with
+// WithAttributes for each. It returns an error if the MeterProvider refuses an instrument.
 func (t *Telemetry) Observe(c *redlock.Client) (metric.Registration, error) {
 	var o observables
 	all, err := o.make(t.meter)
@@ -73,25 +73,25 @@ func (t *Telemetry) Observe(c *redlock.Client) (metric.Registration, error) {
 }
 
 func (t *Telemetry) observe(to metric.Observer, o *observables, s redlock.Stats) {
-	tell := func(i metric.Int64Observable, n int64, attributes ...attribute.KeyValue) {
+	record := func(i metric.Int64Observable, n int64, attributes ...attribute.KeyValue) {
 		to.ObserveInt64(i, n, t.common, metric.WithAttributes(attributes...))
 	}
-	tell(o.leases, int64(s.Leases))
-	tell(o.waiting, int64(s.Waiting))
-	tell(o.attempts, int64(s.Acquired), outcomeKey.String("acquired"))
-	tell(o.attempts, int64(s.Held), outcomeKey.String("held"))
-	tell(o.attempts, int64(s.NoQuorum), outcomeKey.String("no_quorum"))
-	tell(o.renewals, int64(s.Renewed), outcomeKey.String("granted"))
-	tell(o.renewals, int64(s.Unrenewed), outcomeKey.String("inconclusive"))
-	tell(o.ended, int64(s.Released), outcomeKey.String("released"))
-	tell(o.ended, int64(s.Lost), outcomeKey.String("lost"))
-	tell(o.dropped, int64(s.Dropped))
+	record(o.leases, int64(s.Leases))
+	record(o.waiting, int64(s.Waiting))
+	record(o.attempts, int64(s.Acquired), outcomeKey.String("acquired"))
+	record(o.attempts, int64(s.Held), outcomeKey.String("held"))
+	record(o.attempts, int64(s.NoQuorum), outcomeKey.String("no_quorum"))
+	record(o.renewals, int64(s.Renewed), outcomeKey.String("granted"))
+	record(o.renewals, int64(s.Unrenewed), outcomeKey.String("inconclusive"))
+	record(o.ended, int64(s.Released), outcomeKey.String("released"))
+	record(o.ended, int64(s.Lost), outcomeKey.String("lost"))
+	record(o.dropped, int64(s.Dropped))
 	for i := range s.Nodes {
-		t.observeNode(tell, o, &s.Nodes[i])
+		t.observeNode(record, o, &s.Nodes[i])
 	}
 }
 
-func (t *Telemetry) observeNode(tell func(metric.Int64Observable, int64, ...attribute.KeyValue), o *observables, n *redlock.NodeStats) {
+func (t *Telemetry) observeNode(record func(metric.Int64Observable, int64, ...attribute.KeyValue), o *observables, n *redlock.NodeStats) {
 	node := nodeOf(n.Index, n.Node)
 	with := func(more attribute.KeyValue) []attribute.KeyValue { return append(node[:len(node):len(node)], more) }
 	for _, state := range states {
@@ -99,14 +99,14 @@ func (t *Telemetry) observeNode(tell func(metric.Int64Observable, int64, ...attr
 		if state == n.State {
 			is = 1
 		}
-		tell(o.state, is, with(stateKey.String(state))...)
+		record(o.state, is, with(stateKey.String(state))...)
 	}
 	for outcome, votes := range map[redlock.Outcome]uint64{redlock.Granted: n.Granted, redlock.Refused: n.Refused,
 		redlock.Unknown: n.Unknown, redlock.NotSent: n.NotSent} {
-		tell(o.votes, int64(votes), with(outcomeKey.String(word(outcome)))...)
+		record(o.votes, int64(votes), with(outcomeKey.String(word(outcome)))...)
 	}
-	tell(o.late, int64(n.Late), node...)
-	tell(o.connects, int64(n.Connects), node...)
-	tell(o.debts, int64(n.Debts), node...)
-	tell(o.unanswered, int64(n.Unanswered), node...)
+	record(o.late, int64(n.Late), node...)
+	record(o.connects, int64(n.Connects), node...)
+	record(o.undos, int64(n.Undos), node...)
+	record(o.unanswered, int64(n.Unanswered), node...)
 }

@@ -10,14 +10,14 @@
 //
 // Spans: "redlock lock" (trylock, extend, unlock) for each call, a child of the span
 // in the caller's context; "redlock ballot" for each question sent to the nodes, with
-// an event for each vote; "redlock wait" while a Lock waits in line. They are made
-// from hooks, a moment after the fact and with the times of the fact: no vote and no
-// lease waits for an exporter. So the library cannot put its spans into contexts: a
-// pool that is traced by itself does not show its spans below these.
+// an event for each vote; "redlock wait" while a Lock waits. They are made from hooks, a
+// moment after the events and with the events' times: no vote and no lease waits for an
+// exporter. So the library cannot put its spans into contexts: spans of a traced pool do
+// not appear below these.
 //
-// Metrics have durations in seconds. Names of locks are attributes of spans, and of
-// metrics only WithLockNames, since there may be any number of them. README.md lists
-// all names.
+// Metrics have durations in seconds. Locks' names are attributes of spans, and of metrics
+// only with WithLockNames, since there may be any number of names. README.md lists all
+// spans, metrics and attributes.
 //
 // For Prometheus use OpenTelemetry's own exporter,
 // go.opentelemetry.io/otel/exporters/prometheus, as the reader of the MeterProvider.
@@ -38,7 +38,7 @@ import (
 
 const scope = "github.com/redlock-go/redlock/redlockotel"
 
-// Telemetry turns what redlock clients tell into spans and metrics. It is safe for
+// Telemetry makes spans and metrics of the events of redlock clients. It is safe for
 // concurrent use, and one serves any number of clients.
 type Telemetry struct {
 	settings
@@ -58,29 +58,31 @@ type settings struct {
 // Option changes a setting.
 type Option func(*settings)
 
-// WithTracerProvider sets where spans go. Default otel.GetTracerProvider().
+// WithTracerProvider sets the provider that receives spans. Default
+// otel.GetTracerProvider().
 func WithTracerProvider(p trace.TracerProvider) Option {
 	return func(s *settings) { s.tracers = p }
 }
 
-// WithMeterProvider sets where metrics go. Default otel.GetMeterProvider().
+// WithMeterProvider sets the provider that receives metrics. Default
+// otel.GetMeterProvider().
 func WithMeterProvider(p metric.MeterProvider) Option {
 	return func(s *settings) { s.meters = p }
 }
 
-// WithLockNames makes the lock's name an attribute of the metrics of calls, waits and
-// holdings too. Each name makes time series of its own: use it where there are few.
+// WithLockNames makes the lock's name an attribute of the metrics of calls, waits and leases
+// too. Each name makes time series of its own: use it only with few names.
 func WithLockNames() Option {
 	return func(s *settings) { s.lockNames = true }
 }
 
-// WithAttributes adds attributes to all spans and metrics, for example to tell the
-// clients of several sets of masters apart.
+// WithAttributes adds attributes to all spans and metrics, for example to distinguish the
+// clients of several sets of masters.
 func WithAttributes(attributes ...attribute.KeyValue) Option {
 	return func(s *settings) { s.attributes = append(s.attributes, attributes...) }
 }
 
-// New makes the instruments. It returns an error where the MeterProvider refuses one.
+// New makes the instruments. It returns an error if the MeterProvider refuses one.
 func New(opts ...Option) (*Telemetry, error) {
 	s := settings{tracers: otel.GetTracerProvider(), meters: otel.GetMeterProvider()}
 	for _, opt := range opts {
@@ -95,8 +97,8 @@ func New(opts ...Option) (*Telemetry, error) {
 	return t, nil
 }
 
-// Trace is for redlock.WithTrace. Hooks of your own can be called beside its: set
-// others in the same Trace, or call these from yours.
+// Trace returns the hooks for redlock.WithTrace. To use hooks of your own too, set those
+// that it leaves nil, or call these from yours.
 func (t *Telemetry) Trace() *redlock.Trace {
 	return &redlock.Trace{
 		CallStart:     t.callStart,

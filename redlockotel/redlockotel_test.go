@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bench is embedded nodes, a client that is observed, and what came out.
+// bench is embedded nodes, an observed client, and its spans and metrics.
 type bench struct {
 	nodes    *redlocktest.Nodes
 	client   *redlock.Client
@@ -68,13 +68,13 @@ func (c expired) Err() error {
 	}
 }
 
-// untilInLine returns a context whose deadline passes when somebody waits for the lock.
-func (b *bench) untilInLine(t *testing.T, name string) context.Context {
+// untilQueued returns a context whose deadline passes when a caller waits for the lock.
+func (b *bench) untilQueued(t *testing.T, name string) context.Context {
 	ctx := expired{t.Context(), make(chan struct{})}
 	go func() {
 		defer close(ctx.over)
 		for t.Context().Err() == nil {
-			if s, err := b.client.Inspect(t.Context(), name); err == nil && len(s.Line) > 0 {
+			if s, err := b.client.Inspect(t.Context(), name); err == nil && len(s.Queue) > 0 {
 				return
 			}
 			time.Sleep(time.Millisecond)
@@ -83,7 +83,7 @@ func (b *bench) untilInLine(t *testing.T, name string) context.Context {
 	return ctx
 }
 
-// spans are those of this name, when the client has told all.
+// spans closes the client, and returns its spans of this name.
 func (b *bench) spans(t *testing.T, name string) []tracetest.SpanStub {
 	t.Helper()
 	require.NoError(t, b.client.Close())
@@ -104,7 +104,7 @@ func attributes(all []attribute.KeyValue) map[string]string {
 	return m
 }
 
-// metric collects, and returns the metric of this name.
+// metric collects the metrics, and returns that of this name.
 func (b *bench) metric(t *testing.T, name string) metricdata.Metrics {
 	t.Helper()
 	var all metricdata.ResourceMetrics
@@ -120,7 +120,7 @@ func (b *bench) metric(t *testing.T, name string) metricdata.Metrics {
 	return metricdata.Metrics{}
 }
 
-// sum is the value at the points that have all these attributes: key, value, …
+// sum returns the sum of the points that have all these attributes: key, value, …
 func sum(m metricdata.Metrics, want ...string) (n int64) {
 	for _, p := range m.Data.(metricdata.Sum[int64]).DataPoints {
 		if matches(p.Attributes, want) {
@@ -130,7 +130,7 @@ func sum(m metricdata.Metrics, want ...string) (n int64) {
 	return n
 }
 
-// observations is the count, and the sum in seconds, of a histogram at those points.
+// observations returns the count, and the sum in seconds, of a histogram at those points.
 func observations(m metricdata.Metrics, want ...string) (count uint64, seconds float64) {
 	for _, p := range m.Data.(metricdata.Histogram[float64]).DataPoints {
 		if matches(p.Attributes, want) {
@@ -195,7 +195,7 @@ func TestALockThatFailsIsASpanWithAnError(t *testing.T) {
 	_, err = b.client.Mutex("x").TryLock(t.Context())
 	require.ErrorIs(t, err, redlock.ErrHeld)
 	began := time.Now()
-	_, err = b.client.Mutex("x").Lock(b.untilInLine(t, "x"))
+	_, err = b.client.Mutex("x").Lock(b.untilQueued(t, "x"))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	ended := time.Now()
 	require.NoError(t, lease.Unlock(t.Context()))
@@ -208,7 +208,7 @@ func TestALockThatFailsIsASpanWithAnError(t *testing.T) {
 	require.Equal(t, "deadline_exceeded", attributes(lock.Attributes)["error.type"])
 	wait := b.spans(t, "redlock wait")[0]
 	require.Equal(t, lock.SpanContext.SpanID(), wait.Parent.SpanID())
-	require.Equal(t, "1", attributes(wait.Attributes)["redlock.wait.place"])
+	require.Equal(t, "1", attributes(wait.Attributes)["redlock.wait.position"])
 	require.True(t, wait.StartTime.After(began))
 	require.True(t, wait.EndTime.After(wait.StartTime))
 	require.True(t, wait.EndTime.Before(ended))
@@ -242,7 +242,7 @@ func TestABallotWithoutAQuorumIsAnError(t *testing.T) {
 	t.Fatal("no ballot for the lock")
 }
 
-func TestMetricsTellWhatTheClientDid(t *testing.T) {
+func TestMetricsCountWhatTheClientDid(t *testing.T) {
 	b := start(t, redlockotel.WithAttributes(attribute.String("set", "north")))
 	first, err := b.client.Mutex("x").Lock(t.Context())
 	require.NoError(t, err)
@@ -252,7 +252,7 @@ func TestMetricsTellWhatTheClientDid(t *testing.T) {
 	_, err = b.client.Mutex("x").TryLock(t.Context())
 	require.ErrorIs(t, err, redlock.ErrHeld)
 	began := time.Now()
-	_, err = b.client.Mutex("x").Lock(b.untilInLine(t, "x"))
+	_, err = b.client.Mutex("x").Lock(b.untilQueued(t, "x"))
 	took := time.Since(began)
 	require.ErrorIs(t, err, redlock.ErrHeld)
 	require.NoError(t, first.Unlock(t.Context()))
@@ -300,7 +300,7 @@ func TestALostLeaseHasItsReason(t *testing.T) {
 	require.Equal(t, uint64(1), lost)
 }
 
-func TestLockNamesAreInMetricsOnlyWhereAskedFor(t *testing.T) {
+func TestLockNamesAreInMetricsOnlyIfAskedFor(t *testing.T) {
 	for _, asked := range []bool{false, true} {
 		opts, want := []redlockotel.Option{}, uint64(0)
 		if asked {

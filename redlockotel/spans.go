@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// Where more spans than this are open, those whose end may have been dropped are
-	// ended: a ballot takes no longer than its nodes' connections, a call as long as
-	// its caller waits.
-	manyOpen  = 4096
-	oldBallot = time.Minute
-	oldCall   = time.Hour
+	// If more spans than maxOpen are open, those that are older than this are ended: their
+	// end may have been dropped. A ballot takes no longer than its nodes' connections, a
+	// call as long as its caller waits.
+	maxOpen      = 4096
+	maxBallotAge = time.Minute
+	maxCallAge   = time.Hour
 )
 
 // spans are those that have begun and not ended.
@@ -32,42 +32,42 @@ type spans struct {
 }
 
 func newSpans(t trace.Tracer) spans {
-	return spans{tracer: t, calls: newOpenSpans(oldCall), waits: newOpenSpans(oldCall), ballots: newOpenSpans(oldBallot)}
+	return spans{tracer: t, calls: newOpenSpans(maxCallAge), waits: newOpenSpans(maxCallAge), ballots: newOpenSpans(maxBallotAge)}
 }
 
-// openSpans are open spans of one kind, by their numbers.
+// openSpans are open spans of one kind, by their ids.
 type openSpans struct {
-	open   map[uint64]openSpan
-	old    time.Duration
-	beware int // how many make it look for old ones
+	open    map[uint64]openSpan
+	maxAge  time.Duration
+	sweepAt int // the number of open spans at which add ends old ones
 }
 
 type openSpan struct {
-	ctx   context.Context // the parent's with the span
+	ctx   context.Context // the parent's, with the span
 	span  trace.Span
 	began time.Time
 }
 
-func newOpenSpans(old time.Duration) openSpans {
-	return openSpans{open: make(map[uint64]openSpan), old: old, beware: manyOpen}
+func newOpenSpans(maxAge time.Duration) openSpans {
+	return openSpans{open: make(map[uint64]openSpan), maxAge: maxAge, sweepAt: maxOpen}
 }
 
 func (o *openSpans) add(id uint64, s openSpan) {
 	o.open[id] = s
-	if len(o.open) < o.beware {
+	if len(o.open) < o.sweepAt {
 		return
 	}
 	for id, other := range o.open {
-		if s.began.Sub(other.began) > o.old {
+		if s.began.Sub(other.began) > o.maxAge {
 			other.span.End()
 			delete(o.open, id)
 		}
 	}
-	o.beware = max(manyOpen, 2*len(o.open))
+	o.sweepAt = max(maxOpen, 2*len(o.open))
 }
 
-// take removes a span that ends.
-func (o *openSpans) take(id uint64) (openSpan, bool) {
+// remove removes and returns a span.
+func (o *openSpans) remove(id uint64) (openSpan, bool) {
 	s, known := o.open[id]
 	delete(o.open, id)
 	return s, known
@@ -80,16 +80,17 @@ func (t *Telemetry) begin(o *openSpans, id uint64, parent context.Context, name 
 	o.add(id, openSpan{ctx, span, at})
 }
 
-// within is the context of a call's span, or the caller's. Called under t.mu.
-func (t *Telemetry) within(call uint64, own context.Context) context.Context {
+// parentOf returns the context of a call's span; the caller's own if the call has none.
+// Called under t.mu.
+func (t *Telemetry) parentOf(call uint64, own context.Context) context.Context {
 	if s, known := t.calls.open[call]; known {
 		return s.ctx
 	}
 	return own
 }
 
-// fail notes an error at a span.
-func fail(span trace.Span, err error) {
+// setError records an error at a span.
+func setError(span trace.Span, err error) {
 	if err != nil {
 		span.SetAttributes(errorType(err))
 		span.SetStatus(codes.Error, err.Error())
@@ -104,7 +105,7 @@ func (t *Telemetry) callStart(e redlock.CallStart) {
 
 func (t *Telemetry) callEnd(e redlock.CallEnd) {
 	t.mu.Lock()
-	s, known := t.calls.take(e.Call)
+	s, known := t.calls.remove(e.Call)
 	t.mu.Unlock()
 	ctx := e.Context
 	if known {
@@ -112,9 +113,9 @@ func (t *Telemetry) callEnd(e redlock.CallEnd) {
 		if e.Owner != "" {
 			s.span.SetAttributes(ownerKey.String(e.Owner), tokenKey.Int64(e.Token))
 		}
-		fail(s.span, e.Err)
+		setError(s.span, e.Err)
 	}
-	t.called(ctx, e)
+	t.recordCall(ctx, e)
 	if known {
 		s.span.End(trace.WithTimestamp(e.Time.Add(e.Elapsed)))
 	}
@@ -123,27 +124,27 @@ func (t *Telemetry) callEnd(e redlock.CallEnd) {
 func (t *Telemetry) waitStart(e redlock.WaitStart) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.begin(&t.waits, e.Call, t.within(e.Call, e.Context), "redlock wait", e.Time, nameKey.String(e.Name))
+	t.begin(&t.waits, e.Call, t.parentOf(e.Call, e.Context), "redlock wait", e.Time, nameKey.String(e.Name))
 }
 
 func (t *Telemetry) waitEnd(e redlock.WaitEnd) {
 	t.mu.Lock()
-	s, known := t.waits.take(e.Call)
+	s, known := t.waits.remove(e.Call)
 	t.mu.Unlock()
 	ctx := e.Context
 	if known {
 		ctx = s.ctx
-		s.span.SetAttributes(placeKey.Int(e.Place))
-		fail(s.span, e.Err)
+		s.span.SetAttributes(positionKey.Int(e.Position))
+		setError(s.span, e.Err)
 		s.span.End(trace.WithTimestamp(e.Time.Add(e.Waited)))
 	}
-	t.waited(ctx, e)
+	t.recordWait(ctx, e)
 }
 
 func (t *Telemetry) ballotStart(e redlock.BallotStart) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.begin(&t.ballots, e.Ballot, t.within(e.Call, e.Context), "redlock ballot", e.Time,
+	t.begin(&t.ballots, e.Ballot, t.parentOf(e.Call, e.Context), "redlock ballot", e.Time,
 		ballotKey.String(e.Op), nameKey.String(e.Name), ownerKey.String(e.Owner))
 }
 
@@ -158,10 +159,10 @@ func (t *Telemetry) ballotVote(e redlock.BallotVote) {
 	if known && s.span.IsRecording() {
 		s.span.AddEvent("vote", trace.WithTimestamp(e.Time.Add(e.Latency)), trace.WithAttributes(voteOf(&e)...))
 	}
-	t.voted(ctx, e)
+	t.recordVote(ctx, e)
 }
 
-// voteOf are a vote's attributes as an event.
+// voteOf returns the attributes of a vote's event.
 func voteOf(e *redlock.BallotVote) []attribute.KeyValue {
 	all := append(nodeOf(e.Index, e.Node), outcomeKey.String(word(e.Outcome)), latencyKey.Float64(e.Latency.Seconds()))
 	if e.Cause != nil {
@@ -172,7 +173,7 @@ func voteOf(e *redlock.BallotVote) []attribute.KeyValue {
 
 func (t *Telemetry) ballotEnd(e redlock.BallotEnd) {
 	t.mu.Lock()
-	s, known := t.ballots.take(e.Ballot)
+	s, known := t.ballots.remove(e.Ballot)
 	t.mu.Unlock()
 	ctx := e.Context
 	if known {
@@ -183,7 +184,7 @@ func (t *Telemetry) ballotEnd(e redlock.BallotEnd) {
 			s.span.SetStatus(codes.Error, "no quorum of answers")
 		}
 	}
-	t.balloted(ctx, e)
+	t.recordBallot(ctx, e)
 	if known {
 		s.span.End(trace.WithTimestamp(e.Time.Add(e.Elapsed)))
 	}

@@ -12,27 +12,27 @@ import (
 	"github.com/redlock-go/redlock"
 )
 
-// Where the end of a ballot was dropped, its span is ended in the end, and not kept.
+// If the end of a ballot was dropped, its span is ended later, and not kept.
 func TestSpansWhoseEndWasDroppedDoNotPileUp(t *testing.T) {
 	exporter := tracetest.NewInMemoryExporter()
 	telemetry, err := New(WithTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))))
 	require.NoError(t, err)
 	began := time.Now()
-	for i := range 10 * manyOpen {
+	for i := range 10 * maxOpen {
 		telemetry.ballotStart(redlock.BallotStart{Context: context.Background(), Ballot: uint64(i),
 			Time: began.Add(time.Duration(i) * time.Second)})
 	}
-	require.LessOrEqual(t, len(telemetry.ballots.open), manyOpen)
-	require.Len(t, exporter.GetSpans(), 10*manyOpen-len(telemetry.ballots.open), "none is lost")
+	require.LessOrEqual(t, len(telemetry.ballots.open), maxOpen)
+	require.Len(t, exporter.GetSpans(), 10*maxOpen-len(telemetry.ballots.open), "none is lost")
 }
 
 func TestSpansOfCallsThatWaitLongAreKept(t *testing.T) {
 	telemetry, err := New(WithTracerProvider(sdktrace.NewTracerProvider()))
 	require.NoError(t, err)
 	began := time.Now()
-	for i := range 2 * manyOpen {
+	for i := range 2 * maxOpen {
 		telemetry.callStart(redlock.CallStart{Context: context.Background(), Call: uint64(i),
 			Time: began.Add(time.Duration(i) * time.Millisecond)})
 	}
-	require.Len(t, telemetry.calls.open, 2*manyOpen)
+	require.Len(t, telemetry.calls.open, 2*maxOpen)
 }

@@ -8,17 +8,17 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// clients are the connections to one run of a node, by the ids that CLIENT ID gives
-// them. miniredis knows neither CLIENT ID nor CLIENT KILL; a client needs both to be
-// sure that nothing of a connection that it has given up is executed any more.
+// clients are the connections to one run of a node, by the ids that CLIENT ID gives them.
+// miniredis knows neither CLIENT ID nor CLIENT KILL; a client needs both so that no command
+// of a connection that it has given up is executed later.
 type clients struct {
 	mu   sync.Mutex // protects what follows
 	last int64
 	ids  map[*server.Peer]int64
 }
 
-// answer answers CLIENT ID and CLIENT KILL ID, and nothing else. A killed connection gets no
-// answer to anything: nothing that comes on it is executed.
+// answer answers CLIENT ID and CLIENT KILL ID, and reports whether it did. On a killed
+// connection it drops every command: none is executed, and none is answered.
 func (c *clients) answer(peer *server.Peer, command string, args ...string) (answered bool) {
 	if peer.Closed() {
 		return true
@@ -37,7 +37,7 @@ func (c *clients) answer(peer *server.Peer, command string, args ...string) (ans
 	return true
 }
 
-// id returns the connection's id, which it keeps.
+// id returns the connection's id, which does not change.
 func (c *clients) id(peer *server.Peer) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,7 +53,7 @@ func (c *clients) id(peer *server.Peer) int64 {
 	return c.ids[peer]
 }
 
-// kill closes the connection with this id, and returns how many there were.
+// kill closes the connection with this id, and returns how many connections it closed.
 func (c *clients) kill(id string) (killed int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

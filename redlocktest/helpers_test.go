@@ -40,8 +40,7 @@ func listen(t *testing.T, addr string) net.Listener {
 	return listener
 }
 
-// fakeTB records what Start does to a test. Fatalf ends the goroutine, as that
-// of a *testing.T does.
+// fakeTB records the calls of Start. Fatalf ends the goroutine, as that of a *testing.T does.
 type fakeTB struct {
 	failure  string
 	cleanups []func()

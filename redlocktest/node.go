@@ -13,16 +13,16 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// bootTimeout bounds the talk with a miniredis that nobody else uses yet.
+// bootTimeout bounds the commands to a miniredis that has no clients yet.
 const bootTimeout = 10 * time.Second
 
-// node is one miniredis behind a listener of its own. The listener is not left
-// to miniredis because a server must be ready, its scripts forgotten and its
-// INFO in place, before the first client reaches it.
+// node is one miniredis behind a listener of its own. miniredis does not listen itself,
+// since the server must be ready, its scripts deleted and its INFO set, before the first
+// client connects.
 type node struct {
 	addr  string
 	redis *miniredis.Miniredis
-	leave func() // gives the port back, once
+	leave func() // returns the port, once
 
 	mu       sync.Mutex // protects what follows; held through start and stop
 	listener net.Listener
@@ -59,7 +59,7 @@ func (n *node) start() error {
 	return n.serve(listener)
 }
 
-// serve boots the server and lets clients in. It owns the listener.
+// serve boots the server and accepts clients. It owns the listener.
 func (n *node) serve(listener net.Listener) error {
 	if err := n.boot(); err != nil {
 		n.redis.Close()
@@ -79,8 +79,8 @@ func (n *node) serve(listener net.Listener) error {
 	return nil
 }
 
-// stop waits for the accepting goroutine before it closes the server: no
-// connection may be handed to a server that is already closed.
+// stop waits for the accepting goroutine before it closes the server: a closed server must
+// not get another connection.
 func (n *node) stop() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -99,8 +99,8 @@ func (n *node) close() {
 	n.leave()
 }
 
-// boot starts the server, still without a listener, and gives it what a
-// restart of Redis brings: no scripts and a new run_id.
+// boot starts the server, still without a listener. As after a restart of Redis, it has no
+// scripts and a new run_id.
 func (n *node) boot() error {
 	pipe, err := n.redis.Dial()
 	if err != nil {
@@ -115,8 +115,8 @@ func (n *node) boot() error {
 	return nil
 }
 
-// answerLikeRedis answers what miniredis does not: INFO, with what a client checks before
-// it trusts a server, and CLIENT ID and CLIENT KILL.
+// answerLikeRedis answers commands that miniredis does not know: INFO, with the fields that
+// a client checks before it trusts a server, and CLIENT ID and CLIENT KILL.
 func answerLikeRedis() server.Hook {
 	id := make([]byte, 20)
 	rand.Read(id)

@@ -8,21 +8,21 @@ import (
 	"sync"
 )
 
-// A stopped node must find its port free when it starts again, and until then nobody else
-// may answer there: a client would take another test's node for the one that was stopped.
-// So a process claims blocks of ports, by listening on the first one of each, and lets no
-// two of its nodes have a port at the same time. Other processes leave these blocks alone.
+// A stopped node must find its port free when it starts again, and until then no other
+// server may answer there: a client would mistake another test's node for the stopped one.
+// So a process claims blocks of ports, by listening on the first one of each, and gives no
+// port to two of its nodes at the same time. Other processes do not use these blocks.
 //
-// Ports in this range are below those that Linux, macOS and Windows hand to outgoing
-// connections, so no client takes one by accident meanwhile.
+// Ports in this range are below those that Linux, macOS and Windows use for outgoing
+// connections, so no client gets one by accident meanwhile.
 const (
 	firstPort = 20000
 	lastPort  = 29999
 	blockSize = 64
-	claims    = 100 // so often a block is asked for
+	maxClaims = 100 // how many blocks a process tries to claim
 )
 
-// ports are those of this process.
+// ports are the ports of this process.
 var ports portKeeper
 
 // portKeeper gives each node a port of its own.
@@ -31,15 +31,15 @@ type portKeeper struct {
 	blocks []*portBlock
 }
 
-// portBlock is a block that was claimed.
+// portBlock is a claimed block.
 type portBlock struct {
 	first int
 	claim net.Listener // on the first port
-	next  int          // the port to try first: a port that was given back rests for a while
+	next  int          // the port to try first: a returned port is not used again at once
 	used  map[int]bool
 }
 
-// take listens on a port that nobody else gets before it is given back.
+// take listens on a port that no other node gets before it is returned.
 func (k *portKeeper) take() (net.Listener, int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -49,7 +49,7 @@ func (k *portKeeper) take() (net.Listener, int, error) {
 		}
 	}
 	var err error
-	for range claims {
+	for range maxClaims {
 		first := firstPort + blockSize*mathrand.IntN((lastPort+1-firstPort)/blockSize)
 		var claim net.Listener
 		if claim, err = listenOn(first); err != nil {
@@ -62,10 +62,10 @@ func (k *portKeeper) take() (net.Listener, int, error) {
 		}
 		claim.Close()
 	}
-	return nil, 0, fmt.Errorf("no free ports after %d tries: %w", claims, err)
+	return nil, 0, fmt.Errorf("no free ports after %d tries: %w", maxClaims, err)
 }
 
-// giveBack lets others have the port, and the block if none of its ports is in use.
+// giveBack returns a port, and its block if none of the block's ports is in use.
 func (k *portKeeper) giveBack(port int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -78,7 +78,7 @@ func (k *portKeeper) giveBack(port int) {
 	})
 }
 
-// take returns nil if there is no free port in the block.
+// take listens on a free port of the block; it returns nil if there is none.
 func (b *portBlock) take() (net.Listener, int) {
 	for range blockSize - 1 {
 		port := b.next

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each keeper stands for a process. Both have nodes that are stopped, and so do not listen.
-func TestNobodyGetsThePortOfANodeThatIsStopped(t *testing.T) {
+// Each keeper stands for a process. The nodes of both are stopped, and so do not listen.
+func TestPortOfAStoppedNodeIsNotUsedAgain(t *testing.T) {
 	var a, b portKeeper
 	owners := make(map[int]*portKeeper)
 	take := func(k *portKeeper) int {
@@ -31,7 +31,7 @@ func TestNobodyGetsThePortOfANodeThatIsStopped(t *testing.T) {
 	require.Empty(t, b.blocks)
 }
 
-func TestAPortThatWasGivenBackRestsForAWhile(t *testing.T) {
+func TestReturnedPortIsNotUsedAgainAtOnce(t *testing.T) {
 	var k portKeeper
 	listener, first, err := k.take()
 	require.NoError(t, err)
@@ -48,7 +48,7 @@ func TestAPortThatWasGivenBackRestsForAWhile(t *testing.T) {
 	}
 }
 
-// A block is another process's if somebody listens on its first port.
+// A block belongs to another process if a listener has its first port.
 func TestABlockIsClaimedByItsFirstPort(t *testing.T) {
 	var k portKeeper
 	listener, port, err := k.take()

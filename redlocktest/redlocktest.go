@@ -4,8 +4,8 @@
 //	nodes := redlocktest.Start(t, 5)
 //	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0))
 //
-// Without WithRestartGuard(0) the nodes, being new, do not vote before one guard
-// is over: ten seconds by default.
+// Without WithRestartGuard(0) the nodes, being new, do not vote before one guard is over:
+// ten seconds by default.
 //
 // # These nodes are not Redis
 //
@@ -20,12 +20,12 @@
 //     are no memory limits, no eviction, no persistence and no replication.
 //   - A node that stops does so between two commands and forgets nothing but
 //     its scripts; a real server may lose its last seconds, or everything.
-//     Use Wipe to play that.
+//     Use Wipe to simulate that.
 //
-// So let them show that your program takes the lock, gives it back, and does
-// the right thing when the lock is refused or nodes are gone. Conclude nothing
-// from them about speed, about safety when servers fail, or about a
-// particular version of Redis. Never lock anything real with them.
+// So use them to test that your program takes and releases the lock, and does the right
+// thing when the lock is refused or nodes are down. They show nothing about speed, about
+// safety when servers fail, or about a particular version of Redis. Never lock anything
+// real with them.
 package redlocktest
 
 import "fmt"
@@ -80,8 +80,8 @@ func (n *Nodes) Close() {
 	}
 }
 
-// URLs are the nodes' addresses in the form that redlock.Open takes. They stay
-// the same for as long as the nodes live, stopped or not.
+// URLs returns the nodes' addresses in the form that redlock.Open takes. They do not change,
+// also while nodes are stopped.
 func (n *Nodes) URLs() []string {
 	urls := make([]string, len(n.nodes))
 	for i, node := range n.nodes {
@@ -90,14 +90,14 @@ func (n *Nodes) URLs() []string {
 	return urls
 }
 
-// Get reads a string straight from the memory of node i, stopped or not. It
-// reports false when the key is missing, has expired, or is no string.
+// Get reads a string directly from the memory of node i, stopped or not. It returns false
+// if the key is missing, has expired, or is no string.
 func (n *Nodes) Get(i int, key string) (string, bool) {
 	value, err := n.nodes[i].redis.Get(key)
 	return value, err == nil
 }
 
-// Keys lists the keys in the memory of node i, stopped or not, sorted.
+// Keys returns the keys in the memory of node i, stopped or not, sorted.
 func (n *Nodes) Keys(i int) []string { return n.nodes[i].redis.Keys() }
 
 // Stop ends the server of node i: its connections break and new ones are
@@ -116,7 +116,6 @@ func (n *Nodes) Start(i int) error {
 	return nil
 }
 
-// Wipe removes all keys of node i, stopped or not. Between Stop and Start it
-// makes a server without persistence: one that comes back having forgotten
-// whom it voted for.
+// Wipe removes all keys of node i, stopped or not. Between Stop and Start it simulates a
+// server without persistence, which has forgotten its votes when it comes back.
 func (n *Nodes) Wipe(i int) { n.nodes[i].redis.FlushAll() }

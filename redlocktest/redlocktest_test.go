@@ -20,17 +20,17 @@ func TestEveryNodeIsAServerOfItsOwn(t *testing.T) {
 	require.Len(t, nodes.URLs(), 3)
 
 	for i, url := range nodes.URLs() {
-		do(t, url, "SET", "who", i)
+		do(t, url, "SET", "index", i)
 	}
 	for i := range nodes.URLs() {
-		value, ok := nodes.Get(i, "who")
+		value, ok := nodes.Get(i, "index")
 		assert.True(t, ok)
 		assert.Equal(t, fmt.Sprint(i), value)
-		assert.Equal(t, []string{"who"}, nodes.Keys(i))
+		assert.Equal(t, []string{"index"}, nodes.Keys(i))
 	}
 }
 
-func TestNodesTellTheirRoleAndDistinctRunIDs(t *testing.T) {
+func TestNodesHaveTheirRoleAndDistinctRunIDs(t *testing.T) {
 	nodes := redlocktest.Start(t, 2)
 	first, second := info(t, nodes.URLs()[0]), info(t, nodes.URLs()[1])
 	assert.Contains(t, first, "role:master\r\n")
@@ -52,7 +52,7 @@ func TestKeysExpireWithTheClock(t *testing.T) {
 	}, 5*time.Second, 5*time.Millisecond)
 }
 
-func TestGetReportsFalseForWhatIsNoString(t *testing.T) {
+func TestGetReturnsFalseForAKeyThatIsNoString(t *testing.T) {
 	nodes := redlocktest.Start(t, 1)
 	do(t, nodes.URLs()[0], "HSET", "hash", "field", "x")
 
@@ -115,7 +115,7 @@ func TestAWipedNodeHasForgottenItsKeys(t *testing.T) {
 	assert.Nil(t, do(t, nodes.URLs()[0], "GET", "forgotten"))
 }
 
-func TestStartSaysWhichAddressIsTaken(t *testing.T) {
+func TestStartNamesTheNodeWhoseAddressIsTaken(t *testing.T) {
 	nodes := redlocktest.Start(t, 2)
 	nodes.Stop(1)
 	squatter := listen(t, strings.TrimPrefix(nodes.URLs()[1], "redis://"))
@@ -184,7 +184,7 @@ func TestClosedNodesLeaveNoGoroutineBehind(t *testing.T) {
 		5*time.Second, 5*time.Millisecond, "a goroutine of a node is still there")
 }
 
-// stacks is what every goroutine of the process is doing.
+// stacks returns the stacks of all goroutines of the process.
 func stacks() string {
 	buffer := make([]byte, 1<<20)
 	return string(buffer[:runtime.Stack(buffer, true)])
@@ -200,7 +200,7 @@ func TestKilledConnectionExecutesNothingMore(t *testing.T) {
 	require.Equal(t, id, again)
 	killed, err := redis.Int(killer.Do("CLIENT", "KILL", "ID", id+1))
 	require.NoError(t, err)
-	require.Zero(t, killed, "nobody has this id")
+	require.Zero(t, killed, "no connection has this id")
 	killed, err = redis.Int(killer.Do("CLIENT", "KILL", "ID", id))
 	require.NoError(t, err)
 	require.Equal(t, 1, killed)

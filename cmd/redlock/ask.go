@@ -17,7 +17,7 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
-// nodeFacts are what one node tells doctor. The JSON names are stable.
+// nodeFacts are the facts about one node that doctor collects. The JSON names are stable.
 type nodeFacts struct {
 	Node     string     `json:"node"`
 	Answers  bool       `json:"answers"`
@@ -34,9 +34,9 @@ type nodeFacts struct {
 	Admitted admittance `json:"admission"`
 
 	err      error             // why it does not answer
-	infoErr  error             // why it does not tell who it is
+	infoErr  error             // why it does not answer INFO
 	killErr  error             // why a client cannot close its old connections there
-	info     map[string]string // all that INFO says
+	info     map[string]string // the fields of INFO
 	host     string
 	readings []reading
 }
@@ -56,7 +56,7 @@ type clockFacts struct {
 	Uncertainty float64 `json:"uncertainty_ppm"` // of the drift
 }
 
-// admittance is what the node's keys say of its right to vote.
+// admittance is the node's right to vote, as its keys show it.
 type admittance struct {
 	State string  `json:"state"` // "votes", "waits", "new" or "unknown"
 	Left  float64 `json:"left_s"`
@@ -69,23 +69,24 @@ type admittance struct {
 type reading struct {
 	at     time.Duration // the middle of the round trip, since the examination began
 	trip   time.Duration
-	server time.Duration // the node's clock, since 1970; 0: it does not tell
+	server time.Duration // the node's clock, since 1970; 0: unknown
 }
 
 // asker asks one node.
 type asker struct {
-	ctx      context.Context
-	conn     redis.Conn
-	patience time.Duration // for one answer
-	begun    time.Time
+	ctx     context.Context
+	conn    redis.Conn
+	timeout time.Duration // for one answer
+	begun   time.Time
 }
 
 func (a *asker) do(command string, args ...any) (any, error) {
-	return redis.DoWithTimeout(a.conn, a.patience, command, args...)
+	return redis.DoWithTimeout(a.conn, a.timeout, command, args...)
 }
 
-// examine asks a node all there is to ask, and then its clock until the window is over.
-func examine(ctx context.Context, index int, url string, patience, window time.Duration, begun time.Time) *nodeFacts {
+// examine collects all facts about a node, and then reads its clock until the window is
+// over.
+func examine(ctx context.Context, index int, url string, timeout, window time.Duration, begun time.Time) *nodeFacts {
 	e, err := endpoint.Parse(url)
 	f := &nodeFacts{Node: fmt.Sprintf("node %d (%s)", index, e.Address), RDB: "unknown", AOF: "unknown"}
 	f.Admitted.State = "unknown"
@@ -93,7 +94,7 @@ func examine(ctx context.Context, index int, url string, patience, window time.D
 		f.host = e.Address[:strings.LastIndex(e.Address, ":")]
 	}
 	if err == nil {
-		err = f.ask(ctx, e, patience, window, begun)
+		err = f.ask(ctx, e, timeout, window, begun)
 	}
 	if err != nil {
 		f.err, f.Error = err, err.Error()
@@ -101,15 +102,15 @@ func examine(ctx context.Context, index int, url string, patience, window time.D
 	return f
 }
 
-func (f *nodeFacts) ask(ctx context.Context, e endpoint.Endpoint, patience, window time.Duration, begun time.Time) error {
-	dialling, cancel := context.WithTimeout(ctx, patience)
+func (f *nodeFacts) ask(ctx context.Context, e endpoint.Endpoint, timeout, window time.Duration, begun time.Time) error {
+	dialling, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	conn, err := dial(dialling, e)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	a := &asker{ctx, conn, patience, begun}
+	a := &asker{ctx, conn, timeout, begun}
 	if _, err := a.do("PING"); err != nil {
 		return fmt.Errorf("connected, but PING fails: %w", err)
 	}
@@ -124,27 +125,27 @@ func (f *nodeFacts) ask(ctx context.Context, e endpoint.Endpoint, patience, wind
 	return f.sample(a, window)
 }
 
-// dial connects. A server that accepts and then says nothing holds up a connection
-// that must authenticate: that ends with ctx, too.
+// dial connects. A server that accepts and then does not answer delays a connection that
+// must authenticate: that ends with ctx too.
 func dial(ctx context.Context, e endpoint.Endpoint) (redis.Conn, error) {
 	type dialled struct {
 		conn redis.Conn
 		err  error
 	}
-	got := make(chan dialled, 1)
-	go func() { // ends with the process, which is not long
+	result := make(chan dialled, 1)
+	go func() { // ends with the process, which does not run for long
 		conn, err := e.Dial(ctx)
-		got <- dialled{conn, err}
+		result <- dialled{conn, err}
 	}()
 	select {
-	case d := <-got:
+	case d := <-result:
 		return d.conn, d.err
 	case <-ctx.Done():
 		return nil, fmt.Errorf("no connection in time: %w", ctx.Err())
 	}
 }
 
-// identify reads INFO, and what only CONFIG tells.
+// identify reads INFO, and the schedule of snapshots by CONFIG GET.
 func (f *nodeFacts) identify(a *asker) error {
 	text, err := redis.String(a.do("INFO"))
 	if broken(err) {
@@ -160,11 +161,11 @@ func (f *nodeFacts) identify(a *asker) error {
 	f.Version, f.Role, f.RunID = f.info["redis_version"], f.info["role"], f.info["run_id"]
 	f.Uptime, _ = strconv.ParseFloat(f.info["uptime_in_seconds"], 64)
 	f.Eviction = f.info["maxmemory_policy"]
-	if enabled, told := f.info["aof_enabled"]; told {
+	if enabled, known := f.info["aof_enabled"]; known {
 		f.AOF = onOff(enabled == "1")
 	}
 	save, err := redis.StringMap(a.do("CONFIG", "GET", "save"))
-	if schedule, told := save["save"]; told && err == nil {
+	if schedule, known := save["save"]; known && err == nil {
 		f.RDB = onOff(schedule != "")
 	}
 	return connectionOnly(err)
@@ -177,10 +178,10 @@ func onOff(on bool) string {
 	return "off"
 }
 
-// noConnection is an id that no connection has: servers count them from 1.
+// noConnection is an id that no connection has: servers count connections from 1.
 const noConnection = math.MaxInt64
 
-// kill looks for the rights to close old connections. It closes none.
+// kill checks the rights to close old connections. It closes none.
 func (f *nodeFacts) kill(a *asker) error {
 	for _, command := range [][]any{{"ID"}, {"KILL", "ID", int64(noConnection)}} {
 		_, err := a.do("CLIENT", command...)
@@ -194,16 +195,16 @@ func (f *nodeFacts) kill(a *asker) error {
 	return nil
 }
 
-// admission reads, as docs/protocol.md describes it, whether the node may vote. It
-// changes nothing.
+// admission reads whether the node may vote, as docs/protocol.md describes it. It changes
+// nothing.
 func (f *nodeFacts) admission(a *asker) {
 	if f.infoErr != nil {
-		return // clients that may ask for INFO know its run
+		return // without INFO doctor does not know the run that other clients see
 	}
 	adm := &f.Admitted
 	run := cmp.Or(f.RunID, "unknown")
-	bar := protocol.Key("bar", run)
-	name, err := redis.String(a.do("HGET", bar, "name"))
+	quarantine := protocol.Key("bar", run)
+	name, err := redis.String(a.do("HGET", quarantine, "name"))
 	if errors.Is(err, redis.ErrNil) {
 		adm.State = "new"
 		return
@@ -220,7 +221,7 @@ func (f *nodeFacts) admission(a *asker) {
 	case errors.Is(err, redis.ErrNil):
 		adm.State = "waits"
 		var used bool
-		if used, err = f.used(a, bar); used {
+		if used, err = f.used(a, quarantine); used {
 			adm.State = "new" // its record was deleted: the next client begins a new quarantine
 			break
 		}
@@ -234,9 +235,9 @@ func (f *nodeFacts) admission(a *asker) {
 	}
 }
 
-// used reports whether a client admitted the node after the quarantine of this bar.
-func (f *nodeFacts) used(a *asker, bar string) (bool, error) {
-	switch _, err := redis.String(a.do("HGET", bar, "used")); {
+// used reports whether a client admitted the node after this quarantine.
+func (f *nodeFacts) used(a *asker, quarantine string) (bool, error) {
+	switch _, err := redis.String(a.do("HGET", quarantine, "used")); {
 	case err == nil:
 		return true, nil
 	case errors.Is(err, redis.ErrNil):
@@ -246,12 +247,12 @@ func (f *nodeFacts) used(a *asker, bar string) (bool, error) {
 	}
 }
 
-// sampleEvery is the pause between two looks at a clock.
-const sampleEvery = 100 * time.Millisecond
+// sampleInterval is the time between two readings of a clock.
+const sampleInterval = 100 * time.Millisecond
 
 // sample measures round trips and the clock until the window is over.
 func (f *nodeFacts) sample(a *asker, window time.Duration) error {
-	tick := time.NewTicker(sampleEvery)
+	tick := time.NewTicker(sampleInterval)
 	defer tick.Stop()
 	for ends := time.Now().Add(window); ; {
 		asked := time.Since(a.begun)
@@ -278,8 +279,8 @@ func (f *nodeFacts) sample(a *asker, window time.Duration) error {
 	return nil
 }
 
-// measure draws the round trips, the offset and the drift from the readings. Of each
-// half the reading with the shortest trip counts: it is the most certain.
+// measure computes the round trips, the offset and the drift from the readings. Of each
+// half it uses the reading with the shortest trip, which is the most certain.
 func (f *nodeFacts) measure(begun time.Time) {
 	trips := make([]time.Duration, len(f.readings))
 	for i, r := range f.readings {
@@ -306,15 +307,15 @@ func best(readings []reading) reading {
 	return slices.MinFunc(readings, func(a, b reading) int { return int(a.trip - b.trip) })
 }
 
-// offset is the node's clock less this machine's, which is counted on from begun: a
-// step of this machine's own clock meanwhile does not matter.
+// offset returns the node's clock less this machine's, which is counted from begun on: a
+// step of this machine's own clock since then does not matter.
 func (r reading) offset(begun time.Time) time.Duration {
 	return r.server - time.Duration(begun.UnixNano()) - r.at
 }
 
 func ms(d time.Duration) float64 { return math.Round(float64(d)/1e3) / 1e3 }
 
-// broken tells that a connection cannot be used any more: any error but a reply.
+// broken reports whether a connection cannot be used any more: err is not a reply.
 func broken(err error) bool {
 	var reply redis.Error
 	return err != nil && !errors.As(err, &reply) && !errors.Is(err, redis.ErrNil)

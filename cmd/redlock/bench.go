@@ -71,9 +71,10 @@ type bench struct {
 	lastFailure   error
 }
 
-// run measures until the window is over, or ctx ends.
+// run measures until the window is over, or ctx ends. The first round awaits the
+// connections and the admission, and is not counted.
 func (b *bench) run(ctx context.Context, urls []string) ([]*nodeFacts, error) {
-	if err := b.round(ctx); err != nil { // awaits connections, and admission
+	if err := b.round(ctx); err != nil {
 		return nil, err
 	}
 	b.lock, b.unlock = nil, nil

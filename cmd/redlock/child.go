@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// findCommand finds the program before the lock is taken: nobody waits in line for
-// a command that is not there.
+// findCommand finds the program before the lock is taken: redlock does not wait for a lock
+// if the command does not exist.
 func findCommand(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	switch {
@@ -31,9 +31,9 @@ type child struct {
 	over    chan struct{} // closed when it has ended
 }
 
-// startChild starts the command. On Linux the kernel signals it when the thread ends
-// that started it, so that must be one that lives as long as the process: the caller's
-// goroutine keeps its thread.
+// startChild starts the command. On Linux the kernel signals the command when the thread
+// that started it ends: so the caller's goroutine keeps its thread as long as the process
+// lives.
 func startChild(path string, args, env []string, grouped bool) (*child, error) {
 	runtime.LockOSThread()
 	c := &child{cmd: exec.Command(path), grouped: grouped, over: make(chan struct{})}
@@ -51,7 +51,7 @@ func startChild(path string, args, env []string, grouped bool) (*child, error) {
 	return c, nil
 }
 
-// ended tells whether the command has ended.
+// ended reports whether the command has ended.
 func (c *child) ended() bool {
 	select {
 	case <-c.over:
@@ -74,14 +74,15 @@ func (r *runner) work(path string, args []string) (int, error) {
 	}
 	why := r.supervise(c)
 	if why != nil {
-		r.say("%v: the command gets SIGTERM, and in %v SIGKILL", why, r.flags.grace)
+		r.print("%v: the command gets SIGTERM, and in %v SIGKILL", why, r.flags.grace)
 		r.stop(c)
 		why = &exit{code: codeLost, why: fmt.Errorf("the command was stopped: %w", why)}
 	}
 	return exitCode(c.cmd.ProcessState), why
 }
 
-// supervise hands signals on until the command ends (nil) or must be stopped.
+// supervise forwards signals until the command ends (nil) or must be stopped; then it
+// returns why.
 func (r *runner) supervise(c *child) error {
 	look := time.NewTimer(0)
 	defer look.Stop()
@@ -98,13 +99,13 @@ func (r *runner) supervise(c *child) error {
 			if left <= r.flags.stopBefore {
 				return fmt.Errorf("the lock %q could not be renewed, and ends in %v", r.lease.Name(), short(left))
 			}
-			// Timers stand still while the machine is suspended: look now and then.
+			// Timers stop while the machine is suspended: check at least once a second.
 			look.Reset(min(left-r.flags.stopBefore, time.Second))
 		}
 	}
 }
 
-// stop ends the command and what is in its group, by force when the grace is over.
+// stop ends the command and its process group, with SIGKILL when the grace is over.
 func (r *runner) stop(c *child) {
 	c.terminate()
 	kill := time.NewTimer(r.flags.grace)

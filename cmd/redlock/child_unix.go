@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// forwarded are the signals that are handed on to the command.
+// forwarded returns the signals that redlock forwards to the command.
 func forwarded() []os.Signal {
 	return []os.Signal{
 		syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT,
@@ -16,13 +16,13 @@ func forwarded() []os.Signal {
 	}
 }
 
-// asksToEnd tells whether a signal ends a redlock that still waits for the lock.
+// asksToEnd reports whether a signal ends a redlock that still waits for the lock.
 func asksToEnd(sig os.Signal) bool { return sig != syscall.SIGWINCH && sig != syscall.SIGCONT }
 
 func signalCode(sig os.Signal) int { return codeSignal + int(sig.(syscall.Signal)) }
 
-// fromTerminal are sent by the terminal to every process in the foreground: a
-// command that shares redlock's group has got them already.
+// fromTerminal are the signals that the terminal sends to every process in the foreground:
+// a command in redlock's group has received them already.
 var fromTerminal = []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGWINCH, syscall.SIGCONT}
 
 func (c *child) forward(sig os.Signal) {
@@ -31,7 +31,8 @@ func (c *child) forward(sig os.Signal) {
 	}
 }
 
-// terminate asks the command to end. One that is stopped must go on to hear it.
+// terminate asks the command to end. A stopped command must be continued to handle the
+// signal.
 func (c *child) terminate() {
 	c.send(syscall.SIGTERM)
 	c.send(syscall.SIGCONT)
@@ -39,13 +40,13 @@ func (c *child) terminate() {
 
 func (c *child) kill() { c.send(syscall.SIGKILL) }
 
-// gone tells whether the command has ended, and nobody of its group is left.
+// gone reports whether the command and all of its group have ended.
 func (c *child) gone() bool {
 	return c.ended() && (!c.grouped || syscall.Kill(-c.cmd.Process.Pid, 0) == syscall.ESRCH)
 }
 
-// send signals the command's group, or the command alone where it has none. That
-// they are gone already is no error.
+// send signals the command's group, or the command alone if it has none. It ignores the
+// error if they have ended already.
 func (c *child) send(sig syscall.Signal) {
 	if c.grouped {
 		_ = syscall.Kill(-c.cmd.Process.Pid, sig)
@@ -54,7 +55,7 @@ func (c *child) send(sig syscall.Signal) {
 	_ = c.cmd.Process.Signal(sig)
 }
 
-// exitCode is the command's exit code, as shells tell it.
+// exitCode returns the command's exit code, as shells report it.
 func exitCode(state *os.ProcessState) int {
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return codeSignal + int(status.Signal())

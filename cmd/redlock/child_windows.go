@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// forwarded: of an interrupt at the console the command hears by itself; redlock
-// must only outlive it.
+// forwarded returns the signals that must not end redlock before the command: the console
+// sends an interrupt to the command too.
 func forwarded() []os.Signal { return []os.Signal{os.Interrupt} }
 
 func asksToEnd(os.Signal) bool { return true }
@@ -17,7 +17,7 @@ func attributes(bool) *syscall.SysProcAttr { return nil }
 
 func (c *child) forward(os.Signal) {}
 
-// terminate kills: there is no way to ask.
+// terminate kills the command: Windows has no signal that asks it to end.
 func (c *child) terminate() { c.kill() }
 
 func (c *child) kill() { _ = c.cmd.Process.Kill() }

@@ -18,7 +18,7 @@ import (
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
-func TestInspectShowsHolderNodesAndLine(t *testing.T) {
+func TestInspectShowsHolderNodesAndQueue(t *testing.T) {
 	nodes := redlocktest.Start(t, 3)
 	lease := hold(t, nodes, "job")
 	nodes.Stop(1)
@@ -40,18 +40,18 @@ func TestInspectJSONHasStableNames(t *testing.T) {
 	eventually(t, func() bool {
 		v = nil
 		require.NoError(t, json.Unmarshal([]byte(call(nodes, "inspect", "--json", "job").out), &v))
-		return len(v["line"].([]any)) == 1
-	}, "in line")
-	// Who was refused is counted too: the counter is above the holder's token.
+		return len(v["queue"].([]any)) == 1
+	}, "in the queue")
+	// A refused attempt counts too: the counter is above the holder's token.
 	for key, want := range map[string]any{"name": "job", "quorum": true, "holder": lease.Owner(), "token": 2.0, "split": false} {
 		assert.Equal(t, want, v[key], key)
 	}
 	assert.InDelta(t, 600_000, v["remaining_ms"], 60_000)
-	assert.Equal(t, []string{"label", "nodes", "since", "ticket"}, keys(v["line"].([]any)[0]))
+	assert.Equal(t, []string{"label", "nodes", "since", "ticket"}, keys(v["queue"].([]any)[0]))
 	assert.Equal(t, []string{"count", "holder", "node", "remaining_ms", "reserved", "waiting"}, keys(v["nodes"].([]any)[0]))
 }
 
-func TestInspectTellsSplitVotesAndMissingQuorums(t *testing.T) {
+func TestInspectShowsSplitVotesAndMissingQuorums(t *testing.T) {
 	nodes := redlocktest.Start(t, 3)
 	hold(t, nodes, "job", redlock.WithTTL(20*time.Second))
 	nodes.Wipe(0)
@@ -68,7 +68,7 @@ func TestInspectTellsSplitVotesAndMissingQuorums(t *testing.T) {
 	assert.Contains(t, r.log, "fewer nodes than a majority answer")
 }
 
-func TestUnlockBreaksALockOnlyByForceAndSaysWhoHeldIt(t *testing.T) {
+func TestUnlockBreaksALockOnlyByForceAndPrintsTheHolder(t *testing.T) {
 	nodes := redlocktest.Start(t, 3)
 	lease := hold(t, nodes, "job")
 	assert.Equal(t, codeUsage, call(nodes, "unlock", "job").code)
@@ -121,7 +121,7 @@ func TestTheHistogramCountsEveryTimeOnce(t *testing.T) {
 	assert.Equal(t, []string{"x", "4", "1µs", "100µs", "3ms", "3ms", "3ms"}, profile("x", times))
 }
 
-func TestCommandLinesThatAreWrongSaySo(t *testing.T) {
+func TestWrongCommandLinesAreErrors(t *testing.T) {
 	for args, want := range map[string]struct {
 		code int
 		text string
@@ -170,7 +170,7 @@ func TestNodesComeFromFlagsOrTheEnvironment(t *testing.T) {
 	assert.Contains(t, r.out, "node 1")
 	assert.NotContains(t, r.out, "node 2")
 	r = alone("--nodes", urls[2])
-	assert.NotContains(t, r.out, "node 1", "flags win")
+	assert.NotContains(t, r.out, "node 1", "flags go before the environment")
 	t.Setenv(nodesEnv, strings.ReplaceAll(urls[0]+","+urls[1], "redis://", "valkey://"))
 	r = alone()
 	assert.Contains(t, r.out, "node 1")

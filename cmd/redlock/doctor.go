@@ -30,11 +30,11 @@ func newDoctor(s *settings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Examine the nodes: what endangers locks, and what to do about it",
-		Long: `doctor asks every node who it is and how it is set up, and watches its round trip and
-its clock for a few seconds. It changes nothing there. Each finding comes with its
-consequence and its remedy, and is a danger (locks may be held twice, or cannot be had
-from that node), a warning (it endangers something in certain events), or a note. It
-exits with 1 if there is a danger.
+		Long: `doctor reads every node's identity and settings, and measures its round trip and its
+clock for a few seconds. It changes nothing there. Each finding has its consequence and
+its remedy, and is a danger (two clients may hold one lock, or the node grants no locks),
+a warning (it is dangerous in certain events), or a note. doctor exits with 1 if there is
+a danger.
 
 It looks for: nodes that do not answer, wrong passwords, missing rights to read and to
 close old connections, replicas and other servers that are no masters, servers with
@@ -43,9 +43,9 @@ failing saves, missing persistence, nodes that may not vote yet (young, restarte
 wiped) or that belong to another list of nodes, slow nodes, clocks that are off, clocks
 that run at another rate or were stepped, and lists that tolerate little.
 
-It needs the rights of a client and, to know of snapshots, +config|get; what it cannot
-know it shows as unknown, and does not judge. Whether the rights suffice for locks,
-redlock bench shows.
+It needs the rights of a client and, to read the schedule of snapshots, +config|get; it
+shows a setting that it cannot read as unknown, and does not judge it. redlock bench
+shows whether the rights suffice for locks.
 
 With --json there is one object: nodes, quorum, and findings (severity, code, node,
 what, consequence, remedy). A node has node, answers, error, round_trip (min_ms,
@@ -62,15 +62,15 @@ Fields and codes may be added, never renamed.`,
 	flags := cmd.Flags()
 	flags.DurationVar(&f.ttl, "ttl", 10*time.Second, "the ttl that your locks have: the node timeout and the guard follow from it")
 	flags.DurationVar(&f.timeout, "timeout", 2*time.Second, "time for a node to answer at all")
-	flags.DurationVar(&f.window, "for", 3*time.Second, "how long to watch round trips and clocks")
+	flags.DurationVar(&f.window, "for", 3*time.Second, "how long to measure round trips and clocks")
 	flags.DurationVar(&f.slow, "slow", 0, "warn of a median round trip above this time (default a fifth of the node timeout)")
-	flags.DurationVar(&f.offset, "clock-offset", time.Second, "warn of a clock that is so far from the others'")
-	flags.Float64Var(&f.drift, "clock-rate", 10000, "call it a danger if a clock gains or loses so many `parts` per million (the library allows for 1 %)")
+	flags.DurationVar(&f.offset, "clock-offset", time.Second, "warn of a clock that differs from the others' by more than this")
+	flags.Float64Var(&f.drift, "clock-rate", 10000, "report a danger if a clock gains or loses more than so many `parts` per million (the library allows for 1 %)")
 	flags.BoolVar(&f.asJSON, "json", false, "one JSON object")
 	return cmd
 }
 
-// limits settles the thresholds.
+// limits returns the thresholds, with defaults filled in.
 func (f *doctorFlags) limits(s *settings) limits {
 	l := limits{guard: max(f.ttl, s.guard), nodeTimeout: s.nodeTimeout, slow: f.slow, offset: f.offset, driftPPM: f.drift}
 	if s.guardGiven && s.guard == 0 {
@@ -114,18 +114,18 @@ func (f *doctorFlags) run(cmd *cobra.Command, s *settings) error {
 }
 
 // examineAll examines the nodes at the same time.
-func examineAll(ctx context.Context, urls []string, patience, window time.Duration) []*nodeFacts {
+func examineAll(ctx context.Context, urls []string, timeout, window time.Duration) []*nodeFacts {
 	facts := make([]*nodeFacts, len(urls))
 	begun := time.Now()
 	var all sync.WaitGroup
 	for i, url := range urls {
-		all.Go(func() { facts[i] = examine(ctx, i, url, patience, window, begun) })
+		all.Go(func() { facts[i] = examine(ctx, i, url, timeout, window, begun) })
 	}
 	all.Wait()
 	return facts
 }
 
-// write shows it to people.
+// write prints the examination for people.
 func (x *examination) write(w io.Writer, p paint) {
 	rows := [][]string{{"NODE", "ROUND TRIP", "VERSION", "ROLE", "UP", "VOTES", "PERSISTENCE", "EVICTION", "CLOCK"}}
 	for _, f := range x.Nodes {
@@ -159,7 +159,7 @@ func (x *examination) verdict(p paint) string {
 	return p.green("No danger.") + " " + text
 }
 
-// counted is a number of things.
+// counted returns a number with a noun, in the singular or plural.
 func counted(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

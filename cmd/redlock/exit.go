@@ -23,7 +23,7 @@ const (
 	codeSignal        = 128 // plus the signal's number
 )
 
-// exitTable is what --help and the manual say of them.
+// exitTable describes them, for --help and the manual.
 var exitTable = []struct{ code, meaning string }{
 	{"0", "success; of run: the command's own success"},
 	{"1 to 255", "of run: the command's own exit code, unless one of those below"},
@@ -31,14 +31,14 @@ var exitTable = []struct{ code, meaning string }{
 	{"64", "usage: the command line is wrong"},
 	{"69", "no quorum: too few nodes answer or may vote; the command was not run"},
 	{"75", "held: somebody else holds the lock (--no-wait, --wait); the command was not run"},
-	{"76", "lost: the lock was lost, or could no longer be kept, and the command was stopped; whatever the command's own code is"},
+	{"76", "lost: the lock was lost, or could no longer be kept, and the command was stopped; this replaces the command's own code"},
 	{"78", "configuration: no nodes, a bad URL, settings that do not fit together"},
 	{"126", "the command cannot be executed"},
 	{"127", "the command was not found"},
 	{"128+n", "the command, or redlock while it waited, was ended by signal n"},
 }
 
-// exit is an error with its exit code. Without a why nothing is printed.
+// exit is an error with its exit code. If why is nil, nothing is printed.
 type exit struct {
 	code int
 	why  error
@@ -71,8 +71,8 @@ func coded(err error) error {
 	return &exit{code: codeDanger, why: err}
 }
 
-// message returns an error as one line for people, behind the tool's name.
-// Errors repeat what servers and other clients said.
+// message returns an error as one printable line, after the tool's name: errors repeat text
+// of servers and other clients.
 func message(err error) string {
 	if err == nil {
 		return ""

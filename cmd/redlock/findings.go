@@ -13,7 +13,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// severity of a finding: doctor exits with 1 where there is a danger.
+// severity is a finding's severity. doctor exits with 1 if there is a danger.
 type severity string
 
 const (
@@ -22,12 +22,12 @@ const (
 	note    severity = "note"
 )
 
-// finding is what is wrong, what follows from it, and what to do. The JSON names and
-// the codes are stable.
+// finding is a problem with its consequence and its remedy. The JSON names and the codes
+// are stable.
 type finding struct {
 	Severity    severity `json:"severity"`
 	Code        string   `json:"code"`
-	Node        string   `json:"node,omitempty"` // empty: of all together
+	Node        string   `json:"node,omitempty"` // empty: all nodes
 	What        string   `json:"what"`
 	Consequence string   `json:"consequence"`
 	Remedy      string   `json:"remedy"`
@@ -42,7 +42,7 @@ type limits struct {
 	driftPPM    float64
 }
 
-// examination is all that doctor found.
+// examination is the result of doctor.
 type examination struct {
 	Nodes    []*nodeFacts `json:"nodes"`
 	Quorum   int          `json:"quorum"`
@@ -55,10 +55,10 @@ func (x *examination) add(s severity, code, node, what, consequence, remedy stri
 	x.Findings = append(x.Findings, finding{s, code, node, what, consequence, remedy})
 }
 
-// judge draws the findings from the facts.
+// judge makes findings of the facts.
 func (x *examination) judge() {
 	for _, f := range x.Nodes {
-		x.limits.guard = x.guardOver(f)
+		x.limits.guard = x.guardWith(f)
 	}
 	for _, f := range x.Nodes {
 		if f.err != nil {
@@ -79,8 +79,8 @@ func (x *examination) judge() {
 	slices.SortStableFunc(x.Findings, func(a, b finding) int { return cmp.Compare(rank[a.Severity], rank[b.Severity]) })
 }
 
-// guardOver is the guard when a node's record is known: the longest ttl counts.
-func (x *examination) guardOver(f *nodeFacts) time.Duration {
+// guardWith returns the guard, which is at least the longest ttl on the node's record.
+func (x *examination) guardWith(f *nodeFacts) time.Duration {
 	if x.limits.guard == 0 {
 		return 0
 	}
@@ -97,7 +97,7 @@ func (x *examination) dangers() int {
 	return n
 }
 
-// judgeSilence is about a node that does not answer.
+// judgeSilence reports a node that does not answer.
 func (x *examination) judgeSilence(f *nodeFacts) {
 	var reply redis.Error
 	text := f.err.Error()
@@ -113,16 +113,16 @@ func (x *examination) judgeSilence(f *nodeFacts) {
 		"start the server, or see to the network and to firewalls between here and there")
 }
 
-// judgeRights reports the rights that the user lacks there, beside those for locking.
+// judgeRights reports rights that the user lacks, other than those for locking.
 func (x *examination) judgeRights(f *nodeFacts) {
 	if f.killErr != nil {
 		x.add(warning, "no-kill", f.Node, "it does not let a client close its own old connections: "+f.killErr.Error(),
-			"what was on its way there when a connection broke may be executed after it was undone, and keep a lock's key for a ttl",
+			"an attempt that was on its way there when a connection broke may be executed after its undo, and keep a lock's key for a ttl",
 			"grant the user +client|id and +client|kill (README, Permissions)")
 	}
 }
 
-// judgeServer is about what the server is.
+// judgeServer reports servers that are no independent masters.
 func (x *examination) judgeServer(f *nodeFacts) {
 	if f.infoErr != nil {
 		x.add(warning, "no-info", f.Node, "it does not answer INFO: "+f.infoErr.Error(),
@@ -163,7 +163,7 @@ func (x *examination) judgeServer(f *nodeFacts) {
 	}
 }
 
-// judgeMemory is about what the server does when memory or disk are short.
+// judgeMemory reports the server's settings for short memory and failing disks.
 func (x *examination) judgeMemory(f *nodeFacts) {
 	if f.Eviction != "" && f.Eviction != "noeviction" {
 		x.add(danger, "eviction", f.Node, "its maxmemory-policy is "+f.Eviction,
@@ -183,7 +183,7 @@ func (x *examination) judgeMemory(f *nodeFacts) {
 	}
 }
 
-// judgeAdmission is about whether the node may vote.
+// judgeAdmission reports a node that may not vote.
 func (x *examination) judgeAdmission(f *nodeFacts) {
 	adm := f.Admitted
 	if x.limits.guard == 0 || f.infoErr != nil {
@@ -219,7 +219,7 @@ func (x *examination) judgeAdmission(f *nodeFacts) {
 	}
 }
 
-// judgeSpeed is about the way to the node.
+// judgeSpeed reports a slow round trip.
 func (x *examination) judgeSpeed(f *nodeFacts) {
 	median := time.Duration(f.Trip.Median * float64(time.Millisecond))
 	what := fmt.Sprintf("its round trip is %v (median; worst %v)", short(median), short(time.Duration(f.Trip.Max*float64(time.Millisecond))))

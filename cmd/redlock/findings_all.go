@@ -8,9 +8,7 @@ import (
 	"time"
 )
 
-// Findings that need the nodes side by side.
-
-// judgeTwins finds servers that were given more than once.
+// judgeTwins reports servers that were given more than once.
 func (x *examination) judgeTwins() {
 	first := make(map[string]string)
 	for _, f := range x.Nodes {
@@ -27,8 +25,8 @@ func (x *examination) judgeTwins() {
 	}
 }
 
-// judgeClocks compares the clocks. What time they show matters for tokens alone; how
-// fast they run, for every lock.
+// judgeClocks compares the clocks. The time that they show matters for tokens alone; their
+// rate matters for every lock.
 func (x *examination) judgeClocks() {
 	// This machine is one of the clocks, and its offset to itself is 0.
 	offsets := []float64{0}
@@ -49,7 +47,7 @@ func (x *examination) judgeClocks() {
 		}
 		if away := millisec(f.Clock.Offset - middle); away.Abs() > x.limits.offset {
 			x.add(warning, "clock-offset", f.Node, fmt.Sprintf("its clock is %v %s that of the others", short(away.Abs()), aheadOrBehind(away)),
-				"locks do not care what time it shows. But a correction in one step forward ends keys early, so that two may hold one lock; "+
+				"locks do not depend on the time that it shows. But a correction in one step forward ends keys early, so that two may hold one lock; "+
 					"and where a majority loses its memory, tokens begin from the latest clock: one that is far ahead now makes them go back later",
 				"run chrony or ntpd at the server, and let it slew the clock, not step it")
 		}
@@ -75,8 +73,8 @@ func median(values []float64) float64 {
 	return (values[(n-1)/2] + values[n/2]) / 2
 }
 
-// judgePersistence: with admission, exclusion needs no disk. What a disk saves is the
-// tokens' independence from clocks, when a majority restarts at once.
+// judgePersistence reports nodes without persistence. With admission, exclusion needs no
+// disk. A disk keeps the tokens independent of clocks when a majority restarts at once.
 func (x *examination) judgePersistence() {
 	var without []string
 	for _, f := range x.Nodes {
@@ -100,7 +98,7 @@ func (x *examination) judgePersistence() {
 		"appendonly yes (appendfsync everysec will do) at a majority, where tokens protect something")
 }
 
-// judgeList is about the list of nodes as such, and what it can do now.
+// judgeList reports weaknesses of the list of nodes, and a missing quorum.
 func (x *examination) judgeList() {
 	n := len(x.Nodes)
 	switch {
@@ -141,7 +139,7 @@ func (x *examination) judgeList() {
 	}
 }
 
-// fit tells whether nothing that lasts keeps a node from voting.
+// fit reports whether a node can vote, now or after its quarantine.
 func (x *examination) fit(f *nodeFacts) bool {
 	if f.err != nil {
 		return false

@@ -15,7 +15,7 @@ import (
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
-// healthy are facts of n nodes without any fault.
+// healthy returns the facts of n nodes without any fault.
 func healthy(n int) *examination {
 	x := &examination{Quorum: n/2 + 1, limits: (&doctorFlags{ttl: 10 * time.Second, offset: time.Second, drift: 10000}).limits(&settings{})}
 	for i := range n {
@@ -31,7 +31,7 @@ func healthy(n int) *examination {
 	return x
 }
 
-// codes are the findings, as severity and code.
+// codes returns the findings, as severity and code.
 func (x *examination) codes() []string {
 	var all []string
 	for _, f := range x.Findings {
@@ -116,7 +116,7 @@ func TestEveryFaultHasItsFinding(t *testing.T) {
 	}
 }
 
-func TestListsThatTolerateLittleAreTold(t *testing.T) {
+func TestListsThatTolerateFewFailuresAreFindings(t *testing.T) {
 	for n, want := range map[int][]string{1: {"warning few"}, 2: {"warning few"}, 4: {"note even"}} {
 		x := healthy(n)
 		x.judge()

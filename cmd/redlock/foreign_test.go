@@ -36,13 +36,13 @@ func TestInspectAndUnlockQuoteOwnersAndLabels(t *testing.T) {
 	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil), redlock.WithOwnerLabel(attack))
 	require.NoError(t, err)
 	defer client.Close()
-	go client.Mutex("job").Lock(t.Context()) // in line until the client closes, or the lock is broken
+	go client.Mutex("job").Lock(t.Context()) // waits until the client closes, or the lock is broken
 	const shown = `"x\x1b[2J\nother: free \u202e\u009b\xff"`
 	var r result
 	eventually(t, func() bool {
 		r = call(nodes, "inspect", "job")
-		return strings.Contains(r.out, "in line: 1")
-	}, "in line")
+		return strings.Contains(r.out, "waiting: 1")
+	}, "in the queue")
 	requireHarmless(t, r.out+r.log)
 	assert.Contains(t, r.out, "job: held by "+shown+", at 3 of 3 nodes")
 	assert.Contains(t, r.out, "1. "+shown+", for")
@@ -141,7 +141,7 @@ func TestBenchShowsFailuresWithoutEscapeSequences(t *testing.T) {
 	}
 }
 
-func TestDoctorShowsWhatServersSayWithoutEscapeSequences(t *testing.T) {
+func TestDoctorPrintsNoEscapeSequencesOfServers(t *testing.T) {
 	f := &nodeFacts{Node: attack, Version: attack, Role: attack, Eviction: attack, host: attack, RDB: "off", AOF: "off",
 		info: map[string]string{"master_host": attack}}
 	x := &examination{Nodes: []*nodeFacts{f, f, f}, Quorum: 2}

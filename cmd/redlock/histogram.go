@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// profile is a row of percentiles. It sorts the times.
+// profile returns a row of percentiles. It sorts the times.
 func profile(name string, times []time.Duration) []string {
 	slices.Sort(times)
 	row := []string{name, fmt.Sprint(len(times))}
@@ -18,12 +18,13 @@ func profile(name string, times []time.Duration) []string {
 	return row
 }
 
-// percentile of sorted times: the smallest that so many of a hundred do not exceed.
+// percentile returns the smallest of sorted times that a share of them, in percent, does
+// not exceed.
 func percentile(sorted []time.Duration, share int) time.Duration {
 	return sorted[max((len(sorted)*share+99)/100, 1)-1]
 }
 
-// bounds are the histogram's steps: 1, 2, 5, 10, 20, 50 … of every unit.
+// bounds returns the histogram's steps up to the longest time: 1, 2, 5, 10, 20, 50 and so on.
 func bounds(longest time.Duration) []time.Duration {
 	var all []time.Duration
 	for decade := 10 * time.Microsecond; ; decade *= 10 {

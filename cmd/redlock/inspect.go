@@ -21,22 +21,22 @@ func newInspect(s *settings) *cobra.Command {
 	var every time.Duration
 	cmd := &cobra.Command{
 		Use:   "inspect NAME...",
-		Short: "Show who holds a lock, who waits for it, and what each node says",
-		Long: `inspect tells, for each lock: the holder, which is whoever has the key at a majority
-of the nodes; how long the lock lasts unless it is renewed; the fencing counter, which
-no lease has exceeded yet; what each node says; and the line of those who wait. Votes
-are split where several owners have nodes and none has a majority. Owners and labels are
-whatever other clients wrote: what is not printable in them is quoted and escaped, and a
-key without any value is held by "(an empty value)".
+		Short: "Show a lock's holder, its wait queue, and its state at each node",
+		Long: `inspect shows, for each lock: the holder, which is the owner that has the key at a
+majority of the nodes; how long the lock lasts unless it is renewed; the fencing counter,
+which no lease has exceeded yet; its state at each node; and the wait queue. Votes are
+split if several owners have nodes and none has a majority. Owners and labels are text of
+other clients: if it is not printable, it is quoted and escaped. A key without any value
+is held by "(an empty value)".
 
-It changes nothing about the locks. It is a look in passing: what it shows may have
-changed already. It exits with 0 also where nobody holds the lock, and with 69 where
-fewer nodes than a majority answer.
+It changes nothing about the locks. The output is a snapshot, which may be out of date
+already. It exits with 0 also if nobody holds the lock, and with 69 if fewer nodes than a
+majority answer.
 
-With --json there is one object per lock and line: name, quorum (a majority answered),
-holder (empty: nobody), remaining_ms (-1: without an end), token, split, line (ticket, label,
-since, nodes), nodes (node, holder, reserved, remaining_ms, count, waiting, error).
-Fields may be added, never renamed.`,
+With --json there is one object for each lock, on a line of its own: name, quorum (a
+majority answered), holder (empty: nobody), remaining_ms (-1: without an end), token,
+split, queue (ticket, label, since, nodes), nodes (node, holder, reserved, remaining_ms,
+count, waiting, error). Fields may be added, never renamed.`,
 		Example: `  redlock inspect backup
   redlock inspect backup deploy --watch
   redlock inspect backup --json | jq -r .holder`,
@@ -59,9 +59,9 @@ Fields may be added, never renamed.`,
 			return look(cmd.Context(), cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "look again and again, until Ctrl-C")
-	cmd.Flags().DurationVar(&every, "every", time.Second, "time between two looks of --watch")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object per lock and line")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again and again, until Ctrl-C")
+	cmd.Flags().DurationVar(&every, "every", time.Second, "interval of --watch")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object for each lock, on a line of its own")
 	return cmd
 }
 
@@ -89,7 +89,7 @@ func inspectAll(ctx context.Context, w io.Writer, p paint, client *redlock.Clien
 	return first
 }
 
-// repeat looks until Ctrl-C. On a terminal each look replaces the one before, on a
+// repeat calls look until Ctrl-C. On a terminal each output replaces the one before, on a
 // screen of its own; elsewhere they follow each other.
 func repeat(cmd *cobra.Command, every time.Duration, look func(context.Context, io.Writer) error) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), endSignals()...)
@@ -125,7 +125,7 @@ func repeat(cmd *cobra.Command, every time.Duration, look func(context.Context, 
 	}
 }
 
-// endSignals end what runs until it is told to end.
+// endSignals returns the signals that end a command that runs until it is interrupted.
 func endSignals() []os.Signal {
 	var ends []os.Signal
 	for _, sig := range forwarded() {

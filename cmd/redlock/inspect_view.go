@@ -20,7 +20,7 @@ type lockView struct {
 	Remaining int64        `json:"remaining_ms"`
 	Token     int64        `json:"token"`
 	Split     bool         `json:"split"`
-	Line      []waiterView `json:"line"`
+	Queue     []waiterView `json:"queue"`
 	Nodes     []nodeView   `json:"nodes"`
 }
 
@@ -44,14 +44,14 @@ type nodeView struct {
 func newLockView(s redlock.Status, quorum bool) lockView {
 	v := lockView{
 		Name: s.Name, Quorum: quorum, Holder: s.Holder, Remaining: millis(s.Remaining), Token: s.Token,
-		Split: isSplit(s), Line: []waiterView{},
+		Split: isSplit(s), Queue: []waiterView{},
 	}
-	for _, w := range s.Line {
-		v.Line = append(v.Line, waiterView(w))
+	for _, w := range s.Queue {
+		v.Queue = append(v.Queue, waiterView(w))
 	}
 	for _, n := range s.Nodes {
 		node := nodeView{Node: n.Node, Holder: n.Holder, Reserved: n.Reserved,
-			Remaining: millis(n.Remaining), Count: n.Count, Waiting: len(n.Line)}
+			Remaining: millis(n.Remaining), Count: n.Count, Waiting: len(n.Queue)}
 		if n.Err != nil {
 			node.Error = n.Err.Error()
 		}
@@ -60,7 +60,7 @@ func newLockView(s redlock.Status, quorum bool) lockView {
 	return v
 }
 
-// millis is a time left; -1 is one without an end.
+// millis returns a remaining time in milliseconds; -1 if it has no end.
 func millis(d time.Duration) int64 {
 	if d < 0 {
 		return -1
@@ -68,10 +68,10 @@ func millis(d time.Duration) int64 {
 	return d.Milliseconds()
 }
 
-// isSplit tells that nodes were granted to somebody, and a majority to nobody.
+// isSplit reports whether some owner has a node, and none a majority.
 func isSplit(s redlock.Status) bool { return s.Holder == "" && len(votes(s)) > 0 }
 
-// votes counts the nodes of each owner.
+// votes returns the number of nodes of each owner.
 func votes(s redlock.Status) map[string]int {
 	count := make(map[string]int)
 	for _, n := range s.Nodes {
@@ -89,7 +89,7 @@ func readableOwner(owner string) string {
 	return cmp.Or(label, owner)
 }
 
-// writeLock shows one lock to people.
+// writeLock prints one lock for people.
 func writeLock(w io.Writer, p paint, s redlock.Status, quorum bool) {
 	need, held, name := len(s.Nodes)/2+1, votes(s), p.bold(printable.Quote(s.Name))
 	switch {
@@ -98,21 +98,21 @@ func writeLock(w io.Writer, p paint, s redlock.Status, quorum bool) {
 			name, p.bold(printable.Quote(readableOwner(s.Holder))), held[s.Holder], len(s.Nodes), left(s.Remaining))
 		fmt.Fprintf(w, "  owner    %s\n", printable.Quote(s.Holder))
 	case !quorum:
-		fmt.Fprintf(w, "%s: %s\n", name, p.red(fmt.Sprintf("fewer than %d of %d nodes answer: nobody can tell who holds it", need, len(s.Nodes))))
+		fmt.Fprintf(w, "%s: %s\n", name, p.red(fmt.Sprintf("fewer than %d of %d nodes answer: the holder is unknown", need, len(s.Nodes))))
 	case isSplit(s):
-		fmt.Fprintf(w, "%s: %s\n", name, p.yellow("nobody holds it: the votes are split, or what is left of a lease expires"))
+		fmt.Fprintf(w, "%s: %s\n", name, p.yellow("nobody holds it: the votes are split, or the last keys of a lease expire"))
 	default:
 		fmt.Fprintf(w, "%s: %s\n", name, p.green("free"))
 	}
 	fmt.Fprintf(w, "  counter  %d (the next token is greater)\n", s.Token)
-	rows := [][]string{{"  NODE", "OWNER", "TTL", "COUNT", "LINE"}}
+	rows := [][]string{{"  NODE", "OWNER", "TTL", "COUNT", "QUEUE"}}
 	for _, n := range s.Nodes {
 		rows = append(rows, nodeRow(n))
 	}
 	writeTable(w, p, rows)
-	for i, waiter := range s.Line {
+	for i, waiter := range s.Queue {
 		if i == 0 {
-			fmt.Fprintf(w, "  in line: %d\n", len(s.Line))
+			fmt.Fprintf(w, "  waiting: %d\n", len(s.Queue))
 		}
 		fmt.Fprintf(w, "  %4d. %s, for %v, at %d nodes\n", i+1, cmp.Or(printable.Quote(waiter.Label), "(gone?)"),
 			short(max(time.Since(waiter.Since), 0)), waiter.Nodes)
@@ -127,13 +127,13 @@ func nodeRow(n redlock.NodeStatus) []string {
 	case n.Holder != "":
 		owner, ttl = ownerCell(n.Holder), left(n.Remaining)
 	case n.Reserved != "":
-		owner, ttl = "kept for the next in line", left(n.Remaining)
+		owner, ttl = "reserved for the next waiter", left(n.Remaining)
 	}
-	return []string{"  " + n.Node, owner, ttl, fmt.Sprint(n.Count), fmt.Sprint(len(n.Line))}
+	return []string{"  " + n.Node, owner, ttl, fmt.Sprint(n.Count), fmt.Sprint(len(n.Queue))}
 }
 
-// ownerCell is an owner's label, and enough of its random part to tell its leases
-// apart; or the whole of an owner without a label.
+// ownerCell returns an owner's label, and enough of its random part to distinguish its
+// leases; or the whole owner if it has no label.
 func ownerCell(owner string) string {
 	const enough = 6
 	label, random := readableOwner(owner), []rune(owner)
@@ -150,9 +150,9 @@ func left(d time.Duration) string {
 	return short(d).String()
 }
 
-// writeTable aligns columns; the first row is the heading. The last cell of a row is
-// not part of its column's width where the row is shorter than the heading. Cells may
-// have text from servers and other clients.
+// writeTable aligns columns; the first row is the heading. If a row is shorter than the
+// heading, its last cell does not count for the column's width. Cells may have text of
+// servers and other clients.
 func writeTable(w io.Writer, p paint, rows [][]string) {
 	for _, row := range rows {
 		for i, cell := range row {

@@ -7,7 +7,7 @@ import (
 	"github.com/redlock-go/redlock"
 )
 
-// lossOf returns why the lock was lost, from an error that is ErrLost.
+// lossOf returns why the lock was lost; err is an ErrLost.
 func lossOf(err error) string {
 	var lost *redlock.LostError
 	if !errors.As(err, &lost) {

@@ -10,7 +10,7 @@ import (
 	"github.com/redlock-go/redlock"
 )
 
-func TestALossSaysWhy(t *testing.T) {
+func TestLossNamesItsReason(t *testing.T) {
 	for want, err := range map[string]error{
 		`by hand, or by servers that lost their memory`: &redlock.LostError{Reason: redlock.LostRevoked},
 		`the lock is held by "x\x1b[2J" now`:            &redlock.LostError{Reason: redlock.LostRevoked, Holder: "x\x1b[2J"},

@@ -1,5 +1,5 @@
-// Redlock is the command line of the lock: it runs commands under locks over several
-// independent Redis masters, shows who holds them, and examines the masters.
+// Redlock is the command line tool: it runs commands under locks over several independent
+// Redis masters, shows the locks' holders, and examines the masters.
 package main
 
 import (

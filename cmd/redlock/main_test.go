@@ -15,8 +15,8 @@ import (
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
-// toolEnv makes the test binary the tool itself, so that the race detector watches it
-// where it must be a process of its own.
+// toolEnv makes the test binary run as the tool, so that the race detector watches the tool
+// also as a process of its own.
 const toolEnv = "REDLOCK_TEST_TOOL"
 
 func TestMain(m *testing.M) {
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// result is what one call of the tool left.
+// result is the exit code and the output of one call of the tool.
 type result struct {
 	code     int
 	out, log string
@@ -40,7 +40,7 @@ func call(nodes *redlocktest.Nodes, args ...string) result {
 	return result{code, out.String(), log.String()}
 }
 
-// nodesArgs: embedded nodes never lose their memory.
+// nodesArgs returns the flags for embedded nodes, which never lose their memory.
 func nodesArgs(nodes *redlocktest.Nodes) []string {
 	return []string{"--nodes", strings.Join(nodes.URLs(), ","), "--restart-guard", "0"}
 }
@@ -61,7 +61,7 @@ func start(t *testing.T, nodes *redlocktest.Nodes, args ...string) *tool {
 	p.cmd = exec.Command(os.Args[0], append(nodesArgs(nodes), args...)...)
 	p.cmd.Env = append(os.Environ(), toolEnv+"=1", "GORACE=atexit_sleep_ms=0")
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.log
-	p.cmd.WaitDelay = 100 * time.Millisecond // what is left of a command may keep the pipes
+	p.cmd.WaitDelay = 100 * time.Millisecond // a command that outlives the tool may keep the pipes open
 	require.NoError(t, p.cmd.Start())
 	go func() {
 		_ = p.cmd.Wait()
@@ -74,7 +74,7 @@ func start(t *testing.T, nodes *redlocktest.Nodes, args ...string) *tool {
 	return p
 }
 
-// end awaits its end.
+// end waits until the tool has ended.
 func (p *tool) end() result {
 	p.t.Helper()
 	select {
@@ -83,7 +83,7 @@ func (p *tool) end() result {
 		// Which process waits, and which signals it ignores or has not taken yet.
 		processes, _ := exec.Command("ps", "axo", "pid,ppid,pgid,stat,pending,blocked,ignored,caught,args").CombinedOutput()
 		_ = p.cmd.Process.Kill()
-		<-p.over // what it wrote may be read now
+		<-p.over // its output may be read now
 		require.FailNow(p.t, "the tool does not end", "%s\npid %d of\n%s", &p.log, p.cmd.Process.Pid, processes)
 	}
 	return result{p.cmd.ProcessState.ExitCode(), p.out.String(), p.log.String()}
@@ -99,13 +99,13 @@ func hold(t *testing.T, nodes *redlocktest.Nodes, name string, opts ...redlock.O
 	t.Cleanup(func() { client.Close() })
 	lease, err := client.Mutex(name).Lock(t.Context())
 	require.NoError(t, err)
-	for i := range nodes.URLs() { // the verdict did not wait for the last one
+	for i := range nodes.URLs() { // the verdict does not wait for the last node
 		eventually(t, func() bool { owner, _ := nodes.Get(i, "redlock:"+name); return owner == lease.Owner() }, "held everywhere")
 	}
 	return lease
 }
 
-// eventually waits for what happens in other processes.
+// eventually waits for a change that another process makes.
 func eventually(t *testing.T, condition func() bool, what string) {
 	t.Helper()
 	require.Eventually(t, condition, 10*time.Second, 5*time.Millisecond, what)

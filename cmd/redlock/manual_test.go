@@ -18,7 +18,7 @@ const manual = "../../docs/redlock.1.md"
 
 var update = flag.Bool("update", false, "write "+manual+" anew")
 
-func TestTheManualSaysWhatTheHelpSays(t *testing.T) {
+func TestManualIsMadeOfTheHelp(t *testing.T) {
 	page := writeManual(newRoot())
 	if *update {
 		require.NoError(t, os.WriteFile(manual, []byte(page), 0o644))
@@ -38,7 +38,7 @@ func TestTheHelpNamesEachFieldOfTheJSON(t *testing.T) {
 	}
 }
 
-// jsonFields are the names in a type's JSON, and in what it is made of.
+// jsonFields returns the names in a type's JSON, and in that of its fields.
 func jsonFields(t reflect.Type) (names []string) {
 	for t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -78,8 +78,8 @@ func writeManual(root *cobra.Command) string {
 		fmt.Fprintf(&b, "| %s | %s |\n", line.code, line.meaning)
 	}
 	fmt.Fprintf(&b, `
-A command's own exit code may be one of these, too. Then stderr tells: whatever redlock
-itself has to say begins with %[1]sredlock:%[1]s.
+A command's own exit code may be one of these too. Messages of redlock itself, on stderr,
+begin with %[1]sredlock:%[1]s.
 
 ## ENVIRONMENT
 
@@ -107,7 +107,7 @@ itself has to say begins with %[1]sredlock:%[1]s.
 	return b.String()
 }
 
-// prose keeps Markdown from reading the words in angle brackets and stars.
+// prose escapes angle brackets and stars for Markdown.
 func prose(text string) string { return strings.NewReplacer("<", "&lt;", "*", `\*`).Replace(text) }
 
 func unindent(text string) string {

@@ -31,7 +31,7 @@ func newRoot() *cobra.Command {
 		Use:   "redlock",
 		Short: "Locks over several independent Redis masters, for shells, cron and operators",
 		Long: `redlock runs commands under a lock that a majority of independent Redis masters (the
-nodes) must grant, so any minority of them may fail. It also shows who holds a lock,
+nodes) must grant, so any minority of them may fail. It also shows a lock's holder,
 examines the nodes, and measures them.
 
 Nodes are URLs: redis://[user:password@]host[:port][/db], rediss:// for TLS (valkey://
@@ -43,10 +43,10 @@ the machine. Passwords are never printed.`,
   export ` + nodesEnv + `=redis://10.0.0.1,redis://10.0.1.1,redis://10.0.2.1
   redlock doctor                                  # are they fit for it?
   redlock run backup -- /usr/local/bin/backup     # one at a time, on any machine
-  redlock inspect backup                          # who has it, who waits?
+  redlock inspect backup                          # its holder, and its wait queue
 
-  # In the crontabs of many machines, a job that runs on one at a time; that another
-  # machine has it (75) is no error:
+  # In the crontabs of many machines, a job that runs on one at a time; it is no error
+  # if another machine runs it (75):
   ` + nodesEnv + `=redis://10.0.0.1,redis://10.0.1.1,redis://10.0.2.1
   0 3 * * *  /usr/local/bin/redlock run nightly --no-wait -q -- /usr/local/bin/nightly || [ $? -eq 75 ]`,
 		SilenceUsage:  true,
@@ -60,7 +60,7 @@ the machine. Passwords are never printed.`,
 	flags.StringVar(&s.prefix, "prefix", "redlock:", "`text` before a lock's name in its key at the nodes")
 	flags.DurationVar(&s.nodeTimeout, "node-timeout", 0, "one node's time to answer (default a twentieth of the ttl, within 5ms and 500ms)")
 	flags.DurationVar(&s.guard, "restart-guard", 0, "time for which a node that lost its memory does not vote, at least (default the longest ttl ever used); 0 trusts such nodes at once: for tests and caches only, and for all clients or none")
-	flags.BoolVarP(&s.verbose, "verbose", "v", false, "tell more on stderr, such as which nodes are back")
+	flags.BoolVarP(&s.verbose, "verbose", "v", false, "log more to stderr, such as nodes that are back")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &exit{code: codeUsage, why: err, hint: "Try " + cmd.CommandPath() + " --help"}
 	})
@@ -80,7 +80,7 @@ func helpTemplate() string {
 	return b.String()
 }
 
-// urls are the nodes that were given.
+// urls returns the nodes that were given.
 func (s *settings) urls() ([]string, error) {
 	given, from := s.nodes, "--nodes"
 	if len(given) == 0 {
@@ -119,8 +119,8 @@ func (s *settings) open(cmd *cobra.Command, opts ...redlock.Option) (*redlock.Cl
 	return client, coded(err)
 }
 
-// logger tells of hazards; with --verbose, or to a person, also of what must be
-// waited for.
+// logger returns a logger to stderr. It logs hazards; with --verbose, or on a terminal, also
+// information.
 func (s *settings) logger(cmd *cobra.Command) *slog.Logger {
 	level := slog.LevelWarn
 	if s.verbose || isTerminal(cmd.ErrOrStderr()) {

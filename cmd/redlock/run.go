@@ -28,44 +28,43 @@ type runFlags struct {
 
 // runHelp is the help of redlock run, and a part of its manual.
 const runHelp = `run takes the lock NAME, runs COMMAND, and releases the lock when COMMAND ends. While
-it runs the lock is renewed. By default run waits in line for as long as somebody else
-holds the lock, and for as long as too few nodes answer: give --wait or --no-wait in cron.
+it runs the lock is renewed. By default run waits as long as somebody else holds the lock
+or too few nodes answer: give --wait or --no-wait in cron.
 
 COMMAND finds in its environment REDLOCK_NAME, REDLOCK_OWNER (the value that marks
 this lease at the nodes) and REDLOCK_TOKEN (the fencing token: greater than that of
-every earlier holder). Hand the token to what the lock protects, where that can
+every earlier holder). Pass the token to the resource that the lock protects, if that can
 compare numbers: it then refuses a holder that comes too late.
 
 When renewals fail, or the lock was taken away, COMMAND gets SIGTERM, and SIGKILL
 --grace later if it is still there; both go to its process group, so to its children
-too. Where renewals fail, SIGTERM comes --stop-before the end of the lock's validity:
-with the defaults the command is gone, by SIGKILL if it must be, when others can get
-the lock. With --stop-before 0, or a grace longer than that, it may go on for the
-grace while somebody else has the lock; so it may after a sudden loss (somebody
-deleted the keys, or this machine was suspended). Only the token helps there.
+too. If renewals fail, SIGTERM comes --stop-before the end of the lock's validity: with
+the defaults the command has ended, by SIGKILL if necessary, before others can get the
+lock. With --stop-before 0, or a grace longer than that, it may go on for the grace while
+somebody else holds the lock; the same may happen after a sudden loss (somebody deleted
+the keys, or this machine was suspended). Only the token protects you then.
 
 The lock is released when COMMAND itself has ended. Processes that it left in the
 background go on without the lock: let COMMAND wait for them.
 
-A lock keeps two from running at the same time, and does not count how often they ran:
-a job that takes a second may run again on a machine whose clock is two seconds late.
-Where it must run once, let it hold the lock for longer than clocks differ (as nightly
-does below), or note in its own data what is done.
+A lock keeps two commands from running at the same time; it does not count how often they
+ran: a job that takes a second may run again on a machine whose clock is two seconds late.
+If it must run once, let it hold the lock for longer than clocks differ (as nightly does
+below), or record in its own data that it is done.
 
-If redlock itself is killed (SIGKILL), nobody renews, and the lock ends with its ttl.
-On Linux COMMAND gets SIGTERM then; its children do not, and on other systems it goes
-on. What goes on for longer than the ttl runs without the lock. A redlock that is
-stopped (SIGSTOP) does not renew either.
+If redlock itself is killed (SIGKILL), nobody renews, and the lock ends with its ttl. On
+Linux COMMAND gets SIGTERM then; its children do not, and on other systems COMMAND goes
+on. After the ttl it runs without the lock. A redlock that is stopped (SIGSTOP) does not
+renew either.
 
-SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH and SIGCONT are handed on
-to COMMAND's process group. Where stdin is a terminal, COMMAND stays in redlock's own
-group, so that it can read and Ctrl-C and Ctrl-Z work as usual: then signals of redlock
-go to COMMAND alone, not to its children. On Windows there are no such signals: COMMAND
-is killed at once.`
+redlock forwards SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH and SIGCONT
+to COMMAND's process group. If stdin is a terminal, COMMAND stays in redlock's own group,
+so that it can read and Ctrl-C and Ctrl-Z work as usual: then redlock signals COMMAND
+alone, not its children. On Windows there are no such signals: COMMAND is killed at once.`
 
 // runExamples are the examples in the same help.
 const runExamples = `  redlock run backup -- /usr/local/bin/backup --full
-  redlock run backup --no-wait -- backup           # 75 if somebody else is at it
+  redlock run backup --no-wait -- backup           # 75 if somebody else runs it
   redlock run deploy --wait 5m -- make deploy      # give up after five minutes
   redlock run nightly --no-wait -- sh -c 'nightly; r=$?; sleep 60; exit $r'
   redlock run report --ttl 1m --grace 10s -- report
@@ -89,13 +88,13 @@ func newRun(s *settings) *cobra.Command {
 	flags.DurationVar(&f.ttl, "ttl", 10*time.Second, "how long the lock outlives a redlock that was killed, and can go without renewals")
 	flags.DurationVar(&f.wait, "wait", 0, "wait this time at most for the lock (default without limit)")
 	flags.BoolVar(&f.noWait, "no-wait", false, "do not wait for a holder: fail at once")
-	flags.BoolVarP(&f.quiet, "quiet", "q", false, "say nothing where somebody else holds the lock: the exit code tells")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing if somebody else holds the lock: the exit code shows it")
 	flags.DurationVar(&f.grace, "grace", 0, "time between SIGTERM and SIGKILL (default three tenths of the ttl)")
-	flags.DurationVar(&f.stopBefore, "stop-before", 0, "send SIGTERM when renewals fail and so much validity is left; 0: when none is (default the grace, at most a third of the ttl)")
+	flags.DurationVar(&f.stopBefore, "stop-before", 0, "send SIGTERM when renewals fail and this much validity is left; 0: when none is left (default the grace, at most a third of the ttl)")
 	return cmd
 }
 
-// check settles the flags.
+// check checks the flags, and sets those that were not given.
 func (f *runFlags) check(cmd *cobra.Command, args []string) error {
 	given := cmd.Flags().Changed
 	switch dash := cmd.ArgsLenAtDash(); {
@@ -104,11 +103,11 @@ func (f *runFlags) check(cmd *cobra.Command, args []string) error {
 	case dash != 1:
 		return usage("write -- between the lock's name and the command: redlock run %s -- COMMAND", args[0])
 	case len(args) == 1:
-		return usage("there is no command behind --")
+		return usage("there is no command after --")
 	case f.noWait && given("wait"):
 		return usage("--wait and --no-wait exclude each other")
 	case given("wait") && f.wait <= 0:
-		return usage("--wait %v: it must be above 0; not to wait at all is --no-wait", f.wait)
+		return usage("--wait %v: it must be above 0; use --no-wait not to wait at all", f.wait)
 	case f.grace < 0 || f.stopBefore < 0:
 		return usage("--grace and --stop-before must not be negative")
 	}
@@ -124,7 +123,7 @@ func (f *runFlags) check(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// run returns the command's exit code as an *exit, or why it was not run, or stopped.
+// run returns the command's exit code as an *exit, or why it was not run, or was stopped.
 func (f *runFlags) run(cmd *cobra.Command, s *settings, name string, command []string) error {
 	path, err := findCommand(command[0])
 	if err != nil {
@@ -159,7 +158,7 @@ func (f *runFlags) run(cmd *cobra.Command, s *settings, name string, command []s
 	case errors.Is(end, redlock.ErrLost):
 		err = &exit{code: codeLost, why: fmt.Errorf("the command has ended, but the lock was lost before, and somebody else may have held it meanwhile: %s", lossOf(end))}
 	default:
-		r.say("the release was not confirmed by a majority, so the lock may stay held for up to %v: %v", f.ttl, end)
+		r.print("the release was not confirmed by a majority, so the lock may stay held for up to %v: %v", f.ttl, end)
 	}
 	switch {
 	case err != nil:
@@ -170,7 +169,8 @@ func (f *runFlags) run(cmd *cobra.Command, s *settings, name string, command []s
 	return nil
 }
 
-// notNested refuses a lock that the process's own parent holds: it would wait for itself.
+// notNested returns an error if the process's own parent holds the lock: this process would
+// wait for itself.
 func notNested(ctx context.Context, client *redlock.Client, name string) error {
 	owner := os.Getenv("REDLOCK_OWNER")
 	if owner == "" || os.Getenv("REDLOCK_NAME") != name {
@@ -192,23 +192,23 @@ type runner struct {
 	mu sync.Mutex // protects writes to log
 }
 
-func (r *runner) say(format string, args ...any) {
+func (r *runner) print(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	fmt.Fprintf(r.log, "redlock: %s\n", printable.Line(fmt.Sprintf(format, args...)))
 }
 
-// errWaited ends the waiting when the time of --wait is over.
+// errWaited ends the wait when the time of --wait is over.
 var errWaited = errors.New("the time of --wait is over")
 
-// interrupted is a signal that ended the waiting.
+// interrupted is a signal that ended the wait.
 type interrupted struct{ sig os.Signal }
 
 func (e *interrupted) Error() string { return "ended by signal: " + e.sig.String() }
 
-// acquire takes the lock, within the time that the flags allow. A signal ends the
-// waiting.
-func (r *runner) acquire(client *redlock.Client, name string, tell bool) (*redlock.Lease, error) {
+// acquire takes the lock, within the time that the flags allow. A signal ends the wait. If
+// announce is set, a message says what redlock waits for.
+func (r *runner) acquire(client *redlock.Client, name string, announce bool) (*redlock.Lease, error) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	bounded := ctx
@@ -219,8 +219,8 @@ func (r *runner) acquire(client *redlock.Client, name string, tell bool) (*redlo
 	}
 	var beside sync.WaitGroup
 	over := make(chan struct{})
-	beside.Go(func() { r.heed(over, cancel) })
-	if tell && !r.flags.noWait {
+	beside.Go(func() { r.cancelOnSignal(over, cancel) })
+	if announce && !r.flags.noWait {
 		beside.Go(func() { r.announce(bounded, over, client, name) })
 	}
 	lock := client.Mutex(name).Lock
@@ -228,7 +228,7 @@ func (r *runner) acquire(client *redlock.Client, name string, tell bool) (*redlo
 		lock = client.Mutex(name).TryLock
 	}
 	lease, err := lock(bounded)
-	for err == nil && !r.settles(lease) {
+	for err == nil && !r.awaitValidity(lease) {
 		lease, err = lock(bounded)
 	}
 	close(over)
@@ -247,9 +247,9 @@ func (r *runner) acquire(client *redlock.Client, name string, tell bool) (*redlo
 	return lease, err
 }
 
-// settles awaits the first renewal of a lease that was handed over: until then it may be
-// shorter than what a command is stopped before. It returns false if it was lost instead.
-func (r *runner) settles(lease *redlock.Lease) bool {
+// awaitValidity waits until more validity is left than --stop-before: a lease that was
+// handed over is short until its first renewal. It returns false if the lease was lost.
+func (r *runner) awaitValidity(lease *redlock.Lease) bool {
 	for lease.Remaining() <= r.flags.stopBefore {
 		select {
 		case <-lease.Done():
@@ -260,8 +260,8 @@ func (r *runner) settles(lease *redlock.Lease) bool {
 	return true
 }
 
-// heed cancels the waiting at a signal that asks to end.
-func (r *runner) heed(over <-chan struct{}, cancel context.CancelCauseFunc) {
+// cancelOnSignal cancels the wait at a signal that asks redlock to end.
+func (r *runner) cancelOnSignal(over <-chan struct{}, cancel context.CancelCauseFunc) {
 	for {
 		select {
 		case sig := <-r.signals:
@@ -274,7 +274,7 @@ func (r *runner) heed(over <-chan struct{}, cancel context.CancelCauseFunc) {
 	}
 }
 
-// announce tells a person what is waited for.
+// announce prints what redlock waits for.
 func (r *runner) announce(ctx context.Context, over <-chan struct{}, client *redlock.Client, name string) {
 	select {
 	case <-time.After(500 * time.Millisecond):
@@ -284,10 +284,10 @@ func (r *runner) announce(ctx context.Context, over <-chan struct{}, client *red
 	s, err := client.Inspect(ctx, name)
 	switch {
 	case err != nil:
-		r.say("waiting for %q: %v", name, err)
+		r.print("waiting for %q: %v", name, err)
 	case s.Holder != "":
-		r.say("waiting for %q: %s holds it, %d in line", name, printable.Quote(readableOwner(s.Holder)), len(s.Line))
+		r.print("waiting for %q: %s holds it, %d in the wait queue", name, printable.Quote(readableOwner(s.Holder)), len(s.Queue))
 	default:
-		r.say("waiting for %q: nobody holds it, but too few nodes may vote yet, or somebody else's turn is first", name)
+		r.print("waiting for %q: nobody holds it, but too few nodes may vote yet, or another waiter comes first", name)
 	}
 }

@@ -23,8 +23,8 @@ import (
 
 const jobKey = "redlock:job"
 
-// startJob runs a script under the lock "job", and returns when it runs. $1 is a file for
-// it to write to, which begins with "ready".
+// startJob starts a script under the lock "job", and returns when it runs. $1 is a file for
+// the script to write to, which begins with "ready".
 func startJob(t *testing.T, nodes *redlocktest.Nodes, script string, flags ...string) (p *tool, file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "written")
@@ -34,7 +34,7 @@ func startJob(t *testing.T, nodes *redlocktest.Nodes, script string, flags ...st
 	return p, file
 }
 
-func TestARunHandsOverNameOwnerAndTokenAndReleases(t *testing.T) {
+func TestRunSetsNameOwnerAndTokenAndReleases(t *testing.T) {
 	nodes := redlocktest.Start(t, 3)
 	tokens := []string{}
 	for range 2 {
@@ -60,7 +60,7 @@ func TestTheExitCodeIsTheCommandsOwn(t *testing.T) {
 	}
 }
 
-func TestACommandThatCannotBeRunIsToldBeforeAnybodyWaits(t *testing.T) {
+func TestCommandThatCannotBeRunIsAnErrorBeforeTheWait(t *testing.T) {
 	nodes := redlocktest.Start(t, 1)
 	hold(t, nodes, "job")
 	plain := filepath.Join(t.TempDir(), "plain")
@@ -89,7 +89,7 @@ func TestAHeldLockHasAnExitCodeOfItsOwn(t *testing.T) {
 	assert.NoFileExists(t, ran)
 
 	waiting := start(t, nodes, "run", "job", "--", "touch", ran)
-	eventually(t, func() bool { return strings.Contains(call(nodes, "inspect", "--json", "job").out, `"waiting":1`) }, "in line")
+	eventually(t, func() bool { return strings.Contains(call(nodes, "inspect", "--json", "job").out, `"waiting":1`) }, "in the queue")
 	require.NoError(t, lease.Unlock(t.Context()))
 	assert.Zero(t, waiting.end().code, "by default it waits")
 	assert.FileExists(t, ran)
@@ -105,9 +105,9 @@ func TestACommandIsNotStoppedForALeaseThatIsYoung(t *testing.T) {
 	waiting := start(t, nodes, "run", "job", "--ttl", "10s", "--stop-before", "4500ms", "--", "true")
 	eventually(t, func() bool {
 		s, err := watch.Inspect(t.Context(), "job")
-		return err == nil && len(s.Line) == 1
-	}, "in line")
-	require.NoError(t, lease.Unlock(t.Context())) // the release executes what was refused just now
+		return err == nil && len(s.Queue) == 1
+	}, "in the queue")
+	require.NoError(t, lease.Unlock(t.Context())) // the release executes the parked attempt
 	r := waiting.end()
 	assert.Zero(t, r.code, r.log)
 }
@@ -196,7 +196,7 @@ func TestALossEndsACommandThatIsStopped(t *testing.T) {
 	p, file := startJob(t, nodes, `trap 'echo bye >>"$1"; exit' TERM; kill -STOP $$; while :; do sleep 0.01; done`, "--ttl", "2s", "--grace", "1m")
 	nodes.Stop(0)
 	assert.Equal(t, codeLost, p.end().code)
-	assert.Equal(t, "ready\nbye\n", textOf(file), "it heard SIGTERM, and was not killed at the end of the grace")
+	assert.Equal(t, "ready\nbye\n", textOf(file), "it handled SIGTERM, and was not killed at the end of the grace")
 }
 
 func TestWithoutStopBeforeTheCommandIsStoppedAtTheEndOfValidity(t *testing.T) {
@@ -210,10 +210,10 @@ func TestWithoutStopBeforeTheCommandIsStoppedAtTheEndOfValidity(t *testing.T) {
 	assert.Contains(t, r.log, "could not be renewed and is lost unless a later renewal succeeds")
 }
 
-// unignore lets the tools that a test starts, and their commands, take a signal that this
-// process was started with as ignored, as nohup and shells' background jobs do. It must not
-// ask signal.Ignored first: that is false once anything in this process has stopped to
-// listen for the signal, though the kernel ignores it again from then on.
+// unignore lets the tools that a test starts, and their commands, receive a signal that this
+// process ignores since its start, as under nohup and in shells' background jobs. It must
+// not call signal.Ignored first: that returns false once a listener of this process has
+// stopped, though the kernel ignores the signal again from then on.
 func unignore(t *testing.T, sig os.Signal) {
 	listener := make(chan os.Signal, 1)
 	signal.Notify(listener, sig)
@@ -233,15 +233,15 @@ func TestSignalsReachTheCommand(t *testing.T) {
 	}
 }
 
-func TestASignalEndsTheWaiting(t *testing.T) {
+func TestSignalEndsTheWait(t *testing.T) {
 	nodes := redlocktest.Start(t, 1)
 	lease := hold(t, nodes, "job")
 	p := start(t, nodes, "run", "job", "--", "true")
-	line := func() string { return call(nodes, "inspect", "--json", "job").out }
-	eventually(t, func() bool { return strings.Contains(line(), `"waiting":1`) }, "in line")
+	shown := func() string { return call(nodes, "inspect", "--json", "job").out }
+	eventually(t, func() bool { return strings.Contains(shown(), `"waiting":1`) }, "in the queue")
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	assert.Equal(t, 143, p.end().code)
-	assert.Contains(t, line(), `"waiting":0`)
+	assert.Contains(t, shown(), `"waiting":0`)
 	assert.True(t, lease.Valid())
 }
 
@@ -282,10 +282,10 @@ func TestARunInsideItselfIsRefused(t *testing.T) {
 
 	t.Setenv("REDLOCK_NAME", "job")
 	t.Setenv("REDLOCK_OWNER", "somebody long gone")
-	assert.Zero(t, start(t, nodes, "run", "job", "--", "true").end().code, "what is left in the environment does not matter")
+	assert.Zero(t, start(t, nodes, "run", "job", "--", "true").end().code, "variables of a run that has ended do not matter")
 }
 
-func TestAReleaseThatNobodyConfirmsIsTold(t *testing.T) {
+func TestUnconfirmedReleaseIsPrinted(t *testing.T) {
 	t.Parallel()
 	nodes := redlocktest.Start(t, 3)
 	p, file := startJob(t, nodes, `while [ ! -s "$1.go" ]; do sleep 0.01; done`)
@@ -297,7 +297,7 @@ func TestAReleaseThatNobodyConfirmsIsTold(t *testing.T) {
 	assert.Contains(t, r.log, "the release was not confirmed by a majority, so the lock may stay held for up to 10s")
 }
 
-// assertStill expects that nobody writes any more.
+// assertStill expects that no process writes to the file any more.
 func assertStill(t *testing.T, file string) {
 	t.Helper()
 	before := textOf(file)

@@ -8,13 +8,13 @@ import (
 	"golang.org/x/term"
 )
 
-// isTerminal tells whether somebody looks at what is written there.
+// isTerminal reports whether a writer or reader is a terminal.
 func isTerminal(w any) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// paint colours text for one writer, or does not.
+// paint reports whether text for one writer is coloured.
 type paint bool
 
 // newPaint colours on terminals only, unless NO_COLOR or TERM=dumb forbid it.
@@ -35,7 +35,7 @@ func (p paint) green(text string) string  { return p.in("32", text) }
 func (p paint) bold(text string) string   { return p.in("1", text) }
 func (p paint) dim(text string) string    { return p.in("2", text) }
 
-// short rounds a duration to what people read: about three digits.
+// short rounds a duration to about three digits.
 func short(d time.Duration) time.Duration {
 	unit := time.Nanosecond
 	for limit := d.Abs() / 1000; unit < limit; {

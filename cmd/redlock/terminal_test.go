@@ -18,7 +18,7 @@ import (
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
-// screen is what a terminal shows, while it does.
+// screen is the output of a terminal. It may be read while the tool writes.
 type screen struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -36,15 +36,14 @@ func (s *screen) String() string {
 	return s.text.String()
 }
 
-// onTerminal runs the tool on a terminal of its own; what is typed comes from the
-// returned writer.
+// onTerminal runs the tool on a terminal of its own; the returned writer is the keyboard.
 func onTerminal(t *testing.T, nodes *redlocktest.Nodes, args string) (*exec.Cmd, io.Writer, *screen) {
 	t.Helper()
 	script, err := exec.LookPath("script")
 	if err != nil {
 		t.Skip("needs script, of util-linux, to make a terminal")
 	}
-	// A shell that stayed between the terminal and the tool would hear of Ctrl-C too.
+	// A shell between the terminal and the tool would receive Ctrl-C too.
 	line := "exec " + os.Args[0] + " " + strings.Join(nodesArgs(nodes), " ") + " " + args
 	cmd := exec.Command(script, "-qec", line, "/dev/null")
 	cmd.Env = append(os.Environ(), toolEnv+"=1", "GORACE=atexit_sleep_ms=0", "TERM=xterm", "SHELL=/bin/sh")
@@ -57,7 +56,7 @@ func onTerminal(t *testing.T, nodes *redlocktest.Nodes, args string) (*exec.Cmd,
 	return cmd, typed, out
 }
 
-func TestOnATerminalTheCommandReadsWhatIsTyped(t *testing.T) {
+func TestCommandReadsFromTheTerminal(t *testing.T) {
 	nodes := redlocktest.Start(t, 1)
 	cmd, typed, out := onTerminal(t, nodes, `run job -- sh -c 'read word; echo got:$word'`)
 	_, err := io.WriteString(typed, "hello\n")
@@ -78,7 +77,7 @@ func TestOnATerminalCtrlCReachesTheCommand(t *testing.T) {
 	assert.Contains(t, out.String(), "caught")
 }
 
-func TestACommandInTheTerminalsGroupDoesNotHearOfCtrlCTwice(t *testing.T) {
+func TestCommandInTheTerminalsGroupGetsCtrlCOnce(t *testing.T) {
 	c, err := startChild("/bin/sleep", []string{"sleep", "60"}, os.Environ(), false)
 	require.NoError(t, err)
 	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT} {

@@ -15,22 +15,22 @@ func newUnlock(s *settings) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "unlock --force NAME",
-		Short: "Break a lock, whoever holds it",
-		Long: `unlock --force takes a lock away from whoever holds it, at a majority of the nodes,
-raises the fencing counter above its token, and says who held it. The first in line
+		Short: "Take a lock away from its holder",
+		Long: `unlock --force takes a lock away from its holder, at a majority of the nodes, raises
+the fencing counter above the holder's token, and prints the holder. The first waiter
 gets the lock next.
 
 The holder is not asked, and may be at work: it learns of the loss when it renews the
 next time, within a third of its ttl, and redlock run stops its command then. Until
-then two may be at it. What compares fencing tokens refuses the old holder once it has
-been shown a greater one: the next holder's, or the one that this command prints. So
-look first (redlock inspect NAME), and break locks of holders of which you know that
-they are gone: locks of the dead end by themselves, with their ttl.`,
+then two may work at the same time. A resource that compares fencing tokens refuses the
+old holder once it has seen a greater token: the next holder's, or the one that this
+command prints. So look first (redlock inspect NAME), and break only locks of holders
+that you know to be dead: those locks also end by themselves, with their ttl.`,
 		Example: `  redlock unlock --force backup`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !force {
-				return usage("this takes the lock away from whoever holds it: add --force if you mean it")
+				return usage("this takes the lock away from its holder: add --force if you mean it")
 			}
 			client, err := s.open(cmd)
 			if err != nil {
@@ -40,7 +40,7 @@ they are gone: locks of the dead end by themselves, with their ttl.`,
 			was, err := client.ForceUnlock(cmd.Context(), args[0])
 			var votes *redlock.QuorumError
 			if err == nil || errors.As(err, &votes) && votes.Op == "unlock" { // broken, and perhaps not free yet
-				tellBroken(cmd.OutOrStdout(), was)
+				printBroken(cmd.OutOrStdout(), was)
 			}
 			return coded(err)
 		},
@@ -49,21 +49,21 @@ they are gone: locks of the dead end by themselves, with their ttl.`,
 	return cmd
 }
 
-// tellBroken says what was broken.
-func tellBroken(w io.Writer, was redlock.Status) {
+// printBroken prints the lock's state before it was broken.
+func printBroken(w io.Writer, was redlock.Status) {
 	name := printable.Quote(was.Name)
 	switch {
 	case was.Holder != "":
 		fmt.Fprintf(w, "%s: broken. It was held by %s (owner %s) for another %s.\n", name, printable.Quote(readableOwner(was.Holder)), printable.Quote(was.Holder), left(was.Remaining))
 	case isSplit(was):
-		fmt.Fprintf(w, "%s: nobody held it; what %d nodes had of it is gone.\n", name, nodesWithKey(was))
+		fmt.Fprintf(w, "%s: nobody held it; the keys at %d nodes are deleted.\n", name, nodesWithKey(was))
 	default:
 		fmt.Fprintf(w, "%s: nobody held it.\n", name)
 	}
-	fmt.Fprintf(w, "The token %d is greater than that of every holder before, and less than those to come: what is shown it now refuses the old ones.\n", was.Token)
+	fmt.Fprintf(w, "The token %d is greater than that of every earlier holder, and less than those of later ones: a resource that has seen it refuses the earlier holders.\n", was.Token)
 }
 
-// nodesWithKey counts the nodes that somebody had.
+// nodesWithKey returns the number of nodes that have a key of the lock.
 func nodesWithKey(s redlock.Status) int {
 	n := 0
 	for _, count := range votes(s) {

@@ -1,6 +1,6 @@
-// Counter is the lock at its main job: several processes add to one number in
-// one plain file. Each reads the number, pauses, and writes back one more; only
-// the lock keeps them from overwriting each other's work.
+// Counter shows mutual exclusion: several processes add to one number in one plain file. Each
+// reads the number, pauses, and writes back one more; only the lock keeps them from
+// overwriting each other's work.
 //
 //	counter                              # embedded nodes, nothing to install
 //	counter -urls redis://10.0.0.1:6379,redis://10.0.0.2:6379,redis://10.0.0.3:6379
@@ -22,14 +22,14 @@ import (
 	"time"
 )
 
-// settings are the command line's. The parent hands them on to its workers.
+// settings are the command line's flags. The parent passes them on to its workers.
 type settings struct {
 	workers int
 	rounds  int
 	urls    []string // empty: embedded nodes
 	file    string   // empty: a temporary one
 	ttl     time.Duration
-	trust   bool // the nodes never lose their memory: none has to wait before it votes
+	trust   bool // the nodes never lose their memory: they vote at once
 	worker  int  // its number, from 1, in a worker process; 0 in the parent
 }
 
@@ -42,8 +42,8 @@ func main() {
 	}
 }
 
-// run is the whole program but for its exit code: parent or worker. The parent
-// lets all its workers write to out and log.
+// run is the whole program except its exit code: parent or worker. The parent lets all its
+// workers write to out and log.
 func run(ctx context.Context, args []string, out, log io.Writer) error {
 	s, err := parse(args, log)
 	switch {
@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string, out, log io.Writer) error {
 	}
 }
 
-// parse reads the flags. What is wrong with them is written to log, too.
+// parse reads the flags. It writes errors to log too.
 func parse(args []string, log io.Writer) (settings, error) {
 	var s settings
 	var urls string

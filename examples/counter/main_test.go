@@ -102,7 +102,7 @@ func TestAFileWithOtherContentIsNotOverwritten(t *testing.T) {
 	assert.Equal(t, "Dear Bob,\n", string(text))
 }
 
-func TestBadFlagsAreToldBeforeAnythingStarts(t *testing.T) {
+func TestBadFlagsAreErrors(t *testing.T) {
 	for args, want := range map[string]string{
 		"-workers 0":   "at least 1",
 		"-rounds -1":   "at least 1",

@@ -25,8 +25,8 @@ func writeNumber(path string, number int) error {
 	return os.WriteFile(path, fmt.Appendln(nil, number), 0o644)
 }
 
-// startAtZero creates the file, or empties one that holds a number. Any other
-// file is none of ours and stays as it is.
+// startAtZero creates the file, or sets one that has a number to 0. It returns an error for
+// any other file, which it does not change.
 func startAtZero(path string) error {
 	if _, err := readNumber(path); err != nil && !os.IsNotExist(err) {
 		return fmt.Errorf("refusing to overwrite: %w", err)

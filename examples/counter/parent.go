@@ -49,7 +49,7 @@ func supervise(ctx context.Context, s settings, out, log io.Writer) error {
 	return verdict(s, time.Since(start), out)
 }
 
-// verdict reads the final number and tells whether anything was lost.
+// verdict reads the final number, and returns an error if an update was lost.
 func verdict(s settings, took time.Duration, out io.Writer) error {
 	number, err := readNumber(s.file)
 	if err != nil {
@@ -90,8 +90,8 @@ func runWorkers(ctx context.Context, s settings, out, log io.Writer) error {
 	return context.Cause(running)
 }
 
-// runOnLifeline runs a worker. The end of its standard input tells it to stop:
-// that works on every system, and also when the parent is killed.
+// runOnLifeline runs a worker, which stops at the end of its standard input: that works on
+// every system, and also when the parent is killed.
 func runOnLifeline(cmd *exec.Cmd) error {
 	lifeline, err := cmd.StdinPipe()
 	if err != nil {

@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// patience is how long a worker waits for the lock before it gives up:
-	// with this little work, longer means that something is broken.
-	patience = 30 * time.Second
+	// maxWait is how long a worker waits for the lock before it gives up: with this little
+	// work, a longer wait means that something is broken.
+	maxWait = 30 * time.Second
 
 	// pause is the gap between read and write in which, without the lock,
 	// another worker would read the same number.
 	pause = time.Millisecond
 
-	// mostLost is how often a worker may lose the lock before it has written: on a busy
+	// maxLost is how often a worker may lose the lock before it has written: on a busy
 	// machine that happens now and then, and does no harm.
-	mostLost = 10
+	maxLost = 10
 )
 
 // errNotWritten is a round in which the lock was lost before the number was written.
@@ -49,14 +49,14 @@ func work(ctx context.Context, s settings, lifeline io.Reader, out io.Writer) er
 	}
 	defer client.Close()
 
-	// Whoever works on the same file must use the same name.
+	// All processes that work on the same file must use the same name.
 	mutex := client.Mutex("counter:" + filepath.Base(s.file))
 	var longest time.Duration
 	lost := 0
 	for round := 0; round < s.rounds; round++ {
 		waited, err := addOne(ctx, mutex, s)
 		switch {
-		case errors.Is(err, errNotWritten) && lost < mostLost && ctx.Err() == nil:
+		case errors.Is(err, errNotWritten) && lost < maxLost && ctx.Err() == nil:
 			lost, round = lost+1, round-1 // once more
 		case ctx.Err() != nil:
 			return fmt.Errorf("stopped in round %d of %d", round+1, s.rounds)
@@ -72,8 +72,8 @@ func work(ctx context.Context, s settings, lifeline io.Reader, out io.Writer) er
 
 // addOne is one round: lock, add, unlock. It returns the time it waited.
 func addOne(ctx context.Context, mutex *redlock.Mutex, s settings) (time.Duration, error) {
-	waiting, cancel := context.WithTimeoutCause(ctx, patience,
-		fmt.Errorf("no lock within %v", patience))
+	waiting, cancel := context.WithTimeoutCause(ctx, maxWait,
+		fmt.Errorf("no lock within %v", maxWait))
 	defer cancel()
 	start := time.Now()
 	lease, err := mutex.Lock(waiting)
@@ -96,9 +96,9 @@ func rewrite(ctx context.Context, lease *redlock.Lease, s settings) error {
 			return fmt.Errorf("%w: %w", errNotWritten, err)
 		}
 	}
-	// A process that is suspended between this check and the write may still
-	// write too late. Against that a lock alone is powerless: the file itself
-	// would have to refuse whoever comes late.
+	// A process that is suspended between this check and the write may still write too
+	// late. A lock alone cannot prevent that: the file itself would have to refuse late
+	// writes.
 	if !lease.Valid() {
 		return fmt.Errorf("%w: %w", errNotWritten, lease.Err())
 	}

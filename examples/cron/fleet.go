@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// ttl is for how long a machine that died keeps the job from the others.
+	// ttl is how long a machine that died keeps the job from the others.
 	ttl = 2 * time.Second
 
 	// lateness is by how much one clock is behind; the job is faster than that. Where this
@@ -23,7 +23,7 @@ const (
 	patience = 10 * time.Second
 )
 
-// fleet is all machines, and what they have done.
+// fleet is all machines, and a record of their work.
 type fleet struct {
 	machines []*machine
 	freed    chan struct{} // has a value for each run after which the lock was given back
@@ -31,7 +31,7 @@ type fleet struct {
 	mu     sync.Mutex // protects what follows
 	out    io.Writer
 	runs   map[string]int    // how often the job of a time was run to its end
-	ledger map[string]string // who noted the job of a time as done
+	ledger map[string]string // the machine that recorded the job of a time as done
 }
 
 // machine is one of them, with a client of its own.
@@ -60,7 +60,7 @@ func (f *fleet) close() {
 	}
 }
 
-// at lets the scheduled time come on all machines.
+// at runs the plan on all machines, as at the scheduled time.
 func (f *fleet) at(ctx context.Context, scheduled, title string, do plan) error {
 	f.say("\n%s, with %s:\n", scheduled, title)
 	f.runs, f.ledger = map[string]int{}, map[string]string{}
@@ -78,7 +78,7 @@ func (f *fleet) at(ctx context.Context, scheduled, title string, do plan) error 
 	return errors.Join(errs...)
 }
 
-// lockAlone runs the job if nobody runs it just now.
+// lockAlone runs the job if no other machine runs it now.
 func lockAlone(ctx context.Context, m *machine, scheduled string) error {
 	if m.late > 0 {
 		select {
@@ -88,7 +88,7 @@ func lockAlone(ctx context.Context, m *machine, scheduled string) error {
 	}
 	lease, err := m.client.Mutex("report:" + scheduled).TryLock(ctx)
 	if errors.Is(err, redlock.ErrHeld) {
-		return nil // somebody runs it
+		return nil // another machine runs it
 	}
 	if err != nil {
 		return err
@@ -98,23 +98,23 @@ func lockAlone(ctx context.Context, m *machine, scheduled string) error {
 	return lease.Unlock(ctx)
 }
 
-// lockAndLedger runs the job unless it is done. Whoever finds the lock held waits:
-// the holder may die.
+// lockAndLedger runs the job unless it is done. A machine that finds the lock held waits: the
+// holder may die.
 func lockAndLedger(ctx context.Context, m *machine, scheduled string) error {
 	return m.client.Mutex("report:"+scheduled).Do(ctx, func(ctx context.Context, _ *redlock.Lease) error {
-		if who := m.fleet.doneBy(scheduled); who != "" {
-			m.fleet.say("  %s finds it done by %s.\n", m.name, who)
+		if other := m.fleet.doneBy(scheduled); other != "" {
+			m.fleet.say("  %s finds it done by %s.\n", m.name, other)
 			return nil
 		}
 		m.runJob(scheduled)
-		m.fleet.note(scheduled, m.name)
+		m.fleet.record(scheduled, m.name)
 		return nil
 	})
 }
 
-// lockAndLedgerWithACrash is the same, but the first machine to get the lock dies. A
-// dead process renews nothing and releases nothing: so does a lease without renewal
-// that is left alone.
+// lockAndLedgerWithACrash is the same, but the first machine to get the lock dies. A dead
+// process neither renews nor releases: the plan simulates it with a lease without renewals
+// that is not released.
 func lockAndLedgerWithACrash(ctx context.Context, m *machine, scheduled string) error {
 	if m != m.fleet.machines[1] {
 		time.Sleep(lateness / 3) // so that it is always the same one that dies
@@ -123,7 +123,7 @@ func lockAndLedgerWithACrash(ctx context.Context, m *machine, scheduled string) 
 	if _, err := m.client.Mutex("report:"+scheduled, redlock.WithoutRenewal()).Lock(ctx); err != nil {
 		return err
 	}
-	m.fleet.say("  %s begins, and loses power. The others wait in line.\n", m.name)
+	m.fleet.say("  %s begins, and loses power. The others wait.\n", m.name)
 	return nil
 }
 
@@ -141,10 +141,10 @@ func (f *fleet) doneBy(scheduled string) string {
 	return f.ledger[scheduled]
 }
 
-func (f *fleet) note(scheduled, who string) {
+func (f *fleet) record(scheduled, machine string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.ledger[scheduled] = who
+	f.ledger[scheduled] = machine
 }
 
 func (f *fleet) say(format string, args ...any) {

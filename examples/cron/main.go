@@ -1,20 +1,19 @@
-// Cron lets several machines have the same schedule, and the job run once.
+// Cron runs a job once, though several machines have the same schedule.
 //
 //	go run ./examples/cron
 //
 // Every machine wakes at every scheduled time and asks for a lock whose name holds
-// that time. Two things are told apart here:
+// that time. The example shows two plans:
 //
-//   - The lock alone keeps two machines from running the job *at once*. A machine
-//     whose clock is late comes when the lock is free again, and would run it anew.
-//     Holding the lock for longer than clocks differ helps, but ends with the
-//     holder.
-//   - So whoever has the lock looks first whether the job of this time is done, and
-//     notes it when it is. Only under the lock is that look worth something.
+//   - The lock alone keeps two machines from running the job *at once*. A machine whose
+//     clock is late asks when the lock is free again, and would run the job a second time.
+//     Holding the lock for longer than clocks differ helps, unless the holder dies.
+//   - So the holder first checks whether the job of this time is done, and records it when
+//     it is. That check is reliable only under the lock.
 //
-// The note must be made together with what the job does, in one transaction of one
-// database, say. Made before, a machine that dies leaves a job undone that counts as
-// done; made after, one that dies between the two leaves it to be done twice.
+// The job and the record must be one transaction, for example of one database. If the record
+// came first, a machine that dies in between would leave the job undone but recorded; if it
+// came second, the job would be done twice.
 package main
 
 import (
@@ -49,10 +48,10 @@ func run(ctx context.Context, out io.Writer) error {
 	f.machines[3].late = lateness // the last one's clock is behind
 
 	fmt.Fprintf(out, "Four machines have the same schedule. The clock of %s is %v late.\n", f.machines[3].name, lateness)
-	if err := f.at(ctx, "12:00", "the lock alone, given back when the job is done", lockAlone); err != nil {
+	if err := f.at(ctx, "12:00", "the lock alone, released when the job is done", lockAlone); err != nil {
 		return err
 	}
-	if err := f.at(ctx, "12:01", "the lock, and a look whether it is done", lockAndLedger); err != nil {
+	if err := f.at(ctx, "12:01", "the lock, and a check whether the job is done", lockAndLedger); err != nil {
 		return err
 	}
 	return f.at(ctx, "12:02", "the same, and the first to get it loses power in the middle", lockAndLedgerWithACrash)

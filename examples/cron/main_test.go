@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheJobOfEachTimeIsRunOnceWhereItIsNotedUnderTheLock(t *testing.T) {
+func TestJobOfEachTimeIsRunOnceIfItIsRecordedUnderTheLock(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, run(t.Context(), &out))
 	chapters := strings.Split(out.String(), "\n\n")

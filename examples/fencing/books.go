@@ -54,13 +54,13 @@ func (b *books) read(ctx context.Context) (balance int64, err error) {
 	return balance, err
 }
 
-// write trusts the caller to hold the lock.
+// write relies on the caller to hold the lock.
 func (b *books) write(ctx context.Context, balance, _ int64) error {
 	_, err := b.db.ExecContext(ctx, plainUpdate, balance, account)
 	return err
 }
 
-// writeFenced lets the database refuse a caller who held the lock once.
+// writeFenced lets the database refuse a caller that does not hold the lock any more.
 func (b *books) writeFenced(ctx context.Context, balance, token int64) error {
 	return fence.Exec(ctx, b.db, lockName, token, fencedUpdate, balance, token, account, token)
 }

@@ -1,6 +1,5 @@
-// Fencing tells what happens when the holder of a lock is paused for longer than
-// its lease: twice, first without a fence and then with one, over the accounts of
-// a real SQL database.
+// Fencing shows what happens when the holder of a lock is paused for longer than its lease
+// lasts: first without a fence and then with one, over the accounts of a real SQL database.
 //
 // The database (SQLite) and the three nodes are embedded in this program, so
 // nothing has to be installed.
@@ -19,9 +18,9 @@ import (
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
-// ttl is short, so that the story is; it is also how long new nodes wait before
-// they vote for the first time. The nodes have more time to answer than they
-// need, for machines that are busy.
+// ttl is short, so that the story is short too; it is also how long new nodes wait before
+// they vote for the first time. The node timeout is longer than necessary, for machines that
+// are busy.
 const (
 	ttl         = time.Second
 	nodeTimeout = 400 * time.Millisecond
@@ -54,7 +53,7 @@ func run(ctx context.Context, out io.Writer) error {
 	}
 	defer books.close()
 
-	// Alice's process will be stopped, and what is stopped does not renew.
+	// Alice's process will be stopped, and a stopped process does not renew.
 	alice, err := open(nodes, "alice", redlock.WithoutRenewal())
 	if err != nil {
 		return err
@@ -97,7 +96,7 @@ func (s *story) withoutFence(ctx context.Context) error {
 		return err
 	}
 	s.say("Alice", "wakes after her check, and writes %s", sum(balance, deposit))
-	return s.conclude(ctx, "Bob's withdrawal is lost, and nobody was told.")
+	return s.conclude(ctx, "Bob's withdrawal is lost, without an error.")
 }
 
 // withFence is the same story, where the database compares tokens.
@@ -124,5 +123,5 @@ func (s *story) withFence(ctx context.Context) error {
 	if err := s.finish(ctx, "Alice", lease, balance, deposit, s.books.writeFenced); err != nil {
 		return err
 	}
-	return s.conclude(ctx, "Her late write was refused, and done anew on what is true now.")
+	return s.conclude(ctx, "Her late write was refused, and she repeats it with the present balance.")
 }

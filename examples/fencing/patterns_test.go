@@ -12,9 +12,9 @@ import (
 	"github.com/redlock-go/redlock/fence"
 )
 
-// What package fence says of SQL, tried on a real database: here it can be.
+// The statements in the documentation of package fence, run on a real database.
 
-func TestAFencedUpdateTellsARowThatIsStaleOrMissing(t *testing.T) {
+func TestFencedUpdateIsStaleForANewerOrMissingRow(t *testing.T) {
 	db := openFile(t)
 	set := func(id, balance, token int64) error {
 		return fence.Exec(t.Context(), db, "account", token, fencedUpdate, balance, token, id, token)
@@ -50,7 +50,7 @@ func TestAFenceRowProtectsAWholeTransaction(t *testing.T) {
 	_, err := db.Exec("CREATE TABLE fences (name TEXT PRIMARY KEY, fence INTEGER NOT NULL DEFAULT 0); INSERT INTO fences (name) VALUES ('accounts')")
 	require.NoError(t, err)
 
-	// work changes what it likes once it is past the fence.
+	// work changes several rows after it has passed the fence.
 	work := func(balance, token int64) error {
 		tx, err := db.BeginTx(t.Context(), nil)
 		require.NoError(t, err)
@@ -70,7 +70,7 @@ func TestAFenceRowProtectsAWholeTransaction(t *testing.T) {
 	requireAccount(t, db, 2, 0)
 }
 
-func TestOfManyWritersAtOnceTheHighestTokenStays(t *testing.T) {
+func TestHighestTokenOfConcurrentWritersStays(t *testing.T) {
 	db := openFile(t)
 	var all sync.WaitGroup
 	for token := int64(1); token <= 64; token++ {

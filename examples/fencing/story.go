@@ -10,7 +10,7 @@ import (
 	"github.com/redlock-go/redlock"
 )
 
-// story plays and prints what both versions have in common.
+// story plays and prints the steps that both versions share.
 type story struct {
 	out   io.Writer
 	books *books
@@ -25,8 +25,8 @@ func (s *story) title(title, statement string) {
 	fmt.Fprintf(s.out, "\n%s\n    %s\n\n", title, statement)
 }
 
-func (s *story) say(who, format string, args ...any) {
-	fmt.Fprintf(s.out, "  %-5s  %s\n", who, fmt.Sprintf(format, args...))
+func (s *story) say(name, format string, args ...any) {
+	fmt.Fprintf(s.out, "  %-5s  %s\n", name, fmt.Sprintf(format, args...))
 }
 
 func (s *story) conclude(ctx context.Context, moral string) error {
@@ -42,9 +42,9 @@ func (s *story) conclude(ctx context.Context, moral string) error {
 	return nil
 }
 
-// pausedHolder lets Alice lock, read, make sure of her lease, and be stopped just
-// before she writes, until her lease is over and Bob has done his work. It
-// returns what Alice still believes.
+// pausedHolder lets Alice lock, read, check her lease, and be stopped just before she writes,
+// until her lease has ended and Bob has done his work. It returns Alice's lease, and the
+// balance that she has read.
 func (s *story) pausedHolder(ctx context.Context, write update) (*redlock.Lease, int64, error) {
 	lease, balance, err := s.begin(ctx, "Alice", s.alice)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *story) pausedHolder(ctx context.Context, write update) (*redlock.Lease,
 }
 
 // begin locks and reads.
-func (s *story) begin(ctx context.Context, who string, mutex *redlock.Mutex) (*redlock.Lease, int64, error) {
+func (s *story) begin(ctx context.Context, name string, mutex *redlock.Mutex) (*redlock.Lease, int64, error) {
 	start := time.Now()
 	lease, err := mutex.Lock(ctx)
 	if err != nil {
@@ -79,18 +79,18 @@ func (s *story) begin(ctx context.Context, who string, mutex *redlock.Mutex) (*r
 	if took := time.Since(start).Round(time.Millisecond); took >= 10*time.Millisecond {
 		waited = fmt.Sprintf(" after %v", took)
 	}
-	s.say(who, "locks%s, with the token %d", waited, lease.Token())
+	s.say(name, "locks%s, with the token %d", waited, lease.Token())
 	balance, err := s.books.read(ctx)
-	s.say(who, "reads %d", balance)
+	s.say(name, "reads %d", balance)
 	return lease, balance, err
 }
 
 // finish writes what was read, changed, and unlocks.
-func (s *story) finish(ctx context.Context, who string, lease *redlock.Lease, balance, change int64, write update) error {
+func (s *story) finish(ctx context.Context, name string, lease *redlock.Lease, balance, change int64, write update) error {
 	if err := write(ctx, balance+change, lease.Token()); err != nil {
 		return err
 	}
-	s.say(who, "writes %s, and unlocks", sum(balance, change))
+	s.say(name, "writes %s, and unlocks", sum(balance, change))
 	return lease.Unlock(ctx)
 }
 

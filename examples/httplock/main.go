@@ -1,11 +1,11 @@
-// Httplock serves an HTTP handler that lets one request work on a thing at a time,
-// over all servers, and tells the others who does and when to come back.
+// Httplock serves an HTTP handler that lets one request work on a report at a time, over all
+// servers; the others get the holder's name, and when to try again.
 //
 //	go run ./examples/httplock
 //
-// Somebody waits at the other end: so the handler does not stand in line, it asks
-// with TryLock. Who is refused gets 409 Conflict with Retry-After and the holder's
-// name; where too few nodes answer, 503 Service Unavailable.
+// The HTTP client waits for the answer: so the handler does not wait for the lock, but uses
+// TryLock. A request that is refused gets 409 Conflict with Retry-After and the holder's
+// name; if too few nodes answer, 503 Service Unavailable.
 package main
 
 import (
@@ -23,8 +23,7 @@ import (
 	"github.com/redlock-go/redlock/examples/internal/servers"
 )
 
-// ttl bounds what Retry-After can say, since the lease of a handler that works for
-// longer is renewed.
+// ttl bounds Retry-After: the lease of a handler that works for longer is renewed.
 const ttl = 3 * time.Second
 
 func main() {
@@ -80,7 +79,7 @@ func run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// answer is what a request got.
+// answer is the answer to a request.
 type answer struct {
 	status, retryAfter, text string
 	err                      error
@@ -110,8 +109,8 @@ func post(ctx context.Context, url string) answer {
 	return answer{response.Status, response.Header.Get("Retry-After"), strings.TrimSpace(string(text)), err}
 }
 
-// builder is the work under the lock. It must end with ctx, and hand the token to
-// what it writes to.
+// builder is the work under the lock. It must end with ctx, and pass the token to the
+// resource that it writes to.
 type builder func(ctx context.Context, report string, token int64) error
 
 // handler builds the report that the path names.
@@ -138,7 +137,7 @@ func handler(client *redlock.Client, build builder) http.Handler {
 	return mux
 }
 
-// refuse tells a client that has no lock why, and when to come back.
+// refuse answers a request that did not get the lock: why, and when to try again.
 func refuse(w http.ResponseWriter, err error) {
 	var held *redlock.HeldError
 	if !errors.As(err, &held) {
@@ -147,14 +146,14 @@ func refuse(w http.ResponseWriter, err error) {
 		return
 	}
 	w.Header().Set("Retry-After", fmt.Sprint(seconds(held.Remaining)))
-	_, who, _ := strings.Cut(held.Holder, "@")
-	if who == "" {
-		who = "somebody else"
+	_, holder, _ := strings.Cut(held.Holder, "@")
+	if holder == "" {
+		holder = "somebody else"
 	}
-	http.Error(w, "being built by "+who, http.StatusConflict)
+	http.Error(w, "being built by "+holder, http.StatusConflict)
 }
 
-// seconds rounds up; a second where it is not known, or never ends.
+// seconds rounds up to whole seconds; it returns 1 if the time is unknown or has no end.
 func seconds(d time.Duration) int64 {
 	return max(1, int64((d+time.Second-1)/time.Second))
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
-func TestWhoIsRefusedLearnsTheHolderAndWhenToComeBack(t *testing.T) {
+func TestRefusedRequestGetsTheHolderAndRetryAfter(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, run(t.Context(), &out))
 	assert.Regexp(t, `web-1, june: +200 OK, report june is built\n`, out.String())

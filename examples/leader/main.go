@@ -1,11 +1,11 @@
-// Leader elects one of several candidates with Mutex.Do, and the next one when that
-// one resigns or is cut off.
+// Leader elects one of several candidates with Mutex.Do, and the next one when the leader
+// resigns or is cut off.
 //
 //	go run ./examples/leader
 //
-// Whoever is inside of Do leads, until its fn returns or its context ends. The
-// context ends before anybody else can be elected: so leaders that heed it never
-// overlap, and terms have growing numbers, which are the fencing tokens.
+// The candidate whose fn is running in Do leads, until fn returns or its context ends. The
+// context ends before another candidate can be elected: so leaders that stop when it ends
+// never overlap. Terms have increasing numbers, which are the fencing tokens.
 package main
 
 import (
@@ -55,13 +55,13 @@ func run(ctx context.Context, out io.Writer) error {
 		}
 		defer client.Close()
 		o.running.Go(func() { o.end(c.name, c.run(ctx, client)) })
-		o.awaitTurn(ctx, client, c.name) // they stand in line in this order
+		o.awaitTurn(ctx, client, c.name) // they wait in this order
 	}
 	o.running.Wait()
 	return errors.Join(o.errs...)
 }
 
-// office is what all candidates see.
+// office is the state that all candidates share.
 type office struct {
 	running sync.WaitGroup
 	start   time.Time
@@ -71,14 +71,14 @@ type office struct {
 	errs    []error
 	leading string          // nobody if empty
 	valid   func() bool     // whether it may lead still: two at once would be the mistake
-	seen    map[string]bool // who has led, or has given up
+	seen    map[string]bool // candidates that have led, or have given up
 }
 
-// awaitTurn waits until the candidate stands in line, if it does not lead at once.
+// awaitTurn waits until the candidate is in the wait queue, if it does not lead at once.
 func (o *office) awaitTurn(ctx context.Context, client *redlock.Client, name string) {
 	for ; !o.hasSeen(name) && ctx.Err() == nil; time.Sleep(time.Millisecond) {
 		s, _ := client.Inspect(ctx, "leader")
-		if slices.ContainsFunc(s.Line, func(w redlock.Waiter) bool { return w.Label == name }) {
+		if slices.ContainsFunc(s.Queue, func(w redlock.Waiter) bool { return w.Label == name }) {
 			return
 		}
 	}
@@ -90,7 +90,7 @@ func (o *office) hasSeen(name string) bool {
 	return o.seen[name]
 }
 
-// candidate is one process that would lead.
+// candidate is one process that may lead.
 type candidate struct {
 	name    string
 	resigns bool // leaves after a term
@@ -98,8 +98,8 @@ type candidate struct {
 	office  *office
 }
 
-// run campaigns until it has led once. A real candidate would go on forever: after
-// a resignation or a loss it stands in line again.
+// run waits until the candidate has led once. A real candidate would go on forever: after a
+// resignation or a loss it would wait again.
 func (c candidate) run(ctx context.Context, client *redlock.Client) error {
 	var opts []redlock.Option
 	if c.cutOff {
@@ -107,7 +107,7 @@ func (c candidate) run(ctx context.Context, client *redlock.Client) error {
 	}
 	err := client.Mutex("leader", opts...).Do(ctx, c.lead)
 	if c.cutOff && errors.Is(err, redlock.ErrLost) {
-		return nil // that is how Do tells that the office was lost meanwhile
+		return nil // the office was lost meanwhile
 	}
 	return err
 }
@@ -135,7 +135,7 @@ func (c candidate) lead(ctx context.Context, lease *redlock.Lease) error {
 }
 
 // enter refuses a leader beside another one whose lease is valid. One that was cut off
-// may not have heard of its end yet, where the machine is busy.
+// may not know of its end yet, where the machine is busy.
 func (o *office) enter(name string, token int64, valid func() bool) error {
 	o.say("%s leads, term %d.", name, token)
 	o.mu.Lock()

@@ -3,13 +3,13 @@
 //
 //	go run ./examples/migrate
 //
-// All wait for the lock; the first migrates, and the others find it done. The
-// database keeps the token of the lease with its version, and refuses a lower one: so
-// a machine that was paused in the middle, and lost its lease, cannot go on over
-// what the next one did.
+// All wait for the lock; the first migrates, and the others find the migration done. The
+// database keeps the token of the lease with its version, and refuses a lower one: so a
+// machine that was paused in the middle, and lost its lease, cannot overwrite the work of the
+// next one.
 //
-// A database with transactional changes of its schema and locks of its own needs
-// nothing else: use those where you can.
+// If your database has transactional changes of its schema and locks of its own, use those
+// instead.
 package main
 
 import (
@@ -65,8 +65,8 @@ func run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// start is how a service begins: it serves when the database is as it wants it. A
-// machine that cannot get the lock within its patience must not serve.
+// start is the beginning of a service: it serves when the database has its version. A machine
+// that cannot get the lock in time must not serve.
 func start(ctx context.Context, client *redlock.Client, db *database, name string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, 30*time.Second, errors.New("the migration takes too long"))
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 // key is where the nodes keep the lock: the default prefix, then its name.
 const key = "redlock:" + lockName
 
-// board prints what happens, and what the nodes' memories say about it.
+// board prints the story, and the lock's value at each node.
 type board struct {
 	out     io.Writer
 	nodes   *redlocktest.Nodes
@@ -39,9 +39,9 @@ func (b *board) stop(nodes ...int) {
 	}
 }
 
-// votesFor prints for every node whom its memory names as the holder, once
-// that is owner everywhere, or nobody for "". Lock and Unlock return when a
-// majority has answered; the rest follows within moments, if at all.
+// votesFor prints the holder at every node, as soon as that is owner everywhere, or none for
+// "". Lock and Unlock return when a majority has answered; the other nodes follow a moment
+// later, if at all.
 func (b *board) votesFor(owner string) {
 	deadline := time.Now().Add(10 * time.Second)
 	for !b.unanimous(owner) && time.Now().Before(deadline) {

@@ -1,5 +1,5 @@
-// Quickstart tells the story of one lock over five nodes: granted, refused,
-// released, and granted again with two of the nodes gone.
+// Quickstart shows one lock over five nodes: granted, refused, released, and granted again
+// with two of the nodes down.
 //
 // The nodes are embedded in this program, so nothing has to be installed. They
 // are not Redis; with real servers the client is opened the same way:
@@ -47,8 +47,8 @@ func run(ctx context.Context, out io.Writer) error {
 
 	board := &board{out: out, nodes: nodes}
 	fmt.Fprint(out, "Five embedded nodes play five independent Redis servers.\n"+
-		"Whoever gets the votes of three holds the lock.\n")
-	return tell(ctx, board, alice.Mutex(lockName), bob.Mutex(lockName))
+		"A client that gets the votes of three holds the lock.\n")
+	return play(ctx, board, alice.Mutex(lockName), bob.Mutex(lockName))
 }
 
 // open makes a client. Embedded nodes are new in every run, and keep their
@@ -59,15 +59,15 @@ func open(nodes *redlocktest.Nodes, label string) (*redlock.Client, error) {
 		redlock.WithNodeTimeout(4*time.Second)) // they have this one process, which others may keep waiting
 }
 
-// tell is the story.
-func tell(ctx context.Context, board *board, alice, bob *redlock.Mutex) error {
+// play is the story.
+func play(ctx context.Context, board *board, alice, bob *redlock.Mutex) error {
 	board.title("Alice locks %q", lockName)
 	lease, err := alice.Lock(ctx)
 	if err != nil {
 		return err
 	}
 	board.votesFor(lease.Owner())
-	board.say("The lock is hers. She may trust it for another %v.", round(lease.Remaining()))
+	board.say("The lock is hers. It is valid for another %v.", round(lease.Remaining()))
 
 	board.title("Bob tries to take it at the same time")
 	if _, err = bob.TryLock(ctx); err == nil {
@@ -77,7 +77,7 @@ func tell(ctx context.Context, board *board, alice, bob *redlock.Mutex) error {
 	if !errors.As(err, &held) {
 		return err
 	}
-	board.say("He is refused and told why: it is held by\n%q for another %v.",
+	board.say("He is refused, and the error says why: it is held by\n%q for another %v.",
 		held.Holder, round(held.Remaining))
 
 	board.title("Alice unlocks")

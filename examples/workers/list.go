@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// list is what is to be done: a table that all processes see.
+// list is the items to be done, which all processes share.
 type list struct {
 	mu     sync.Mutex // protects what follows
 	done   []int      // how often each item was done
@@ -41,7 +41,7 @@ func (l *list) skip(count *int) {
 	*count++
 }
 
-// verdict tells whether each item was done once.
+// verdict returns an error unless each item was done once.
 func (l *list) verdict(out io.Writer) error {
 	for item, n := range l.done {
 		if n != 1 {

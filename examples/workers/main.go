@@ -3,12 +3,12 @@
 //
 //	go run ./examples/workers
 //
-// A worker that finds an item locked goes on to the next one: that is TryLock. And it
-// looks whether the item is done only when it has the lock: a look before that is
-// out of date when the lock is granted.
+// A worker that finds an item locked goes on to the next one: it uses TryLock. It checks
+// whether the item is done after it has got the lock: a check before that may be out of date
+// when the lock is granted.
 //
-// With a database that can skip locked rows you need no lock for that, and should
-// use one only where the work is elsewhere.
+// With a database that can skip locked rows you need this only for work outside of the
+// database.
 package main
 
 import (
@@ -82,7 +82,7 @@ func process(ctx context.Context, client *redlock.Client, l *list, pool int) err
 	return nil
 }
 
-// one works on an item, unless somebody else does or has done so.
+// one works on an item, unless another worker does or has done so.
 func one(ctx context.Context, client *redlock.Client, l *list, pool, item int) error {
 	lease, err := client.Mutex(fmt.Sprint("item:", item)).TryLock(ctx)
 	switch {
@@ -90,7 +90,7 @@ func one(ctx context.Context, client *redlock.Client, l *list, pool, item int) e
 		l.skip(&l.locked)
 		return nil
 	case errors.Is(err, redlock.ErrNoQuorum):
-		return ctx.Err() // too few nodes answered: the next round comes by again
+		return ctx.Err() // too few nodes answered: the next round tries again
 	case err != nil:
 		return err
 	}
@@ -100,14 +100,14 @@ func one(ctx context.Context, client *redlock.Client, l *list, pool, item int) e
 	}
 	time.Sleep(work)
 	if !lease.Valid() {
-		return nil // whoever has it now does the work
+		return nil // the present holder does the work
 	}
 	l.finish(item, pool)
 	return release(ctx, lease)
 }
 
-// release gives the lock back. Where too few nodes confirm that, it stays owed to the
-// others, and the work is done all the same.
+// release releases the lock. If too few nodes confirm that, the client repeats the release at
+// the others later, and the work is done all the same.
 func release(ctx context.Context, lease *redlock.Lease) error {
 	if err := lease.Unlock(ctx); !errors.Is(err, redlock.ErrNoQuorum) {
 		return err

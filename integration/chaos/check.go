@@ -11,30 +11,30 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// piece is how many operations are checked at once, at least. What porcupine
-// remembers grows with the square of it.
-const piece = 500
+// minPiece is how many operations are checked at once, at least. porcupine's memory grows
+// with its square.
+const minPiece = 500
 
 // Checker judges histories, one round after the other: each lock goes on from
 // where the round before left it.
 type Checker struct {
-	Patience time.Duration // for one piece; after that the verdict is unknown
-	Ops      int           // how many operations were checked
+	Timeout time.Duration // for one piece; after that the verdict is unknown
+	Ops     int           // how many operations were checked
 
 	states map[string]state
 }
 
-// Check returns what is wrong with the history: nothing, if all is well. A lock
-// of which something is wrong is not looked at any further in this round.
+// Check returns the history's violations, at most one for each lock: the rest of that
+// lock's operations of this round is not checked.
 func (c *Checker) Check(h *History) []Violation {
 	if c.states == nil {
 		c.states = map[string]state{}
 	}
 	var wrong []Violation
 	for _, name := range slices.Sorted(maps.Keys(h.Locks)) {
-		for _, ops := range pieces(h.Locks[name], piece) {
+		for _, ops := range pieces(h.Locks[name], minPiece) {
 			c.Ops += len(ops)
-			end, v := check(c.states[name], ops, c.Patience)
+			end, v := check(c.states[name], ops, c.Timeout)
 			if v != nil {
 				wrong = append(wrong, *v)
 				end = state{value: unknown} // for the next round
@@ -51,8 +51,8 @@ func (c *Checker) Check(h *History) []Violation {
 	return wrong
 }
 
-// pieces cuts the history, which is in order, where nothing is going on: what is
-// before such an instant happened before all that is after it.
+// pieces cuts the history, which is in order, at instants without a call under way: all
+// operations before such an instant happened before all that follow it.
 func pieces(ops []Op, least int) [][]Op {
 	var all [][]Op
 	var busy time.Duration
@@ -68,13 +68,13 @@ func pieces(ops []Op, least int) [][]Op {
 }
 
 // check returns the state after the operations, or why there is none.
-func check(start state, ops []Op, patience time.Duration) (state, *Violation) {
+func check(start state, ops []Op, timeout time.Duration) (state, *Violation) {
 	history := make([]porcupine.Operation, len(ops))
 	for i, op := range ops {
 		history[i] = porcupine.Operation{Input: op, Call: int64(op.Call), Return: int64(op.Return)}
 	}
 	model := modelFrom(start)
-	result, info := porcupine.CheckOperationsVerbose(model, history, patience)
+	result, info := porcupine.CheckOperationsVerbose(model, history, timeout)
 	end, done := replay(start, longest(info))
 	if result == porcupine.Ok {
 		return end, nil
@@ -85,7 +85,7 @@ func check(start state, ops []Op, patience time.Duration) (state, *Violation) {
 	}
 }
 
-// longest is the longest order in which operations are possible, as far as was found.
+// longest returns the longest possible order of operations that porcupine found.
 func longest(info porcupine.LinearizationInfo) []porcupine.Operation {
 	var best []porcupine.Operation
 	for _, partition := range info.PartialLinearizationsOperations() {
@@ -98,8 +98,8 @@ func longest(info porcupine.LinearizationInfo) []porcupine.Operation {
 	return best
 }
 
-// replay takes the steps in this order. All orders that are complete end in the
-// same state: nothing is going on any more.
+// replay executes the operations in this order. All complete orders end in the same state,
+// since no call is under way any more.
 func replay(s state, order []porcupine.Operation) (state, map[Op]bool) {
 	done := make(map[Op]bool, len(order))
 	for _, operation := range order {
@@ -110,7 +110,7 @@ func replay(s state, order []porcupine.Operation) (state, map[Op]bool) {
 	return s, done
 }
 
-// Violation is a piece of a history that no lock can have.
+// Violation is a piece of a history that is impossible for a lock.
 type Violation struct {
 	result porcupine.CheckResult // Illegal, or Unknown: not decided in time
 	state  state                 // after the longest order of possible operations
@@ -122,7 +122,7 @@ type Violation struct {
 // Draw writes the piece to a file, as porcupine's HTML page.
 func (v Violation) Draw(file string) error { return v.draw(file) }
 
-// String tells the first operations that are not possible, and what was before.
+// String returns the first operations that are not possible, and those before.
 func (v Violation) String() string {
 	const before, after = 12, 8
 	if len(v.ops) == 0 {

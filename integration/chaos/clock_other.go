@@ -4,6 +4,6 @@ package chaos
 
 import "time"
 
-// Now reads the wall clock, for want of another one that processes share: who
-// sets it during a run gets false verdicts.
+// Now reads the wall clock, since processes share no other one here: if it is set during a
+// run, the verdicts are false.
 func Now() time.Duration { return time.Duration(time.Now().UnixNano()) }

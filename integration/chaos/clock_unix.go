@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Now reads a clock that all processes of this machine share and nobody can set:
-// times in histories of different processes can be compared. It is the one on
-// which the library measures validity, so it goes on where the machine sleeps.
+// Now reads a clock that all processes of this machine share and that cannot be set: so
+// times of different processes can be compared. The library measures validity on the same
+// clock, so it goes on while the machine sleeps.
 func Now() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(sleepless, &ts); err != nil {

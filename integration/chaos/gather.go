@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// forever is the Return of what may happen at any later time.
+// forever is the Return of an operation that may happen at any later time.
 const forever = time.Duration(math.MaxInt64)
 
-// History is what all clients did during a run.
+// History is the operations of all clients during a run.
 type History struct {
-	Locks map[string][]Op // for each lock, what the model knows, by the time of the call
-	Count map[Kind]int    // of all that is in the logs
-	Why   map[string]int  // how often which reason was given for a refusal
+	Locks map[string][]Op // for each lock, the operations that the model knows, by the time of the call
+	Count map[Kind]int    // of all operations in the logs
+	Why   map[string]int  // the number of refusals by reason
 
 	memory *Memory
 }
@@ -36,12 +36,12 @@ func Gather(dir string, memory *Memory) (*History, error) {
 	return h, nil
 }
 
-// Add puts in what is known from elsewhere.
+// Add adds an operation that is not in the logs.
 func (h *History) Add(op Op) {
 	h.Locks[op.Name] = order(append(h.Locks[op.Name], op))
 }
 
-// add takes one client's log. A client has one lease at a time.
+// add adds one client's log. A client has one lease at a time.
 func (h *History) add(ops []Op) {
 	var lease life
 	for _, op := range ops {
@@ -51,7 +51,7 @@ func (h *History) add(ops []Op) {
 			h.Why[op.Note]++
 			continue
 		case Acquire:
-			h.bury(lease)
+			h.endByKill(lease)
 			lease = life{known: op}
 		case Held:
 			lease.known = op
@@ -66,7 +66,7 @@ func (h *History) add(ops []Op) {
 		}
 		h.Locks[op.Name] = append(h.Locks[op.Name], op)
 	}
-	h.bury(lease)
+	h.endByKill(lease)
 }
 
 // life is a lease whose end is not known yet.
@@ -75,14 +75,13 @@ type life struct {
 	unlocking time.Duration // when its release was begun; 0: it was not
 }
 
-// loss returns the end of a lease that ended by itself. That is the end of its validity,
-// as the lease had said, and never before; unless a renewal found before that a majority
-// of the nodes did not have the lease any more. Then it is the instant at which the
-// renewal found that: until then nobody else can get the lock, because the nodes that
-// have the lease refuse, and those that forgot it do not vote.
+// loss returns the end of a lease that ended by itself: the end of the validity that the
+// lease last reported; or earlier, the instant at which a renewal found that a majority of
+// the nodes did not have the lease any more. Until then no other client can get the lock,
+// because the nodes that have the lease refuse, and those that forgot it do not vote.
 //
-// Where a majority forgot the lease, the library's assumptions are broken: it may have
-// been over at any time since it was last known to be valid.
+// If a majority forgot the lease, the library's assumptions are broken: the lease may have
+// ended at any time since it was last known to be valid.
 func (l life) loss(found Op, memory *Memory) Op {
 	promised := l.known.Until
 	found.Kind = Expire
@@ -97,8 +96,8 @@ func (l life) loss(found Op, memory *Memory) Op {
 	return found
 }
 
-// bury ends the lease of a process that was killed: nothing tells how it ended.
-func (h *History) bury(l life) {
+// endByKill ends the lease of a process that was killed; its log does not show the end.
+func (h *History) endByKill(l life) {
 	op := l.known
 	if op.Kind == "" {
 		return
@@ -110,9 +109,9 @@ func (h *History) bury(l life) {
 	h.Locks[op.Name] = append(h.Locks[op.Name], op)
 }
 
-// order sorts the operations by their call. A lease that ended by itself ended
-// before the next one was granted, if all is well: to say so here alters no
-// verdict, and lets the history be checked in pieces.
+// order sorts the operations by their call. A lease that ended by itself ended before the
+// next one was granted, in a correct history: so order limits the time of its end. That
+// changes no verdict, and lets the history be checked in pieces.
 func order(ops []Op) []Op {
 	var grants []Op
 	for _, op := range ops {

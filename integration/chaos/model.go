@@ -10,25 +10,25 @@ import (
 type state struct {
 	holder int64 // the token of the lease that is held; 0: none
 	last   int64 // the greatest token so far
-	fence  int64 // the greatest token that the number's keeper has seen
+	fence  int64 // the greatest token that the protected resource has seen
 	value  int64 // the number; unknown after a late write
 	reader int64 // the token under which it was last read, until it is written
 }
 
-// unknown is a number that the next read may tell as it likes.
+// unknown is a number of which the next read may return any value.
 const unknown = -1
 
-// step tells whether the operation is possible in this state, and what follows.
+// step reports whether the operation is possible in this state, and returns the next state.
 //
-// Exclusion: a lease is granted only while none is held, and is held until it is
-// released, or ends by itself, which is never before the end of validity that it
-// told. Tokens: each grant has a greater one than every grant before it. No lost
-// update without a fence: only the holder reads and writes, nobody comes between
-// the two, and a read sees the last write. And with a fence: nothing with a lesser
-// token passes after a greater one, and nothing is refused without a greater one.
+// Exclusion: a lease is granted only while none is held, and is held until it is released,
+// or ends by itself, which is never before the end of validity that it reported. Tokens:
+// each grant has a greater one than every grant before it. No lost update without a fence:
+// only the holder reads and writes, no other operation comes between the two, and a read
+// returns the last write. With a fence: no operation with a lesser token passes after a
+// greater one, and none is refused without a greater one.
 func step(s state, op Op) (bool, state) {
 	mine := s.holder == op.Token
-	past := op.Token >= s.fence && op.Token <= s.last // nor does a token pass that was never given out
+	past := op.Token >= s.fence && op.Token <= s.last // a token that was never granted does not pass either
 	seen := s.value == op.Value || s.value == unknown
 	next := s
 	switch op.Kind {
@@ -63,7 +63,7 @@ func step(s state, op Op) (bool, state) {
 	return false, s
 }
 
-// modelFrom is porcupine's view of it, for a history that begins in this state.
+// modelFrom returns porcupine's model, for a history that begins in this state.
 func modelFrom(start state) porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return start },

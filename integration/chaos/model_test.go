@@ -14,7 +14,7 @@ func at(from, to int64, kind Kind, token, value int64) Op {
 		Call: time.Duration(from) * time.Millisecond, Return: time.Duration(to) * time.Millisecond}
 }
 
-// until is the end of validity that a lease told.
+// until sets the end of validity that the lease reported.
 func until(op Op, ms int64) Op {
 	op.Until = time.Duration(ms) * time.Millisecond
 	return op
@@ -36,7 +36,7 @@ func verdictAfter(forgotten map[int]Span, logs ...[]Op) []Violation {
 	for name, ops := range h.Locks {
 		h.Locks[name] = order(ops)
 	}
-	c := &Checker{Patience: 10 * time.Second}
+	c := &Checker{Timeout: 10 * time.Second}
 	return c.Check(h)
 }
 
@@ -63,7 +63,7 @@ func TestHistoriesOfALeaseLockAreAccepted(t *testing.T) {
 			{until(at(0, 2, Acquire, 1, 0), 100), until(at(60, 61, Lost, 1, 0), 50)},
 			{at(40, 52, Acquire, 2, 0), at(53, 54, Held, 2, 0), at(55, 56, Release, 2, 0)},
 		},
-		"a late write that the fence refuses, and one that nobody came before": {
+		"a late write that the fence refuses, and one before any other": {
 			{until(at(0, 2, Acquire, 1, 0), 100), at(3, 4, FencedRead, 1, 0), at(300, 301, StaleWrite, 1, 1), until(at(302, 303, Lost, 1, 0), 100)},
 			{until(at(110, 112, Acquire, 2, 0), 200), at(120, 121, FencedRead, 2, 0), at(400, 401, FencedWrite, 2, 1), until(at(402, 403, Lost, 2, 0), 200)},
 			{at(310, 311, Acquire, 3, 0)},
@@ -84,11 +84,11 @@ func TestOtherHistoriesAreRefused(t *testing.T) {
 			{until(at(0, 2, Acquire, 1, 0), 100), at(10, 11, Held, 1, 0), at(12, 13, Release, 1, 0)},
 			{until(at(5, 6, Acquire, 2, 0), 100), at(20, 21, Release, 2, 0)},
 		},
-		"two holders, one of whom is paused": {
+		"two holders, one of them paused": {
 			{until(at(0, 2, Acquire, 1, 0), 100), until(at(300, 301, Lost, 1, 0), 100)},
 			{at(97, 98, Acquire, 2, 0), at(103, 104, Release, 2, 0)},
 		},
-		"two holders, one of whom is dead, by what it last said": {
+		"two holders, one of them dead, by the validity that it last reported": {
 			{until(at(0, 2, Acquire, 1, 0), 50), until(at(30, 31, Held, 1, 0), 100)},
 			{at(60, 61, Acquire, 2, 0)},
 		},
@@ -130,12 +130,12 @@ func TestOtherHistoriesAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			violations := verdict(logs...)
 			require.Len(t, violations, 1)
-			assert.Contains(t, violations[0].String(), "\n  x ", "it tells where")
+			assert.Contains(t, violations[0].String(), "\n  x ", "it shows the operation")
 		})
 	}
 }
 
-func TestOverlapWithALostLeaseIsExcusedOnlyWhereAMajorityForgot(t *testing.T) {
+func TestOverlapWithALostLeaseIsAllowedOnlyIfAMajorityForgot(t *testing.T) {
 	span := func(from, to int) Span {
 		return Span{From: time.Duration(from) * time.Millisecond, To: time.Duration(to) * time.Millisecond}
 	}
@@ -171,17 +171,17 @@ func TestANodeThatForgetsTwiceIsNoMajority(t *testing.T) {
 	require.False(t, m.majorityForgot(Span{4, 5}))
 }
 
-func TestALockGoesOnWhereTheRoundBeforeLeftIt(t *testing.T) {
-	c := &Checker{Patience: 10 * time.Second}
+func TestRoundBeginsWithTheStateAfterTheOneBefore(t *testing.T) {
+	c := &Checker{Timeout: 10 * time.Second}
 	round := func(ops ...Op) *History { return &History{Locks: map[string][]Op{"lock": ops}} }
 	require.Empty(t, c.Check(round(at(0, 2, Acquire, 5, 0), at(3, 4, FencedRead, 5, 0), at(5, 6, FencedWrite, 5, 1), at(7, 8, Release, 5, 0))))
 	require.Empty(t, c.Check(round(at(10, 12, Acquire, 6, 0), at(13, 14, FencedRead, 6, 1), at(17, 18, Release, 6, 0))))
 	require.Len(t, c.Check(round(at(20, 22, Acquire, 6, 0), at(27, 28, Release, 6, 0))), 1)
-	require.Empty(t, c.Check(round(at(30, 32, Acquire, 7, 0), at(37, 38, Release, 7, 0))), "one violation is told once")
+	require.Empty(t, c.Check(round(at(30, 32, Acquire, 7, 0), at(37, 38, Release, 7, 0))), "one violation is reported once")
 	require.Equal(t, 4+3+2+2, c.Ops)
 }
 
-// A long history is checked in pieces, and soon, however often leases end by
+// A long history is checked in pieces, and so in a short time, even if leases end by
 // themselves or their holders wait.
 func TestALongHistoryIsCheckedSoon(t *testing.T) {
 	const leases = 20_000
@@ -203,7 +203,7 @@ func TestALongHistoryIsCheckedSoon(t *testing.T) {
 }
 
 func TestAVerdictThatTakesTooLongIsAViolation(t *testing.T) {
-	c := &Checker{Patience: time.Nanosecond}
+	c := &Checker{Timeout: time.Nanosecond}
 	var ops []Op
 	for i := int64(0); i < 20_000; i++ { // a third of a second to check
 		ops = append(ops, at(i, i+1000, Held, 1, 0))

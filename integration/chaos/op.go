@@ -1,10 +1,10 @@
-// Package chaos makes random plans of faults, and judges what clients saw
-// meanwhile: whether it can be the history of a lock with leases and tokens.
+// Package chaos makes random plans of faults, and checks whether the operations of clients
+// meanwhile can be the history of a lock with leases and tokens.
 //
-// A Plan says which faults are to befall whom; the same seed gives the same plan.
-// Clients write what they do to a Log, as Ops. Gather reads the logs of all of
-// them, and a Checker asks porcupine whether these operations can have happened in
-// some order, each within its time, as the model in model.go has it.
+// A Plan has the faults of nodes and clients; the same seed gives the same plan. Clients
+// write their operations to a Log, as Ops. Gather reads the logs of all of them, and a
+// Checker asks porcupine whether these operations can have happened in some order, each
+// within its time, by the model in model.go.
 package chaos
 
 import (
@@ -17,14 +17,14 @@ import (
 	"time"
 )
 
-// Kind is what an Op is about.
+// Kind is the kind of an Op.
 type Kind string
 
-// What clients do, and what follows from it.
+// The kinds of operations of clients, and of their results.
 const (
 	Acquire Kind = "acquire" // the lock was granted, with Token
 	Refused Kind = "refused" // it was not, for the reason in Note
-	Held    Kind = "held"    // the lease was asked, and said that it is valid, up to Until
+	Held    Kind = "held"    // the lease reported that it is valid, up to Until
 
 	Read  Kind = "read"  // Value was read, and the lease was valid after it
 	Write Kind = "write" // Value was written, and the lease was valid after it

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Fault is something bad that can befall a node or a client.
+// Fault is a fault of a node or a client.
 type Fault string
 
 // The faults of nodes. Those that forget keep the node from voting until it has
@@ -43,7 +43,7 @@ var (
 	clients    = []Fault{Pause, Pause, Crash}
 )
 
-// Forgets tells whether a node may have lost some of its memory by the fault.
+// Forgets reports whether a node may have lost some of its memory by the fault.
 func (f Fault) Forgets() bool { return slices.Contains(forgetting, f) }
 
 // Blow is one fault of a phase.
@@ -76,17 +76,16 @@ type PhaseKind string
 const (
 	Minority PhaseKind = "minority" // locks go on
 	Relay    PhaseKind = "relay"    // a minority at any time, but not always the same
-	Majority PhaseKind = "majority" // more than locks can bear: nobody need get one
+	Majority PhaseKind = "majority" // more than locks tolerate: no client need get one
 )
 
-// Phase is a set of faults that are there at about the same time. All nodes are
-// well before it.
+// Phase is a set of faults at about the same time. All nodes are healthy before it.
 type Phase struct {
 	Number  int
 	Kind    PhaseKind
 	Nodes   []Blow
 	Clients []Blow
-	Rest    time.Duration // after everybody is well again
+	Rest    time.Duration // after all nodes and clients are healthy again
 }
 
 func (p Phase) String() string {
@@ -97,7 +96,7 @@ func (p Phase) String() string {
 	return fmt.Sprintf("phase %d (%s): %s; rest %v", p.Number, p.Kind, strings.Join(blows, "; "), p.Rest)
 }
 
-// Plan deals phases. They depend on its settings alone.
+// Plan makes phases. They depend on its settings alone.
 type Plan struct {
 	nodes, processes int
 	ttl              time.Duration
@@ -160,9 +159,9 @@ func (p *Plan) minority(order []int) []Blow {
 	return blows
 }
 
-// relay is the minority that changes: some nodes are silent, and as soon as they
-// are back another one forgets. Who locked meanwhile has the votes of a bare
-// majority, the one that forgot among them, until the lease is renewed.
+// relay is a minority that changes: some nodes are silent, and as soon as they answer again
+// another one forgets. A lease that was granted meanwhile has the votes of a bare majority,
+// with the node that forgot among them, until it is renewed.
 func (p *Plan) relay(order []int) []Blow {
 	after, lasts := p.upTo(300*time.Millisecond), p.ttl/6+p.upTo(p.ttl/2)
 	var blows []Blow
@@ -189,7 +188,7 @@ func (p *Plan) majority(order []int) []Blow {
 	return blows
 }
 
-// blow makes up how a fault befalls its target. The last in the order is well.
+// blow draws the details of a fault. The last node in the order is healthy.
 func (p *Plan) blow(fault Fault, target int, order []int) Blow {
 	b := Blow{Fault: fault, Target: target, Other: order[p.nodes-1],
 		After: p.upTo(500 * time.Millisecond), For: 100*time.Millisecond + p.upTo(p.ttl*5/4)}
@@ -202,7 +201,7 @@ func (p *Plan) blow(fault Fault, target int, order []int) Blow {
 	return b
 }
 
-// deal takes a fault from a shuffled deck: in a short run too, each has its turn.
+// deal takes a fault from a shuffled deck, so that each occurs in a short run too.
 func (p *Plan) deal(name string, faults []Fault) Fault {
 	deck := p.decks[name]
 	if len(deck) == 0 {

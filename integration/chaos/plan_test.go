@@ -49,7 +49,7 @@ func TestEveryFaultHasItsTurnSoon(t *testing.T) {
 	for seed := range uint64(20) {
 		s := NewSummary()
 		for _, phase := range phases(seed, 20, false) {
-			s.Tell(phase)
+			s.AddPhase(phase)
 		}
 		for _, fault := range append(append(append([]Fault{}, forgetting...), passing...), clients...) {
 			assert.Positive(t, s.Faults[fault], "seed %d: %s", seed, fault)
@@ -63,7 +63,7 @@ func TestInLongRunsAMajorityForgetsNowAndThen(t *testing.T) {
 	}
 }
 
-func TestTheLongestGapIsOneInWhichAMajorityWasWell(t *testing.T) {
+func TestLongestGapCountsOnlyTimesWithAHealthyMajority(t *testing.T) {
 	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 	grants := []Op{at(0, 10, Acquire, 1, 0), at(15, 20, Acquire, 2, 0), at(480, 500, Acquire, 3, 0), at(515, 520, Acquire, 4, 0)}
 	well := []Span{{ms(0), ms(60)}, {ms(450), ms(600)}}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Summary is what there is to tell after a run.
+// Summary is the report of a run.
 type Summary struct {
 	Count  map[Kind]int
 	Why    map[string]int // refusals by reason
@@ -21,8 +21,7 @@ type Summary struct {
 	Took       time.Duration
 }
 
-// Gap is a time in which nobody got a lock, although a majority of the nodes were
-// well.
+// Gap is a time without a grant of a lock, although a majority of the nodes was healthy.
 type Gap struct {
 	Name     string
 	From, To time.Duration
@@ -31,21 +30,21 @@ type Gap struct {
 // Length is how long it lasted.
 func (g Gap) Length() time.Duration { return g.To - g.From }
 
-// NewSummary is empty.
+// NewSummary returns an empty summary.
 func NewSummary() *Summary {
 	return &Summary{Count: map[Kind]int{}, Why: map[string]int{}, Faults: map[Fault]int{}}
 }
 
-// Tell counts a phase.
-func (s *Summary) Tell(p Phase) {
+// AddPhase counts a phase.
+func (s *Summary) AddPhase(p Phase) {
 	s.Phases++
 	for _, b := range slices.Concat(p.Nodes, p.Clients) {
 		s.Faults[b.Fault]++
 	}
 }
 
-// Add counts what clients did. In each of the spans a majority of the nodes were
-// well.
+// Add counts the clients' operations. In each of the spans a majority of the nodes was
+// healthy.
 func (s *Summary) Add(h *History, well []Span) {
 	for kind, n := range h.Count {
 		s.Count[kind] += n

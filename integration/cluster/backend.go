@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	backendEnv = "REDLOCK_TEST_BACKEND" // docker, process, or empty for what is there
+	backendEnv = "REDLOCK_TEST_BACKEND" // docker or process; empty: the first of them that is available
 	imageEnv   = "REDLOCK_TEST_IMAGE"   // the Redis image to use with Docker
 
 	startTimeout = 2 * time.Minute // generous: it only bounds a broken machine

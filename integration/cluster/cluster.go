@@ -50,10 +50,10 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// Use lends the test n running, reachable, empty masters until it ends. Whatever
-// the test does to them is undone before another test gets them. What could
-// disturb other tests is undone as soon as the test ends: they are thawed and
-// healed, and a replica of another test's server becomes a master.
+// Use lends the test n running, reachable, empty masters until it ends. All changes to them
+// are undone before another test gets them. Changes that could disturb other tests are
+// undone when the test ends: servers are thawed and healed, and a replica of another test's
+// server becomes a master.
 func Use(t testing.TB, n int) Nodes {
 	t.Helper()
 	nodes, err := acquire(n)

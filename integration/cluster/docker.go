@@ -30,7 +30,7 @@ type containers struct {
 }
 
 func newDockerBackend() (backend, error) {
-	// Its chatter about every container would drown the tests' own output.
+	// Its log lines for every container would hide the tests' own output.
 	tclog.SetDefault(tclog.NewNoopLogger())
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -67,8 +67,8 @@ func publishedAt(ctx context.Context) (string, error) {
 
 var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
-// publish asks for a host port of our choice: one that Docker picks would change
-// with every restart. With an engine on this machine nobody else can reach it.
+// publish binds the server to this host port: a port that Docker chooses would change with
+// every restart. With an engine on this machine the port is on loopback only.
 func (b *containers) publish(port int) func(*container.HostConfig) {
 	binding := network.PortBinding{HostPort: strconv.Itoa(port)}
 	if b.host == loopback.String() {
@@ -147,8 +147,8 @@ func (c *dockerized) kill() error {
 	}
 }
 
-// freeze sends the signal from outside: the first process of a container is deaf
-// to a SIGSTOP from within.
+// freeze sends the signal from outside the container: its first process ignores a SIGSTOP
+// from within.
 func (c *dockerized) freeze() error { return c.signal("STOP") }
 
 func (c *dockerized) thaw() error { return c.signal("CONT") }

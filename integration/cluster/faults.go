@@ -79,12 +79,12 @@ func (n *Node) Cut() { n.proxy.change(func(r *rules) { r.holdRequests, r.holdRep
 // HoldReplies lets requests through and holds the answers until Heal.
 func (n *Node) HoldReplies() { n.proxy.change(func(r *rules) { r.holdReplies = true }) }
 
-// LoseReply lets requests through and, once, resets the connection instead of
-// handing on the next answer: the server executed what the client never hears of.
+// LoseReply lets requests through and, once, resets the connection instead of passing on the
+// next answer: the server has executed a command without the client's knowledge.
 func (n *Node) LoseReply() { n.proxy.change(func(r *rules) { r.loseReplies++ }) }
 
-// Strand holds all bytes of the connections that stand now until Heal, and lets
-// new ones through: a client's last words arrive long after it came back.
+// Strand holds all bytes of the present connections until Heal, and lets new connections
+// through: the last bytes of an old connection arrive long after the client reconnected.
 func (n *Node) Strand() { n.proxy.strand() }
 
 // Garble lets requests through and gives clients text in place of every answer,
@@ -94,7 +94,7 @@ func (n *Node) Garble(text string) { n.proxy.change(func(r *rules) { r.garbage =
 // Delay adds d to each direction; 0 ends it.
 func (n *Node) Delay(d time.Duration) { n.proxy.change(func(r *rules) { r.delay = d }) }
 
-// Reset breaks the connections that stand now; bytes on their way are lost.
+// Reset breaks the present connections; bytes on their way are lost.
 func (n *Node) Reset() { n.proxy.breakAll() }
 
 // Heal is Nodes.Heal for one.

@@ -32,11 +32,11 @@ func findImage(docker *testcontainers.DockerClient) (string, error) {
 		return defaultImage, nil
 	}
 	binary, noBinary := exec.LookPath("redis-server")
-	patience := time.Minute
+	timeout := time.Minute
 	if noBinary == nil {
-		patience = 5 * time.Second // there is another way, so no long waits for a registry
+		timeout = 5 * time.Second // there is another way, so no long waits for a registry
 	}
-	noPull := pull(ctx, docker, defaultImage, patience)
+	noPull := pull(ctx, docker, defaultImage, timeout)
 	if noPull == nil {
 		return defaultImage, nil
 	}
@@ -46,8 +46,8 @@ func findImage(docker *testcontainers.DockerClient) (string, error) {
 	return localImage(ctx, docker, binary)
 }
 
-func pull(ctx context.Context, docker *testcontainers.DockerClient, image string, patience time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func pull(ctx context.Context, docker *testcontainers.DockerClient, image string, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	progress, err := docker.ImagePull(ctx, image, client.ImagePullOptions{})
 	if err != nil {

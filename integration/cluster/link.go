@@ -42,7 +42,7 @@ func newLink(p *proxy, number int, client *net.TCPConn) *link {
 // run carries bytes both ways until the connection ends on both sides.
 func (l *link) run() {
 	defer l.proxy.drop(l)
-	// What a cut holds back includes the opening of the connection.
+	// A cut holds back the opening of the connection too.
 	if !l.pass(requests, time.Now()) {
 		return
 	}
@@ -59,7 +59,7 @@ func (l *link) run() {
 	_ = l.server.Close()
 }
 
-// join gives the link its server side. False means that it was aborted meanwhile.
+// join gives the link its server side. It returns false if the link was aborted meanwhile.
 func (l *link) join(server *net.TCPConn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,8 +76,8 @@ func (l *link) carry(dir direction, from, to *net.TCPConn) {
 	go l.read(from, chunks)
 	l.write(dir, chunks, to)
 	if dir == replies {
-		// The server never closes one direction only: the client's requests
-		// have nowhere to go any more.
+		// The server never closes one direction only: it does not read the client's
+		// requests any more.
 		_ = to.Close()
 	}
 }
@@ -126,8 +126,8 @@ func (l *link) write(dir direction, chunks <-chan chunk, to *net.TCPConn) {
 	}
 }
 
-// pass waits until the rules let through what arrived at the given moment. False
-// means that the link is gone.
+// pass waits until the rules let through bytes that arrived at the given instant. It returns
+// false if the link was aborted.
 func (l *link) pass(dir direction, at time.Time) bool {
 	for {
 		r, changed := l.proxy.look()

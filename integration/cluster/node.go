@@ -71,7 +71,7 @@ func (n *Node) Keys(t testing.TB) []string {
 	return keys
 }
 
-// Get returns the string under key, "" where there is none.
+// Get returns the string under key, "" if there is none.
 func (n *Node) Get(t testing.TB, key string) string {
 	t.Helper()
 	reply := n.Do(t, "GET", key)
@@ -152,14 +152,13 @@ func (n *Node) Lead(t testing.TB) {
 }
 
 func (n *Node) dial() (redis.Conn, error) {
-	const patience = startTimeout
+	const timeout = startTimeout
 	return redis.Dial("tcp", n.Addr(),
 		redis.DialUsername(adminName), redis.DialPassword(adminPassword),
-		redis.DialConnectTimeout(patience), redis.DialReadTimeout(patience), redis.DialWriteTimeout(patience))
+		redis.DialConnectTimeout(timeout), redis.DialReadTimeout(timeout), redis.DialWriteTimeout(timeout))
 }
 
-// reset undoes whatever a test did: afterwards the server is an empty master
-// that everybody reaches.
+// reset undoes all changes of a test: afterwards the server is an empty, reachable master.
 func (n *Node) reset() error {
 	n.proxy.reset()
 	if err := n.setFrozen(false); err != nil {

@@ -30,10 +30,10 @@ func collect(ns Nodes, f func(*Node) string) []string {
 	return out
 }
 
-// Pick returns those of the nodes that stand at the given places.
-func (ns Nodes) Pick(places ...int) Nodes {
-	picked := make(Nodes, len(places))
-	for i, p := range places {
+// Pick returns the nodes with these indexes.
+func (ns Nodes) Pick(indexes ...int) Nodes {
+	picked := make(Nodes, len(indexes))
+	for i, p := range indexes {
 		picked[i] = ns[p]
 	}
 	return picked

@@ -24,7 +24,7 @@ type rules struct {
 	holdRequests bool
 	holdReplies  bool
 	stranded     int           // links up to this number are held in both directions
-	loseReplies  int           // so many answers are still to be lost with their connection
+	loseReplies  int           // how many more answers are lost with their connection
 	garbage      []byte        // what clients get in place of every answer
 	delay        time.Duration // one way
 }
@@ -65,11 +65,10 @@ func (p *proxy) add(client *net.TCPConn) *link {
 	return l
 }
 
-// strand holds the links that stand now; new ones get through.
+// strand holds the present links; new ones get through.
 func (p *proxy) strand() { p.change(func(r *rules) { r.stranded = p.number }) }
 
-// change applies f to the rules, under the lock, and lets everybody who waits
-// look again.
+// change applies f to the rules, under the lock, and wakes the links that wait.
 func (p *proxy) change(f func(*rules)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,7 +77,7 @@ func (p *proxy) change(f func(*rules)) {
 	p.changed = make(chan struct{})
 }
 
-// look returns the rules and a channel that tells of their next change.
+// look returns the rules and a channel that is closed at their next change.
 func (p *proxy) look() (rules, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

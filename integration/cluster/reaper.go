@@ -18,9 +18,9 @@ import (
 	tclog "github.com/testcontainers/testcontainers-go/log"
 )
 
-// The reaper is a second process of the test binary. It is told of everything that
-// must not stay, and when the pipe to it breaks it removes those that are left: so nothing
-// outlives the tests, even where they panic, time out or are killed.
+// The reaper is a second process of the test binary. It gets the ids of all processes and
+// containers, and when the pipe to it breaks it removes those that are left: so none
+// outlives the tests, even if they panic, time out or are killed.
 
 const (
 	reaperEnv = "REDLOCK_TEST_REAPER"
@@ -36,10 +36,10 @@ var reaper struct {
 	pipe io.WriteCloser
 }
 
-// remember puts something under the reaper's care.
+// remember makes the reaper remove a process or container at the end.
 func remember(kind, id string) error { return tellReaper("+", kind, id) }
 
-// forget takes it out again: it is gone.
+// forget makes the reaper forget it, since it does not exist any more.
 func forget(kind, id string) error { return tellReaper("-", kind, id) }
 
 func tellReaper(words ...string) error {

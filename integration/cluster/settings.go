@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// The harness has a user of its own at every server, so that tests may lock out
-// the default user as they like.
+// The harness has a user of its own at every server, so that tests may restrict the default
+// user.
 const adminName, adminPassword = "harness", "harness-password"
 
 // settings are what a server's configuration depends on.

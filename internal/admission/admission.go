@@ -15,36 +15,36 @@ import (
 	"github.com/redlock-go/redlock/internal/system"
 )
 
-// unknownRun stands for the run of a server that does not name it.
+// unknownRun is the name of a run whose server does not name it.
 const unknownRun = "unknown"
 
 const (
 	// retryInterval is how soon an admission that could not be finished is tried again.
 	retryInterval = 250 * time.Millisecond
 
-	// ProbeInterval is how often the record of a node that votes is looked at: for the
-	// longest ttl that others use, and whether it is still there.
+	// ProbeInterval is how often the record of a node that votes is read: for the longest
+	// ttl that others use, and to see that it is still there.
 	ProbeInterval = 10 * time.Second
 
-	// QuarantineInterval is how often a node in quarantine is looked at, at least: it may
-	// have lost its memory once more, and another client may have admitted it since.
+	// QuarantineInterval is how often, at least, a node in quarantine is probed: it may
+	// have lost its memory once more, or another client may have admitted it.
 	QuarantineInterval = 2 * time.Second
 
-	// MajorityLossGuard is the least guard where a majority lost the memory that it had: by
-	// its end every connected client has looked, and has named the longest ttl that it
-	// uses. It is also how far the servers' clocks may differ where counters begin from
+	// MajorityLossGuard is the least guard after a majority lost its memory: by its end
+	// every connected client has probed the nodes, and has named the longest ttl that it
+	// uses. It is also how far the servers' clocks may differ when counters begin from
 	// them a second time: docs/safety.md has the bound.
 	MajorityLossGuard = 2 * ProbeInterval
 )
 
 var (
 	// ErrForgot is why a node that lost its memory does not vote.
-	ErrForgot = errors.New("it lost its memory; it votes again when all leases must have ended that it may have forgotten")
+	ErrForgot = errors.New("it lost its memory; it votes again once every lease that it may have forgotten has ended")
 
 	// ErrRegistering is why a node is not asked for a lock whose ttl is longer than any
-	// before: the ttl must be on record first, so that no node that loses a vote for it is
-	// let back too early.
-	ErrRegistering = errors.New("its ttl is being put on record")
+	// before: the ttl must be on record first, so that no node that forgets a vote for it
+	// is admitted again too early.
+	ErrRegistering = errors.New("the lock's ttl is longer than any before, and is being registered at the node")
 )
 
 // QuarantineError is why a node is not asked before its quarantine is over.
@@ -67,9 +67,9 @@ func (c connection) On() *pipe.Pipe { return c.pipe }
 // key returns the key of a kind for this run of the server.
 func (c connection) key(kind string) string { return protocol.Key(kind, c.run) }
 
-// recordsOf is what the keys of a run's records begin with; the name of the quarantine
-// before it follows. So a right that was found before the memory was lost names a record
-// that is no more.
+// recordsOf returns the prefix of the keys of a run's records; the name of the quarantine
+// before the record follows. So a right to vote that is older than a loss of memory names
+// a record that does not exist any more.
 func recordsOf(run string) string { return protocol.Key("record", run) + ":" }
 
 // admission is the admission of a member over one connection.
@@ -77,7 +77,7 @@ type admission struct {
 	connection
 	member     *Member
 	minGuard   time.Duration // the least guard for this loss of memory
-	levelUntil time.Duration // until when to look how far the others have counted meanwhile
+	levelUntil time.Duration // until when to raise its counters to those of the others
 }
 
 // Connected implements node.Admitter.
@@ -85,7 +85,7 @@ func (m *Member) Connected(p *pipe.Pipe, run string) {
 	m.current = admission{connection: connection{p, cmp.Or(run, unknownRun)}, member: m}
 }
 
-// set records what the node may do, on this connection.
+// set records the node's right to vote on this connection.
 func (a *admission) set(r VoteRight) {
 	r.connection = a.connection
 	if r.Record == nil {
@@ -106,7 +106,7 @@ func (a *admission) set(r VoteRight) {
 	}
 }
 
-// step does what can be done now, and returns when to look again.
+// step does what can be done now, and returns after what time to call it again.
 func (a *admission) step(ctx context.Context) time.Duration {
 	m, g := a.member, a.member.group
 	guard := max(m.guard(), a.minGuard)
@@ -116,7 +116,7 @@ func (a *admission) step(ctx context.Context) time.Duration {
 		keys = append(keys, *orphan)
 	}
 	reply, err := redis.Values(a.eval(protocol.Probe, len(keys), append(keys,
-		recordsOf(a.run), g.terms.Nodes, m.wanted().Milliseconds(), guard.Milliseconds(), g.cfg.Random.ID(m.Name))...))
+		recordsOf(a.run), g.terms.Nodes, m.longestTTL().Milliseconds(), guard.Milliseconds(), g.cfg.Random.ID(m.Name))...))
 	if err == nil {
 		m.orphan.CompareAndSwap(orphan, nil)
 	}
@@ -139,14 +139,14 @@ func (a *admission) step(ctx context.Context) time.Duration {
 			"all clients must use versions that share one (docs/protocol.md)"))
 	}
 	var name string
-	var left, bar int64
-	if _, err := redis.Scan(reply[1:], &name, &left, &bar); err != nil {
+	var left, used int64
+	if _, err := redis.Scan(reply[1:], &name, &left, &used); err != nil {
 		return a.fail(fmt.Errorf("admission: %w", err))
 	}
 	if left > 0 {
 		return a.wait(time.Duration(left) * time.Millisecond)
 	}
-	return a.refill(ctx, name, time.Duration(bar)*time.Millisecond)
+	return a.refill(ctx, name, time.Duration(used)*time.Millisecond)
 }
 
 // whole lets the node vote by the record that it has.
@@ -162,7 +162,7 @@ func (a *admission) whole(reply []any) time.Duration {
 			"every client must be given all of them", nodes, want)))
 	}
 	a.set(VoteRight{Record: record, Votes: true, Longest: time.Duration(longest) * time.Millisecond})
-	m.group.learn(time.Duration(longest) * time.Millisecond)
+	m.group.raiseLongest(time.Duration(longest) * time.Millisecond)
 	m.hasVoted = true
 	m.quarantineLogged, a.minGuard = "", 0
 	if m.group.cfg.Clock() < a.levelUntil {
@@ -171,7 +171,8 @@ func (a *admission) whole(reply []any) time.Duration {
 	return ProbeInterval
 }
 
-// wait bars the node until its quarantine is over, and returns when to look again.
+// wait keeps the node from voting until its quarantine is over, and returns after what
+// time to probe it again.
 func (a *admission) wait(left time.Duration) time.Duration {
 	m := a.member
 	until := m.group.cfg.Clock() + left
@@ -186,7 +187,8 @@ func (a *admission) wait(left time.Duration) time.Duration {
 	return min(left, QuarantineInterval)
 }
 
-// fail bars the node for the reason err, for the time being.
+// fail keeps the node from voting, for the reason err, and returns after what time to try
+// again.
 func (a *admission) fail(err error) time.Duration {
 	a.set(VoteRight{why: err})
 	return system.Jitter(a.member.group.cfg.Random, retryInterval, a.member.Name)

@@ -18,7 +18,7 @@ func FuzzAdmission(f *testing.F) {
 	for _, reply := range testreply.Samples() {
 		f.Add(testreply.Plant(reply))
 	}
-	f.Add(testreply.Plant( // a quarantine that is over, and what a refill asks then
+	f.Add(testreply.Plant( // a quarantine that is over, and the answers that a refill needs then
 		[]any{[]byte("barred"), []byte("name"), int64(0), int64(math.MaxInt64)},
 		[]byte("older"), []any{[]byte("7"), []byte("12")}, []any{[]byte("1"), []byte("2")}, int64(1),
 		[]any{[]byte("whole"), []byte("record"), []byte("1"), int64(1000)}))
@@ -37,7 +37,7 @@ func FuzzAdmission(f *testing.F) {
 		m.Connected(p, "run")
 		m.Check(t.Context())
 		switch r := m.Current(); {
-		case r == nil: // it was neither admitted nor barred yet
+		case r == nil: // nothing is known of it yet
 		case r.Votes:
 			require.True(t, conn.SaidWhole, "%#v", replies)
 		default:

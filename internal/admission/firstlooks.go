@@ -12,9 +12,9 @@ import (
 // that a new cluster gets one line in the log instead of two for each node. The nodes'
 // goroutines add to it, and Group.Settle ends it.
 type firstLooks struct {
-	mu     sync.Mutex   // protects what follows; nothing else is locked under it
-	over   bool         // end has run: nodes that are found barred later log for themselves
-	barred []quarantine // found before end; after it, those that its one line counts and that are not over
+	mu    sync.Mutex   // protects what follows; nothing else is locked under it
+	over  bool         // end has run: each later quarantine is logged when it is found
+	found []quarantine // found before end; after it, those that its one line counts and that are not over
 }
 
 // quarantine is a node's quarantine that the client found at its first connection.
@@ -29,7 +29,7 @@ func (f *firstLooks) add(m *Member, until time.Duration) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.over {
-		f.barred = append(f.barred, quarantine{m, until})
+		f.found = append(f.found, quarantine{m, until})
 	}
 	return !f.over
 }
@@ -54,9 +54,9 @@ func (f *firstLooks) failed(m *Member) bool {
 
 // remove removes the node's quarantine and reports whether there was one. Called under f.mu.
 func (f *firstLooks) remove(m *Member) bool {
-	before := len(f.barred)
-	f.barred = slices.DeleteFunc(f.barred, func(q quarantine) bool { return q.member == m })
-	return len(f.barred) < before
+	before := len(f.found)
+	f.found = slices.DeleteFunc(f.found, func(q quarantine) bool { return q.member == m })
+	return len(f.found) < before
 }
 
 // end logs the quarantines that were found when the first connections are settled: in
@@ -67,22 +67,22 @@ func (f *firstLooks) end(g *Group) {
 	defer f.mu.Unlock()
 	f.over = true
 	now := g.cfg.Clock()
-	if len(f.barred) < g.terms.Quorum {
-		slices.SortFunc(f.barred, func(a, b quarantine) int { return cmp.Compare(a.member.Index, b.member.Index) })
-		for _, q := range f.barred {
+	if len(f.found) < g.terms.Quorum {
+		slices.SortFunc(f.found, func(a, b quarantine) int { return cmp.Compare(a.member.Index, b.member.Index) })
+		for _, q := range f.found {
 			q.member.logQuarantine(q.until - now)
 		}
-		f.barred = nil
+		f.found = nil
 		return
 	}
-	last := slices.MaxFunc(f.barred, func(a, b quarantine) int { return cmp.Compare(a.until, b.until) })
+	last := slices.MaxFunc(f.found, func(a, b quarantine) int { return cmp.Compare(a.until, b.until) })
 	g.cfg.Events.Log(slog.LevelWarn, "a majority of the nodes has no record of this run of its server (a new cluster, or servers that were restarted or wiped); "+
-		"locks wait until all leases must have ended that the nodes may have forgotten",
-		"nodes", len(f.barred), "of", g.terms.Nodes, "wait", last.until-now)
+		"locks wait until every lease that the nodes may have forgotten has ended",
+		"nodes", len(f.found), "of", g.terms.Nodes, "wait", last.until-now)
 }
 
-// logQuarantine logs that the node does not vote before its quarantine is over.
+// logQuarantine logs that the node does not vote until its quarantine is over.
 func (m *Member) logQuarantine(left time.Duration) {
 	m.group.cfg.Events.Log(slog.LevelWarn, "a node has no record of this run of its server (it is new, or was restarted, or wiped); "+
-		"it votes when all leases must have ended that it may have forgotten", "node", m.Name, "wait", left)
+		"it votes once every lease that it may have forgotten has ended", "node", m.Name, "wait", left)
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/redlock-go/redlock/internal/system"
 )
 
-// Terms is what a client's settings say of admission.
+// Terms are a client's settings for admission.
 type Terms struct {
 	Guard  time.Duration // a node that lost its memory does not vote for at least this long
-	Off    bool          // nodes vote whatever they have forgotten
+	Off    bool          // nodes vote even if they lost their memory
 	TTL    time.Duration // of the client's leases
 	MaxTTL time.Duration // that any lease may have
 	Nodes  int
@@ -41,8 +41,8 @@ func (g *Group) Add(n *node.Node) *Member {
 	return m
 }
 
-// learn records a ttl that is on record at a node.
-func (g *Group) learn(ttl time.Duration) {
+// raiseLongest records a ttl that is on record at a node.
+func (g *Group) raiseLongest(ttl time.Duration) {
 	for {
 		old := g.longest.Load()
 		if int64(ttl) <= old || g.longest.CompareAndSwap(old, int64(ttl)) {
@@ -61,7 +61,7 @@ type Member struct {
 
 	group  *Group
 	right  atomic.Pointer[VoteRight] // nil while not connected
-	orphan atomic.Pointer[any]       // the key of a record that was missing, and of what was counted there; nil: none
+	orphan atomic.Pointer[any]       // the key of a missing record, where calls may have counted since; nil: none
 	ttl    atomic.Int64              // the longest ttl that locks of this client use, in nanoseconds
 
 	recheck chan struct{}
@@ -69,10 +69,10 @@ type Member struct {
 	// Used by the goroutine of the node's Run alone.
 	current          admission
 	quarantineLogged string // the run of the server whose quarantine was logged, or will be; "" while it votes
-	hasVoted         bool   // it was seen to vote: its memory is not new
+	hasVoted         bool   // it has voted over some connection: its memory is not new
 }
 
-// VoteRight is what a member knows of its right to vote, on one connection.
+// VoteRight is a member's right to vote over one connection, or why it has none.
 type VoteRight struct {
 	Votes   bool
 	Record  any           // the key of the record by which it votes, boxed once
@@ -86,8 +86,9 @@ type VoteRight struct {
 // Why returns why the node does not vote; nil if it does.
 func (r *VoteRight) Why() error { return r.why }
 
-// GoesOn reports whether the node has voted by the same record since, on one connection.
-func (r *VoteRight) GoesOn(now *VoteRight) bool {
+// SameRecord reports whether now lets the node vote by the record of r, over the same
+// connection. Both may be nil.
+func (r *VoteRight) SameRecord(now *VoteRight) bool {
 	return r != nil && now != nil && now.Votes && r.pipe == now.pipe && r.Record == now.Record
 }
 
@@ -105,18 +106,18 @@ func (m *Member) Right(ttl time.Duration) (*VoteRight, error) {
 	case !r.Votes:
 		return nil, r.why
 	case r.Longest < ttl:
-		m.want(ttl)
+		m.useTTL(ttl)
 		return nil, ErrRegistering
 	}
 	return r, nil
 }
 
-// wanted returns the longest ttl that this client uses.
-func (m *Member) wanted() time.Duration { return time.Duration(m.ttl.Load()) }
+// longestTTL returns the longest ttl that this client uses.
+func (m *Member) longestTTL() time.Duration { return time.Duration(m.ttl.Load()) }
 
-// want records that a ttl is to be used. A ttl that is longer than the one on record must
-// be put there first.
-func (m *Member) want(ttl time.Duration) {
+// useTTL records that this client uses a ttl, and makes Run check the admission soon: a
+// ttl that is longer than the one on record must be put there first.
+func (m *Member) useTTL(ttl time.Duration) {
 	for {
 		old := m.ttl.Load()
 		if int64(ttl) <= old {
@@ -146,11 +147,11 @@ func (m *Member) Disconnected() {
 	m.failed()
 }
 
-// failed makes a failure of the node visible in the log, if the line about all quarantines
-// counted it.
+// failed lets the node's failure be logged, though the line about all quarantines counted
+// the node.
 func (m *Member) failed() {
 	if m.group.first.failed(m) {
-		m.Status.ExpectUpLine(false) // the log does not have it yet that this node fails
+		m.Status.ExpectUpLine(false) // this node's failure is not logged yet
 	}
 }
 
@@ -163,19 +164,20 @@ func (m *Member) Check(ctx context.Context) time.Duration {
 	return m.current.step(ctx)
 }
 
-// Forgot bars the node: a vote by this right showed that its record is not there, or not
-// whole. It may even be another server, behind a proxy: the next handshake shows that.
+// Forgot withdraws the node's right to vote: a vote by this right showed that its record
+// is missing, or not whole. It may even be another server, behind a proxy: the next
+// handshake shows that.
 func (m *Member) Forgot(by *VoteRight) {
 	if by == nil || !by.Votes || m.group.terms.Off {
 		return
 	}
 	m.orphan.Store(&by.Record)
 	if m.right.CompareAndSwap(by, &VoteRight{connection: by.connection, Record: by.Record, why: ErrForgot}) {
-		m.Reconnect(ErrForgot) // else a check found it out before
+		m.Reconnect(ErrForgot) // else a check has found it before
 	}
 }
 
 // guard is how long the node must not vote after it lost its memory.
 func (m *Member) guard() time.Duration {
-	return max(m.group.terms.Guard, m.wanted(), time.Duration(m.group.longest.Load()))
+	return max(m.group.terms.Guard, m.longestTTL(), time.Duration(m.group.longest.Load()))
 }

@@ -23,13 +23,13 @@ func connect(t *testing.T, m *Member, run string) {
 	m.Connected(p, run)
 }
 
-func TestTheLongestTTLIsNeverForgotten(t *testing.T) {
+func TestLongestTTLNeverShrinks(t *testing.T) {
 	m := newMember(Terms{TTL: 10 * time.Second})
 	for _, ttl := range []time.Duration{20, 40, 30} {
-		m.want(ttl * time.Second)
-		m.group.learn(2 * ttl * time.Second)
+		m.useTTL(ttl * time.Second)
+		m.group.raiseLongest(2 * ttl * time.Second)
 	}
-	require.Equal(t, 40*time.Second, m.wanted())
+	require.Equal(t, 40*time.Second, m.longestTTL())
 	require.Equal(t, 80*time.Second, m.guard())
 }
 
@@ -42,13 +42,13 @@ func TestTheGuardIsNotShorterThanAnyTTL(t *testing.T) {
 		{1, 2, 3, 5, 5},
 	} {
 		m := newMember(Terms{Guard: c.guard, TTL: c.ttl})
-		m.want(c.used)
-		m.group.learn(c.onRecord)
+		m.useTTL(c.used)
+		m.group.raiseLongest(c.onRecord)
 		require.Equal(t, c.want, m.guard(), "%+v", c)
 	}
 }
 
-func TestARightGoesOnWithItsConnectionAndItsRecord(t *testing.T) {
+func TestVoteRightIsBoundToItsConnectionAndRecord(t *testing.T) {
 	m := newMember(Terms{TTL: time.Second})
 	connect(t, m, "run")
 	vote := func(record string) *VoteRight {
@@ -56,22 +56,22 @@ func TestARightGoesOnWithItsConnectionAndItsRecord(t *testing.T) {
 		return m.Current()
 	}
 	before := vote("record")
-	require.True(t, before.GoesOn(before))
-	require.True(t, before.GoesOn(vote("record")), "it was looked at again")
-	require.False(t, before.GoesOn(vote("another")))
-	require.False(t, before.GoesOn(nil), "the node is away")
-	require.False(t, (*VoteRight)(nil).GoesOn(before), "it was away")
+	require.True(t, before.SameRecord(before))
+	require.True(t, before.SameRecord(vote("record")), "a later check found the same record")
+	require.False(t, before.SameRecord(vote("another")))
+	require.False(t, before.SameRecord(nil), "the node is not connected now")
+	require.False(t, (*VoteRight)(nil).SameRecord(before), "it was not connected before")
 
-	m.current.fail(errors.New("barred"))
-	barred := *m.Current()
-	barred.Record = before.Record
-	require.False(t, before.GoesOn(&barred))
+	m.current.fail(errors.New("not now"))
+	withdrawn := *m.Current()
+	withdrawn.Record = before.Record
+	require.False(t, before.SameRecord(&withdrawn))
 
 	connect(t, m, "run")
-	require.False(t, before.GoesOn(vote("record")), "another connection")
+	require.False(t, before.SameRecord(vote("record")), "another connection")
 }
 
-func TestOnlyALongEnoughTTLOnRecordIsARightToVote(t *testing.T) {
+func TestMemberVotesOnlyForTTLsOnRecord(t *testing.T) {
 	m := newMember(Terms{TTL: time.Second})
 	_, err := m.Right(0)
 	require.EqualError(t, err, "not connected yet")
@@ -84,8 +84,8 @@ func TestOnlyALongEnoughTTLOnRecordIsARightToVote(t *testing.T) {
 	require.Empty(t, m.Recheck())
 	_, err = m.Right(11 * time.Second)
 	require.ErrorIs(t, err, ErrRegistering)
-	require.Len(t, m.Recheck(), 1, "it is put on record soon")
-	require.Equal(t, 11*time.Second, m.wanted())
+	require.Len(t, m.Recheck(), 1, "the ttl will be registered soon")
+	require.Equal(t, 11*time.Second, m.longestTTL())
 
 	m.current.wait(time.Minute)
 	_, err = m.Right(0)
@@ -100,7 +100,7 @@ func TestOnlyALongEnoughTTLOnRecordIsARightToVote(t *testing.T) {
 	require.Nil(t, m.Current())
 }
 
-func TestForgottenRecordBarsTheNodeOnce(t *testing.T) {
+func TestForgottenRecordEndsTheRightToVoteOnce(t *testing.T) {
 	m := newMember(Terms{TTL: time.Second})
 	m.Forgot(nil)
 	require.Nil(t, m.orphan.Load())
@@ -116,7 +116,7 @@ func TestForgottenRecordBarsTheNodeOnce(t *testing.T) {
 	m.current.set(VoteRight{Votes: true, Record: "newer"})
 	now := m.Current()
 	m.Forgot(by)
-	require.Same(t, now, m.Current(), "a check found it out before")
+	require.Same(t, now, m.Current(), "a check has found it before")
 }
 
 func TestWithoutAdmissionEveryNodeVotes(t *testing.T) {

@@ -14,9 +14,9 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
-// refill collects what the other nodes have counted, and admits the node. Its quarantine
-// of this name is over, after a guard of this length: what is collected from now on
-// contains every lease that the node forgot.
+// refill collects the other nodes' counters, and admits the node. The quarantine of this
+// name is over, after a guard of this length: counters that are collected from now on
+// include every lease that the node forgot.
 func (a *admission) refill(ctx context.Context, name string, guard time.Duration) time.Duration {
 	m, terms := a.member, &a.member.group.terms
 	c, err := a.collect(ctx)
@@ -26,9 +26,9 @@ func (a *admission) refill(ctx context.Context, name string, guard time.Duration
 	case !c.isSufficient(terms):
 		return a.fail(fmt.Errorf("it is new, or lost its memory, and votes again with the counters of %d other nodes that vote (%d answered)",
 			terms.Quorum, c.admitted))
-	case max(c.longest, m.wanted()) > guard:
-		// Somebody used a longer ttl than the guard allowed for.
-		m.group.learn(c.longest)
+	case max(c.longest, m.longestTTL()) > guard:
+		// A client used a longer ttl than the guard allowed for.
+		m.group.raiseLongest(c.longest)
 		return time.Millisecond
 	case c.fromClock && m.hasVoted && guard < MajorityLossGuard:
 		// The record of the longest ttl may be lost; another client may still know it.
@@ -36,9 +36,9 @@ func (a *admission) refill(ctx context.Context, name string, guard time.Duration
 		return time.Millisecond
 	}
 	record := recordsOf(a.run) + name
-	older, olderBar := c.obsolete(a, record)
-	args := []any{record, a.key("quarantine"), a.key("bar"), protocol.NewestKey, older, olderBar, protocol.FormatKey,
-		name, terms.Nodes, max(c.longest, m.wanted()).Milliseconds()}
+	older, olderQuarantine := c.obsoleteKeys(a, record)
+	args := []any{record, a.key("quarantine"), a.key("bar"), protocol.NewestKey, older, olderQuarantine, protocol.FormatKey,
+		name, terms.Nodes, max(c.longest, m.longestTTL()).Milliseconds()}
 	for _, count := range c.counts {
 		args = append(args, count)
 	}
@@ -46,32 +46,33 @@ func (a *admission) refill(ctx context.Context, name string, guard time.Duration
 	case err != nil:
 		return a.fail(fmt.Errorf("admission: %w", err))
 	case admitted == 0:
-		return time.Millisecond // it was wiped again meanwhile: from the beginning
+		return time.Millisecond // the node was wiped again meanwhile: begin anew
 	}
 	a.levelUntil = m.group.cfg.Clock() + 4*retryInterval
 	return a.step(ctx)
 }
 
-// collected is what the nodes report of the counters.
+// collected are the nodes' counters, and what else their records and clocks show.
 type collected struct {
-	counts    [protocol.Stripes]int64
-	longest   time.Duration
-	admitted  int    // other nodes that have a record
-	barred    int    // nodes that answered that they have none, this one among them
-	now       int64  // the largest server time among them, in microseconds
-	fromClock bool   // the counters began from it
-	older     string // the key of this node's record before this one; "" if there is none
-	olderRun  string // the run that it was of, if that is known
+	counts     [protocol.Stripes]int64
+	longest    time.Duration
+	admitted   int    // other nodes that have a record
+	unadmitted int    // nodes that answered that they have none, this one among them
+	now        int64  // the largest server time among them, in microseconds
+	fromClock  bool   // the counters began from it
+	older      string // the key of this node's record before this one; "" if there is none
+	olderRun   string // the run of that record, if known
 }
 
 // isSufficient reports whether the counters can be trusted: either a quorum of other nodes
-// reported theirs, and so one that counted every lease before; or so many nodes have none
-// that no quorum of admitted nodes can exist, and the counters begin from the clock.
+// reported theirs, and every earlier lease was counted by one of them; or so many nodes
+// have no record that no quorum of admitted nodes can exist, and the counters begin from
+// the clock.
 func (c *collected) isSufficient(terms *Terms) bool {
 	if c.admitted >= terms.Quorum {
 		return true
 	}
-	if c.barred < terms.Nodes-terms.Quorum+1 {
+	if c.unadmitted < terms.Nodes-terms.Quorum+1 {
 		return false
 	}
 	c.fromClock = true
@@ -83,8 +84,8 @@ func (c *collected) isSufficient(terms *Terms) bool {
 
 // collect asks all other nodes for their records, and this one for an older one.
 func (a *admission) collect(ctx context.Context) (*collected, error) {
-	c := &collected{barred: 1}
-	others := a.inquire() // all at once: the slowest of them counts, not their number
+	c := &collected{unadmitted: 1}
+	others := a.inquire() // all at once: it takes as long as the slowest of them
 	if err := c.addOwn(a); err != nil {
 		return nil, err
 	}
@@ -99,10 +100,10 @@ func (c *collected) addOthers(ctx context.Context, a *admission, others []inquir
 	for _, o := range others {
 		record, err := redis.StringMap(o.member.Await(over, o.record))
 		if err != nil {
-			continue // no answer is no answer: neither admitted nor barred
+			continue // without an answer the node counts neither as admitted nor as unadmitted
 		}
 		if record["nodes"] == "" {
-			c.barred++
+			c.unadmitted++
 		} else if record["nodes"] == strconv.Itoa(a.member.group.terms.Nodes) {
 			c.admitted++
 			c.merge(record)
@@ -111,10 +112,10 @@ func (c *collected) addOthers(ctx context.Context, a *admission, others []inquir
 	}
 }
 
-// level lifts the counters of a node that was admitted just now to the others'. Where they
-// began from the clock, each node's began at another instant; else leases were granted
-// meanwhile. The first lock of every stripe would have to level it, and take a round trip
-// more. A counter may be lifted at any time.
+// level raises the counters of a node that was just admitted to those of the others.
+// Counters that began from the clocks began at different instants; and while others were
+// collected, leases were granted. Otherwise the first lock of each stripe would have to
+// raise the counter, and take one more round trip. A counter may be raised at any time.
 func (a *admission) level(ctx context.Context) {
 	m := a.member
 	if r := m.right.Load(); r == nil || !r.Votes || m.group.cfg.Clock() >= a.levelUntil {
@@ -123,7 +124,7 @@ func (a *admission) level(ctx context.Context) {
 	c := &collected{}
 	c.addOthers(ctx, a, a.inquire())
 	if ctx.Err() != nil {
-		return // the client ends: a command that is queued now may be sent or not
+		return // the client ends: do not queue a command that may or may not be sent
 	}
 	args := []any{m.right.Load().Record}
 	for _, count := range c.counts {
@@ -134,7 +135,7 @@ func (a *admission) level(ctx context.Context) {
 	}
 }
 
-// inquiry is what another node was asked.
+// inquiry is a pair of questions to another node.
 type inquiry struct {
 	member       *Member
 	record, time node.Question
@@ -175,7 +176,7 @@ func (c *collected) addOwn(a *admission) error {
 	return c.addTime(a.ask("TIME"))
 }
 
-// merge takes the counters of a record, where they are higher.
+// merge raises the counters to those of a record, and the longest ttl to the record's.
 func (c *collected) merge(record map[string]string) {
 	for i := range c.counts {
 		count, err := strconv.ParseInt(record[strconv.Itoa(i)], 10, 64)
@@ -194,10 +195,11 @@ func (c *collected) addTime(reply any, err error) error {
 	return err
 }
 
-// obsolete returns the older record, and the bar of its run, which are deleted once their
-// counters are in the record of this name. They stay where a run is unknown: clients that
-// may not ask for it would take each other's away.
-func (c *collected) obsolete(a *admission, record string) (older, bar string) {
+// obsoleteKeys returns the keys of the older record and of its run's quarantine, which are
+// deleted once the counters are in the record of this name. If a run is unknown, it
+// returns the current keys, and nothing is deleted: clients without the right to INFO
+// would delete each other's records.
+func (c *collected) obsoleteKeys(a *admission, record string) (older, quarantine string) {
 	if c.older == "" || c.olderRun == unknownRun || a.run == unknownRun {
 		return record, a.key("bar")
 	}

@@ -10,17 +10,17 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
-// The counters begin from the clock only where no quorum of admitted nodes can exist:
-// another admitted node may be silent, and stand higher.
-func TestCountersBeginFromTheClockOnlyWhereNoQuorumIsAdmitted(t *testing.T) {
+// The counters begin from the clock only if no quorum of admitted nodes can exist: an
+// admitted node that does not answer may have higher counters.
+func TestCountersBeginFromTheClockOnlyIfNoQuorumIsAdmitted(t *testing.T) {
 	for n := 1; n <= 7; n++ {
 		terms := &Terms{Nodes: n, Quorum: n/2 + 1}
 		for admitted := range n {
-			for barred := 1; admitted+barred <= n; barred++ {
-				c := &collected{admitted: admitted, barred: barred, now: protocol.FirstCount + 7}
+			for unadmitted := 1; admitted+unadmitted <= n; unadmitted++ {
+				c := &collected{admitted: admitted, unadmitted: unadmitted, now: protocol.FirstCount + 7}
 				c.counts[0], c.counts[1] = protocol.FirstCount+5, protocol.FirstCount+9
-				others := n - barred // at most so many are admitted
-				require.Equal(t, admitted >= terms.Quorum || others < terms.Quorum, c.isSufficient(terms), "%d: %d admitted, %d barred", n, admitted, barred)
+				others := n - unadmitted // at most so many are admitted
+				require.Equal(t, admitted >= terms.Quorum || others < terms.Quorum, c.isSufficient(terms), "%d: %d admitted, %d unadmitted", n, admitted, unadmitted)
 				require.Equal(t, admitted < terms.Quorum && others < terms.Quorum, c.fromClock)
 				if c.fromClock {
 					require.Equal(t, []int64{protocol.FirstCount + 7, protocol.FirstCount + 9, protocol.FirstCount + 7}, c.counts[:3])
@@ -41,17 +41,17 @@ func TestRecordsMergeToTheGreatest(t *testing.T) {
 	require.Equal(t, 1500*time.Millisecond, c.longest)
 }
 
-func TestATimeThatIsNotToldIsAnError(t *testing.T) {
+func TestMissingServerTimeIsAnError(t *testing.T) {
 	refused := errors.New("connection refused")
 	require.ErrorIs(t, new(collected).addTime(nil, refused), refused)
 }
 
-// Only records of known runs are cleared away: where runs are unknown, they are other
-// clients'.
+// Only records of known runs are deleted: if a run is unknown, its record may be in use by
+// other clients.
 func TestOnlyTheRecordOfAKnownRunIsObsolete(t *testing.T) {
 	for _, c := range []struct {
 		older, olderRun, run string
-		goes                 bool
+		obsolete             bool
 	}{
 		{"old", "a", "b", true},
 		{"", "", "b", false},
@@ -59,11 +59,11 @@ func TestOnlyTheRecordOfAKnownRunIsObsolete(t *testing.T) {
 		{"old", "a", unknownRun, false},
 	} {
 		a := &admission{connection: connection{run: c.run}}
-		older, bar := (&collected{older: c.older, olderRun: c.olderRun}).obsolete(a, "new")
-		if c.goes {
-			require.Equal(t, []string{"old", protocol.Key("bar", "a")}, []string{older, bar})
+		older, quarantine := (&collected{older: c.older, olderRun: c.olderRun}).obsoleteKeys(a, "new")
+		if c.obsolete {
+			require.Equal(t, []string{"old", protocol.Key("bar", "a")}, []string{older, quarantine})
 		} else {
-			require.Equal(t, []string{"new", protocol.Key("bar", c.run)}, []string{older, bar})
+			require.Equal(t, []string{"new", protocol.Key("bar", c.run)}, []string{older, quarantine})
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Endpoint is where a URL leads.
+// Endpoint is a server's address, and the settings of a connection to it.
 type Endpoint struct {
 	Network  string // "tcp" or "unix"
 	Address  string // host:port, or a path
@@ -141,8 +141,8 @@ func (e Endpoint) database(s string) (Endpoint, error) {
 	return e, nil
 }
 
-// Dial connects and authenticates. Reads and writes have no timeouts of their own:
-// whoever uses the connection watches it.
+// Dial connects and authenticates. Reads and writes have no timeouts of their own: the
+// caller must watch the connection.
 func (e Endpoint) Dial(ctx context.Context) (redis.Conn, error) {
 	dialer := net.Dialer{KeepAlive: 15 * time.Second}
 	return redis.DialContext(ctx, e.Network, e.Address,

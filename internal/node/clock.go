@@ -21,7 +21,8 @@ type offset struct {
 	known bool
 }
 
-// record takes a reading that was asked for and answered at these instants.
+// record keeps a reading that was asked for and answered at these instants, unless a
+// better one is still fresh.
 func (o *offset) record(server, asked, answered time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -18,26 +18,26 @@ func dial(ctx context.Context, pool Pool, deadAfter time.Duration, late func()) 
 	}
 	dialCtx, cancel := context.WithTimeout(ctx, deadAfter)
 	defer cancel()
-	got := make(chan dialled, 1)
+	result := make(chan dialled, 1)
 	go func() {
 		conn, err := pool.GetContext(dialCtx)
 		if err == nil && conn == nil {
 			err = &UnfitError{"the pool returned no connection and no error"}
 		}
-		got <- dialled{conn, err}
+		result <- dialled{conn, err}
 	}()
 	select {
-	case d := <-got:
+	case d := <-result:
 		return d.conn, d.err
 	case <-dialCtx.Done():
 	}
 	late()
 	select {
-	case d := <-got:
+	case d := <-result:
 		return d.conn, d.err
 	case <-ctx.Done():
 		go func() { // ends when the pool's dial does
-			if d := <-got; d.err == nil {
+			if d := <-result; d.err == nil {
 				_ = d.conn.Close()
 			}
 		}()

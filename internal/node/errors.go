@@ -11,11 +11,11 @@ import (
 var (
 	errConnecting = errors.New("not connected yet")
 
-	// ErrReconnected is why a call is not sent that relies on an older connection.
-	ErrReconnected = errors.New("it was connected anew just now, and may be another run of the server")
+	// ErrReconnected is why a call that relies on an older connection is not sent.
+	ErrReconnected = errors.New("it was just connected again, and may be another run of the server")
 )
 
-// UnfitError is why a node cannot vote as things are: a person must act.
+// UnfitError is why a node cannot vote until a person acts.
 type UnfitError struct{ Reason string }
 
 func (e *UnfitError) Error() string { return e.Reason }
@@ -46,8 +46,9 @@ func IsCode(err error, want string) bool {
 	return errors.As(err, &reply) && code(reply) == want
 }
 
-// code returns the first word of an error reply; of an error that a script met, that of
-// the command's reply. Servers before 7.0 wrap it: "ERR Error running script …: -OOM …".
+// code returns the first word of an error reply. For a script that failed in a command it
+// is the first word of the command's reply, which servers before 7.0 wrap: "ERR Error
+// running script …: -OOM …".
 func code(reply redis.Error) string {
 	text := string(reply)
 	if strings.HasPrefix(text, "ERR Error running script") {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheCodeOfAnErrorThatAScriptMetIsTheCommands(t *testing.T) {
+func TestCodeOfAFailedScriptIsItsCommands(t *testing.T) {
 	for text, want := range map[string]string{
 		"OOM command not allowed": "OOM",
 		"ERR Error running script (call to f_0a): @user_script:1: @user_script: 1: -READONLY You can't write against a read only replica.": "READONLY",

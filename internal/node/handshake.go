@@ -60,7 +60,7 @@ func (h handshake) greet(ctx context.Context) ([]Reply, error) {
 	})
 	defer func() {
 		if !stop() {
-			<-cut // the connection is closed next, which may not run beside this
+			<-cut // the caller closes the connection next, and must not do so beside this
 		}
 	}()
 	deadline := h.node.cfg.Clock() + h.node.cfg.DeadAfter

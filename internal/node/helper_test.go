@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // refusal is an error reply of a server.
 const refusal = redis.Error("NOPERM this user has no permissions to run this command")
 
-// unconnected is a node without a connection, and what it logs.
+// unconnected is a node without a connection, and its log.
 type unconnected struct {
 	*Node
 	now time.Duration // on the node's clock

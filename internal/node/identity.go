@@ -17,7 +17,7 @@ type identity struct {
 	major  int    // of redis_version; 0 if the server does not report it
 }
 
-// read takes what matters from the answer to INFO.
+// read parses the answer to INFO.
 func (id *identity) read(info string) {
 	lines := bufio.NewScanner(strings.NewReader(info))
 	for lines.Scan() {
@@ -43,13 +43,13 @@ func (h handshake) judge(id identity, noInfo error) error {
 	switch id.role {
 	case "master", "": // a server that does not report its role counts as a master
 	case "slave", "replica":
-		n.cfg.Identities.claim(n.Index, "")
+		n.cfg.Identities.register(n.Index, "")
 		return n.Status.Unfit("it is a replica; only masters vote: give the pool the master's address")
 	default:
-		n.cfg.Identities.claim(n.Index, "")
+		n.cfg.Identities.register(n.Index, "")
 		return n.Status.Unfit(fmt.Sprintf("its role is %q; only masters vote: give the pool the address of a server whose role is master", id.role))
 	}
-	if other, ok := n.cfg.Identities.claim(n.Index, id.runID); !ok {
+	if other, ok := n.cfg.Identities.register(n.Index, id.runID); !ok {
 		return n.Status.Unfit(fmt.Sprintf("it is the same server as node %d; every pool must lead to a server of its own", other))
 	}
 	n.Status.logProblems(hazards(id, noInfo)...)
@@ -71,8 +71,8 @@ func hazards(id identity, noInfo error) (all []string) {
 	return all
 }
 
-// Identities is which server answers behind which node, so that one server under two
-// nodes has one vote. The nodes of a client share it.
+// Identities records which server each node leads to, so that one server behind two nodes
+// has one vote. The nodes of a client share it.
 type Identities struct {
 	mu    sync.Mutex     // protects nodes
 	nodes map[string]int // node index by run id
@@ -81,9 +81,9 @@ type Identities struct {
 // NewIdentities makes an empty one.
 func NewIdentities() *Identities { return &Identities{nodes: make(map[string]int)} }
 
-// claim takes a server for a node, which gives up the one that it had. ok is false when
-// another node has the server. An unknown server ("") cannot be compared.
-func (r *Identities) claim(index int, runID string) (other int, ok bool) {
+// register records that a node leads to a server, in place of the one before. ok is false
+// if another node leads to it too. An unknown server ("") cannot be compared.
+func (r *Identities) register(index int, runID string) (other int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id, i := range r.nodes {

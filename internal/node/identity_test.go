@@ -22,18 +22,18 @@ func TestIdentityIsReadFromINFO(t *testing.T) {
 
 func TestOneServerBehindTwoNodesHasOneVote(t *testing.T) {
 	all := NewIdentities()
-	claim := func(index int, run string, wanted bool) {
+	register := func(index int, run string, want bool) {
 		t.Helper()
-		_, ok := all.claim(index, run)
-		require.Equal(t, wanted, ok)
+		_, ok := all.register(index, run)
+		require.Equal(t, want, ok)
 	}
-	claim(0, "a", true)
-	claim(0, "a", true)
-	claim(1, "a", false)
-	claim(1, "", true)
-	claim(2, "", true) // servers that do not name their run cannot be compared
-	claim(0, "b", true)
-	claim(1, "a", true) // node 0 gave it up
-	other, _ := all.claim(2, "b")
+	register(0, "a", true)
+	register(0, "a", true)
+	register(1, "a", false)
+	register(1, "", true)
+	register(2, "", true) // servers that do not name their run cannot be compared
+	register(0, "b", true)
+	register(1, "a", true) // node 0 leads to another one now
+	other, _ := all.register(2, "b")
 	require.Zero(t, other)
 }

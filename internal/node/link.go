@@ -16,8 +16,8 @@ type link struct {
 	down error      // why pipe is nil
 }
 
-// why returns why there is no connection to vote on. It is never nil: a connection that
-// was made in this very moment came too late for the caller.
+// why returns why there is no connection to vote on. It is never nil: a connection that is
+// made just now comes too late for the caller.
 func (l *link) why() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

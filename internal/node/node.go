@@ -17,10 +17,10 @@ import (
 
 // Limits of what may be unanswered at a node.
 const (
-	// quietBacklog is how many bytes may be unanswered at a node that has gone quiet,
-	// before new attempts leave it out; busyBacklog goes for one that answers all the
-	// while. releaseBacklog bounds releases: past it the connection is dropped, and they
-	// become undos.
+	// quietBacklog is how many bytes may be unanswered at a node that has stopped answering
+	// before new attempts leave it out; busyBacklog is the same for a node that goes on
+	// answering. releaseBacklog bounds releases: above it the connection is dropped, and
+	// the releases become undos.
 	quietBacklog   = 256 << 10
 	busyBacklog    = 8 << 20
 	releaseBacklog = 32 << 20
@@ -36,7 +36,7 @@ type Config struct {
 	Clock      system.Clock
 	Random     system.Random
 	Events     *notify.Queue
-	Observer   Observer // nil if nobody observes
+	Observer   Observer // nil: none
 	Identities *Identities
 	Closed     error // why connections end when Run's context does
 
@@ -45,8 +45,8 @@ type Config struct {
 	DeadAfter time.Duration
 }
 
-// Observer is told of changes of a node's condition. Its methods must not block. They are
-// called from Run's goroutine, NodeStalled from any.
+// Observer is informed when a node's condition changes. Its methods must not block. They
+// are called from Run's goroutine, NodeStalled from any.
 type Observer interface {
 	NodeUp(index int, name string)
 	NodeDown(index int, name string, unfit bool, err error)
@@ -64,15 +64,15 @@ type Admitter interface {
 	// Check does what is due, and returns when to call it again. It may take long.
 	Check(ctx context.Context) time.Duration
 
-	// Recheck returns a channel from which Run learns that Check is due now.
+	// Recheck returns a channel that gets a value when Check is due now.
 	Recheck() <-chan struct{}
 
 	// Disconnected ends the right to vote: there is no connection any more.
 	Disconnected()
 }
 
-// Node is one master as the client sees it. Run keeps a connection to it; everybody else
-// only queues commands there.
+// Node is one master as the client sees it. Run keeps a connection to it; other goroutines
+// only queue commands there.
 type Node struct {
 	Index    int
 	Name     string
@@ -139,9 +139,9 @@ func (n *Node) Queue(c *pipe.Call, on *pipe.Pipe, now, timeout time.Duration, mu
 	if on != nil && on != p {
 		return nil, 0, ErrReconnected
 	}
-	limit := pipe.Limit{Silence: timeout, Pause: timeout / 10, Bytes: quietBacklog, Most: busyBacklog}
+	limit := pipe.Limit{Silence: timeout, Pause: timeout / 10, Bytes: quietBacklog, MaxBytes: busyBacklog}
 	if must {
-		limit = pipe.Limit{Silence: system.Forever, Pause: system.Forever, Most: releaseBacklog}
+		limit = pipe.Limit{Silence: system.Forever, Pause: system.Forever, MaxBytes: releaseBacklog}
 	}
 	flush, load, err := p.Queue(c, now, &limit)
 	if err != nil {
@@ -162,7 +162,7 @@ func (n *Node) Queue(c *pipe.Call, on *pipe.Pipe, now, timeout time.Duration, mu
 }
 
 // Why returns why the node has no connection to vote on. It is never nil: a connection
-// that was made in this very moment came too late for the caller.
+// that is made just now comes too late for the caller.
 func (n *Node) Why() error { return n.link.why() }
 
 // HandleError acts on an error that came in the place of an answer.
@@ -178,11 +178,11 @@ func (n *Node) HandleError(err error) {
 		}
 	case "ERR":
 		if strings.Contains(string(reply), "syntax") {
-			n.setGet.Store(false) // its version promised too much
+			n.setGet.Store(false) // the server rejects it, though its version should know it
 		}
 	case "READONLY", "LOADING", "MASTERDOWN", "NOAUTH":
-		// It is not the server that shook hands: ask it anew who it is. To others on the
-		// connection this is no answer of the server's.
+		// The server is no longer the one of the handshake: a new handshake identifies it.
+		// The other calls on this connection count as unanswered.
 		n.Reconnect(fmt.Errorf("it answered another call with %q", reply))
 	}
 }

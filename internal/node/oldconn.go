@@ -26,13 +26,14 @@ type oldConnections struct {
 
 	// Protected by link.mu.
 	ids           map[int64]bool // the server's ids of them, at this run of the server
-	refusalLogged bool           // it was logged that the server refuses to close them
+	refusalLogged bool           // the server's refusal to close them was logged
 }
 
 // killCalls returns the calls that close the client's old connections at the server, so
-// that bytes which are still on their way there are not executed after the undos were. It returns none for another run of the server, where the ids are those of
-// other clients. Each connection is named until the server has confirmed that it is
-// closed. last is the server of the handshake before, now that of this one.
+// that bytes that are still on their way there are not executed after the undos. It
+// returns none for another run of the server, where the ids are those of other clients.
+// Each connection is named until the server has confirmed that it is closed. last is the
+// server of the handshake before, now that of this one.
 func (o *oldConnections) killCalls(last, now identity) []*pipe.Call {
 	o.link.mu.Lock()
 	defer o.link.mu.Unlock()
@@ -84,6 +85,6 @@ func (o *oldConnections) logRefusal(err error) {
 		return
 	}
 	o.refusalLogged = true
-	o.cfg.Events.Log(slog.LevelWarn, "the server does not close this client's old connections: what was sent there may be executed after it was undone, "+
+	o.cfg.Events.Log(slog.LevelWarn, "the server does not close this client's old connections: an attempt that was sent there may be executed after its undo, "+
 		"and keep a lock's key for a ttl; grant the user CLIENT ID and CLIENT KILL", "node", o.name, "error", err)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/redlock-go/redlock/internal/pipe"
 )
 
-// meet has the connector meet a server, as after a handshake, and returns the ids of the
-// connections that the server is to close, with the calls for that.
+// meet simulates a handshake with a server, and returns the ids of the connections that
+// the server is to close, with the calls for that.
 func (c *connector) meet(run string, client int64) (ids []int64, kills []*pipe.Call) {
 	id := identity{runID: run, client: client}
 	kills = c.node.old.killCalls(c.server, id)
@@ -60,7 +60,7 @@ func TestOldConnectionsOfAnotherRunAreNotNamed(t *testing.T) {
 		n.meet("run", i+1)
 	}
 	ids, _ := n.meet("another", 1)
-	require.Empty(t, ids, "they would be other clients'")
+	require.Empty(t, ids, "these ids are other clients' connections")
 	ids, _ = n.meet("another", 2)
 	require.Equal(t, []int64{1}, ids)
 	for range 2 {

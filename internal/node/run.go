@@ -45,7 +45,7 @@ func (c *connector) run(ctx context.Context, first chan<- bool) {
 			}
 		}
 		c.setDown(err)
-		report() // callers that waited for the first attempt find why it failed
+		report() // after setDown: callers that await the first attempt ask why it failed
 		if ctx.Err() == nil {
 			n.Status.ReportDown(err)
 		}
@@ -58,7 +58,7 @@ func (c *connector) run(ctx context.Context, first chan<- bool) {
 }
 
 // connect dials, shakes hands and starts the pipe. It calls late when dialling takes longer
-// than it may, and goes on.
+// than DeadAfter, and goes on.
 func (c *connector) connect(ctx context.Context, late func()) (*pipe.Pipe, error) {
 	n := c.node
 	conn, err := dial(ctx, n.pool, n.cfg.DeadAfter, func() {

@@ -10,7 +10,7 @@ import (
 
 // scriptLoader loads the scripts again when the server has forgotten them.
 type scriptLoader struct {
-	loading atomic.Bool // they are being loaded again, on the connection that stands
+	loading atomic.Bool // they are being loaded again, on the present connection
 }
 
 // reload queues the scripts for loading, once for all callers that found them missing.
@@ -27,12 +27,12 @@ func (s *scriptLoader) reload(p *pipe.Pipe, clock system.Clock) {
 			return
 		}
 		if flush {
-			go p.Flush() // the caller is the reader of this very connection
+			go p.Flush() // the caller is the reader of this connection
 		}
 	}
 }
 
-// loaded receives the answer to SCRIPT LOAD. If it is an error, the votes show it.
+// loaded receives the answer to SCRIPT LOAD. An error shows in the votes that follow.
 type loaded struct {
 	loader *scriptLoader
 	last   bool

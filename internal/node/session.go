@@ -15,19 +15,19 @@ type session struct {
 	pipe *pipe.Pipe
 }
 
-// attend sees to the admission of this run of the server until the connection ends. It
-// returns why that ended. It calls ready after the first check.
+// attend checks the admission of this run of the server until the connection ends, and
+// returns why it ended. It calls ready after the first check.
 func (s *session) attend(ctx context.Context, run string, ready func()) error {
 	n, p := s.node, s.pipe
 	stop := context.AfterFunc(ctx, func() { p.Kill(n.cfg.Closed) })
 	defer stop()
 	watching := make(chan struct{})
-	go func() { // not here: a check waits for answers, also for those of other nodes
+	go func() { // in a goroutine of its own: a check waits for answers, also for those of other nodes
 		defer close(watching)
 		s.watch()
 	}()
 	n.admitter.Connected(p, run)
-	s.discardRecheck() // what the connection before raised needs no check of its own
+	s.discardRecheck() // one for the connection before needs no check of its own
 	check := time.NewTimer(n.admitter.Check(ctx))
 	defer check.Stop()
 	ready()
@@ -58,16 +58,16 @@ func (s *session) watch() {
 	n, p := s.node, s.pipe
 	ticker := time.NewTicker(system.Jitter(n.cfg.Random, n.cfg.DeadAfter/4, n.Name))
 	defer ticker.Stop()
-	looked := n.cfg.Clock()
+	lastTick := n.cfg.Clock()
 	for {
 		select {
 		case <-p.Done():
 			return
 		case <-ticker.C:
 			now := n.cfg.Clock()
-			late := now-looked > n.cfg.DeadAfter/2
-			looked = now
-			// After a pause of this very process the answers are still in the socket: the
+			late := now-lastTick > n.cfg.DeadAfter/2
+			lastTick = now
+			// After a pause of this process the answers may still be in the socket: the
 			// reader goes first.
 			if silence := p.Silence(now); silence > n.cfg.DeadAfter && !late {
 				p.Kill(fmt.Errorf("no answer for %v", silence.Round(time.Millisecond)))

@@ -12,11 +12,11 @@ import (
 	"github.com/redlock-go/redlock/internal/pipe"
 )
 
-// condition is what the observer has been told of a node last.
+// condition is a node's condition as it was last reported to the observer.
 type condition int
 
 const (
-	unseen condition = iota
+	unreported condition = iota
 	down
 	unfit // down until a person acts
 	quarantined
@@ -24,8 +24,8 @@ const (
 )
 
 // A node is logged as down from failuresBeforeLog failures in a row on, and not more often
-// than every downLogInterval: neither a connection that is made anew at once nor a node
-// that comes and goes fills the log.
+// than once in a downLogInterval: neither a connection that is made again at once nor a
+// node that comes and goes fills the log.
 const (
 	failuresBeforeLog = 2
 	downLogInterval   = 30 * time.Second
@@ -38,38 +38,38 @@ type Status struct {
 	name  string
 	cfg   *Config
 
-	// stalled is set while the observer has it that ballots leave the node out. Any
+	// stalled is set while the node is reported as stalled: ballots leave it out. Any
 	// goroutine uses it.
 	stalled atomic.Bool
 
 	// Used by Run's goroutine alone.
-	condition condition
-	failures  int           // in a row
-	downLog   bool          // the log has it that the node does not vote
-	downAt    time.Duration // when the log was told last that it is down
-	problems  []string      // of the last handshake, which were logged
+	condition  condition
+	failures   int           // in a row
+	downLogged bool          // the log says that the node does not vote
+	downAt     time.Duration // when it was last logged as down
+	problems   []string      // of the last handshake, which were logged
 }
 
-// turn sets the condition, and reports whether it is another one now.
-func (s *Status) turn(to condition) (changed bool) {
+// setCondition sets the condition, and reports whether that changed it.
+func (s *Status) setCondition(to condition) (changed bool) {
 	changed = s.condition != to
 	s.condition = to
 	return changed
 }
 
-// ExpectUpLine records whether the log has it that the node does not vote, so that it gets
-// a line when the node votes again.
-func (s *Status) ExpectUpLine(expect bool) { s.downLog = expect }
+// ExpectUpLine records whether the log says that the node does not vote. If so, ReportUp
+// logs that it votes again.
+func (s *Status) ExpectUpLine(expect bool) { s.downLogged = expect }
 
 // ReportUp records that the node votes. quietly is set if the log needs no line for that.
 func (s *Status) ReportUp(quietly bool) {
 	s.failures = 0
 	s.stalled.Store(false)
-	if s.downLog && !quietly {
+	if s.downLogged && !quietly {
 		s.cfg.Events.Log(slog.LevelInfo, "a node is up: it votes", "node", s.name)
 	}
-	s.downLog = false
-	if s.turn(up) && s.cfg.Observer != nil {
+	s.downLogged = false
+	if s.setCondition(up) && s.cfg.Observer != nil {
 		s.cfg.Observer.NodeUp(s.index, s.name)
 	}
 }
@@ -82,16 +82,16 @@ func (s *Status) ReportDown(err error) {
 	s.failures++
 	switch {
 	case errors.As(err, &known):
-		s.downLog = true // that was logged
-	case !s.downLog && s.failures >= failuresBeforeLog && (s.downAt == 0 || now-s.downAt >= downLogInterval):
-		s.downLog, s.downAt = true, now
+		s.downLogged = true // by Unfit
+	case !s.downLogged && s.failures >= failuresBeforeLog && (s.downAt == 0 || now-s.downAt >= downLogInterval):
+		s.downLogged, s.downAt = true, now
 		s.cfg.Events.Log(slog.LevelWarn, "a node is down; locks go on while a majority votes", "node", s.name, "error", err)
 	}
 	to := down
 	if IsPermanent(err) {
 		to = unfit
 	}
-	if s.turn(to) && s.cfg.Observer != nil {
+	if s.setCondition(to) && s.cfg.Observer != nil {
 		s.cfg.Observer.NodeDown(s.index, s.name, to == unfit, err)
 	}
 }
@@ -99,7 +99,7 @@ func (s *Status) ReportDown(err error) {
 // ReportQuarantine records that the node does not vote yet, for wait if that is known, and
 // why.
 func (s *Status) ReportQuarantine(wait time.Duration, why error) {
-	if s.turn(quarantined) && s.cfg.Observer != nil {
+	if s.setCondition(quarantined) && s.cfg.Observer != nil {
 		s.cfg.Observer.NodeQuarantined(s.index, s.name, wait, why)
 	}
 }
@@ -120,8 +120,8 @@ func (s *Status) reportStalled(p *pipe.Pipe) {
 	s.cfg.Observer.NodeStalled(s.index, s.name, silence)
 }
 
-// Answered records that a call had an answer: err is nil, or the server's error reply.
-// Another error is none.
+// Answered records that a call was answered, if err is nil or the server's error reply. It
+// ignores other errors.
 func (n *Node) Answered(err error) { n.Status.answered(err) }
 
 func (s *Status) answered(err error) {
@@ -134,7 +134,7 @@ func (s *Status) answered(err error) {
 	}
 }
 
-// logProblems logs the node's problems, but none that it had at the last handshake.
+// logProblems logs those of the node's problems that it did not have at the last handshake.
 func (s *Status) logProblems(problems ...string) {
 	for _, problem := range problems {
 		if !slices.Contains(s.problems, problem) {

@@ -36,12 +36,12 @@ func TestNodeIsLoggedAsDownFromTheSecondFailureOn(t *testing.T) {
 	require.Equal(t, 1, strings.Count(n.log(), downLine), "too soon after the last line")
 	n.now++
 	fail()
-	require.Equal(t, 2, strings.Count(n.log(), downLine), "one that stays away is logged in the end")
+	require.Equal(t, 2, strings.Count(n.log(), downLine), "a node that stays down is logged after the interval")
 	n.Status.ReportUp(true)
 	require.Equal(t, 1, strings.Count(n.log(), upLine), "quietly")
 }
 
-func TestUnfitNodeHasNoLineAsOneThatIsDown(t *testing.T) {
+func TestUnfitNodeIsNotLoggedAsDownToo(t *testing.T) {
 	n := newUnconnected()
 	n.now = time.Hour
 	for range 3 {

@@ -13,19 +13,20 @@ import (
 )
 
 const (
-	// pingInterval is how often a node is asked whether the subscription's connection
-	// still stands; it is given up when nothing comes for longer than maxSilence.
+	// pingInterval is how often the client sends a ping over a subscription's connection,
+	// which it gives up when nothing comes for longer than maxSilence.
 	pingInterval = 15 * time.Second
 	maxSilence   = 40 * time.Second
 
-	// refusedPause is how long a node that refuses a subscription is left alone.
+	// refusedPause is the pause before the client tries again to subscribe at a node that
+	// refused.
 	refusedPause = 30 * time.Second
 
 	// clockReadInterval is how many pings there are between two readings of the clock.
 	clockReadInterval = 4
 )
 
-// Subscriber receives what comes over a node's subscription.
+// Subscriber receives the messages of a node's subscription.
 type Subscriber interface {
 	Subscribed(node int, ok bool) // whether messages arrive from now on
 	Message(node int, text string)
@@ -58,7 +59,7 @@ func (s *subscription) run(ctx context.Context) {
 		case errors.As(err, &refusal):
 			if !refusalLogged && ctx.Err() == nil {
 				refusalLogged = true
-				n.cfg.Events.Log(slog.LevelWarn, "a node cannot call those who wait for a lock: they look again now and then instead",
+				n.cfg.Events.Log(slog.LevelWarn, "cannot subscribe to wake-ups at this node; waiters fall back to polling",
 					"node", n.Name, "error", Advise(err))
 			}
 			pause = refusedPause
@@ -67,6 +68,7 @@ func (s *subscription) run(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
+		// The name of this draw must stay: another one changes all simulated histories.
 		case <-time.After(pause/2 + n.cfg.Random.Below(pause/2, "to hear "+n.Name)):
 		}
 		pause = min(2*pause, max(pause, maxPause))
@@ -75,8 +77,8 @@ func (s *subscription) run(ctx context.Context) {
 
 // subscribe subscribes, and hands messages over until the connection ends.
 func (s *subscription) subscribe(ctx context.Context) error {
-	// Not before the node's own connection stands, nor longer than it does: the pool may
-	// have room for one only.
+	// A subscription begins after the node's own connection, and ends with it: the pool may
+	// have room for one connection only.
 	p := s.node.link.pipe.Load()
 	if p == nil {
 		return errConnecting
@@ -121,7 +123,7 @@ func (s *subscription) subscribe(ctx context.Context) error {
 	return err
 }
 
-// handlePush takes what came over the subscription.
+// handlePush handles what the server sent over the subscription.
 func (s *subscription) handlePush(reply []any) {
 	if len(reply) == 0 {
 		return
@@ -138,8 +140,8 @@ func (s *subscription) handlePush(reply []any) {
 	}
 }
 
-// ping sends pings over the subscription, so that a connection that leads nowhere is
-// noticed, and now and then reads the server's clock. It returns when ctx ends, or when the
+// ping sends pings over the subscription, so that a dead connection is noticed, and reads
+// the server's clock every clockReadInterval pings. It returns when ctx ends, or when the
 // subscription's connection or p, the node's own, breaks.
 func (s *subscription) ping(ctx context.Context, conn redis.Conn, p *pipe.Pipe) {
 	ticker := time.NewTicker(pingInterval)
@@ -153,7 +155,7 @@ func (s *subscription) ping(ctx context.Context, conn redis.Conn, p *pipe.Pipe) 
 			return
 		}
 		if conn.Send("PING") != nil || conn.Flush() != nil {
-			return // the receiver notices it too
+			return // the receiving goroutine sees the error too
 		}
 		if i%clockReadInterval == 0 {
 			s.readClock()
@@ -161,8 +163,8 @@ func (s *subscription) ping(ctx context.Context, conn redis.Conn, p *pipe.Pipe) 
 	}
 }
 
-// readClock reads the server's clock, if it is connected. If that fails, a later reading
-// makes up for it.
+// readClock reads the server's clock, if the node is connected. If that fails, the next
+// reading replaces it.
 func (s *subscription) readClock() {
 	n := s.node
 	p := n.link.pipe.Load()

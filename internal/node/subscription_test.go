@@ -9,7 +9,7 @@ import (
 	"github.com/redlock-go/redlock/internal/testreply"
 )
 
-// subscriber keeps what came over a subscription.
+// subscriber records what a subscription delivers.
 type subscriber struct {
 	subscribed int
 	messages   []string
@@ -18,8 +18,8 @@ type subscriber struct {
 func (s *subscriber) Subscribed(int, bool)       { s.subscribed++ }
 func (s *subscriber) Message(_ int, text string) { s.messages = append(s.messages, text) }
 
-// Only confirmations and messages reach the subscriber, whatever the server sends; and
-// what is no time is an error.
+// Only confirmations and messages reach the subscriber, whatever the server sends; and a
+// reply that is no time is an error.
 func FuzzPush(f *testing.F) {
 	for _, reply := range testreply.Samples() {
 		f.Add(testreply.Plant(reply))

@@ -13,33 +13,33 @@ import (
 )
 
 const (
-	// maxUndos bounds the undos of one node. Only leases and attempts count that were sent
-	// to it and then failed to be released there, so a node would have to die under this
-	// many.
+	// maxUndos bounds the undos of one node. An undo is a lease or attempt that was sent to
+	// the node and could not be released there, so a node would have to fail while it has
+	// this many.
 	maxUndos = 1 << 16
 
-	// maxRetries is how many refused undos are sent again at once.
+	// maxRetries is how many refused undos one retry sends again.
 	maxRetries = 100
 )
 
-// Undo is a release or a rollback that a node has not confirmed: the attempt may stand
-// there, or may yet be executed. It lasts until it is confirmed, since a frozen server can
+// Undo is a release or a rollback that a node has not confirmed: the node may have executed
+// the attempt, or may yet do so. It lasts until it is confirmed, since a frozen server can
 // execute an attempt long after its ttl.
 type Undo struct {
 	Owner string        // of the attempt; a node has one undo for each owner
-	Args  []any         // of EVAL: by its text a script does not fail because scripts were flushed
-	Lasts time.Duration // how long the attempt stands at the server, at most, if nothing is done
-	Then  pipe.Receiver // receives the answer that confirms or refuses the undo; nil if nobody waits for it
+	Args  []any         // of EVAL: it works also after SCRIPT FLUSH
+	Lasts time.Duration // how long, at most, an executed attempt lasts at the server by itself
+	Then  pipe.Receiver // receives the answer that confirms or refuses the undo; nil: none
 
 	log  *undoLog
 	call pipe.Call
 
 	// Protected by the link's mu.
-	refused bool          // the server answered with an error: to be sent again
-	until   time.Duration // since the server answers, what it executed before ends by then
+	refused bool          // the server answered with an error: the undo is sent again
+	until   time.Duration // when an attempt that the server executed before it refused has ended
 }
 
-// undoLog is a node's undos. Its lock is the link's. So an undo is recorded either before
+// undoLog is a node's undos. Its lock is the link's: so an undo is recorded either before
 // the node uses its next connection, and goes ahead of all other calls there, or after
 // that, and is sent on that connection at once.
 type undoLog struct {
@@ -73,8 +73,8 @@ func (l *undoLog) add(u *Undo) (queued bool) {
 	if _, known := l.byOwner[u.Owner]; !known && len(l.byOwner) >= maxUndos {
 		if !l.overflowLogged {
 			l.overflowLogged = true
-			l.cfg.Events.Log(slog.LevelWarn, "too many releases are owed to a node; further ones are given up and their keys end with their ttl",
-				"node", l.name, "owed", maxUndos)
+			l.cfg.Events.Log(slog.LevelWarn, "a node has too many unconfirmed releases; further ones are given up, and their keys expire with their ttl",
+				"node", l.name, "unconfirmed", maxUndos)
 		}
 		return false
 	}
@@ -120,7 +120,7 @@ func (l *undoLog) sendAll(p *pipe.Pipe) error {
 	return nil
 }
 
-// retry sends those undos again that the server refused, a few at a time.
+// retry sends undos that the server refused again, a few at a time.
 func (l *undoLog) retry(p *pipe.Pipe) {
 	l.link.mu.Lock()
 	defer l.link.mu.Unlock()
@@ -147,17 +147,17 @@ func (l *undoLog) send(p *pipe.Pipe, u *Undo) error {
 	u.call = pipe.Call{Command: "EVAL", Args: u.Args, To: u}
 	flush, _, err := p.Queue(&u.call, l.cfg.Clock(), nil)
 	if flush {
-		// Not here: the caller may be the reader of this very connection.
+		// In another goroutine: the caller may be the reader of this connection.
 		go p.Flush()
 	}
 	return err
 }
 
 // Receive removes the undo if the server confirms it, unless a newer undo of the same
-// owner has taken its place: that one was sent later, and what the owner sent in between
-// is not undone by this answer. An undo without an answer is sent on the next connection.
-// A refused one is sent again for as long as the attempt can stand: the server is alive,
-// so what it may have executed before ends by then.
+// owner has replaced it: this answer does not undo what the owner sent between the two. An
+// undo without an answer is sent on the next connection. A refused one is sent again for
+// as long as an executed attempt lasts: the server is running, so an attempt that it may
+// have executed has ended by then.
 func (u *Undo) Receive(reply any, err error) {
 	var refusal redis.Error
 	l := u.log

@@ -27,17 +27,17 @@ func TestTooManyUndosAreGivenUpAndThatIsLoggedOnce(t *testing.T) {
 	last := &Undo{Owner: "the last", Lasts: time.Second}
 	n.Undo(last)
 	require.Equal(t, maxUndos, n.Undos())
-	require.Equal(t, 1, strings.Count(n.log(), "too many releases are owed"))
+	require.Equal(t, 1, strings.Count(n.log(), "too many unconfirmed releases"))
 
 	last.Receive(int64(1), nil)
 	add("one more")
 	require.True(t, n.HasUndo("one more"), "there is room again")
 	add("and another")
-	require.Equal(t, 2, strings.Count(n.log(), "too many releases are owed"), "another time")
+	require.Equal(t, 2, strings.Count(n.log(), "too many unconfirmed releases"), "another time")
 }
 
-// The answer to an older undo comes when a newer one of the same owner is already there,
-// and says nothing about it.
+// The answer to an older undo comes after a newer one of the same owner was recorded. It
+// does not confirm the newer one.
 func TestAnswerToAnOlderUndoLeavesTheNewerOne(t *testing.T) {
 	n := newUnconnected()
 	older, newer := &Undo{Owner: "me", Lasts: 10 * time.Second}, &Undo{Owner: "me", Lasts: 10 * time.Second}
@@ -69,11 +69,11 @@ func TestUndoEndsWithAConfirmationOrAKeyOfAnotherType(t *testing.T) {
 		u.Receive(nil, c.err)
 		require.Equal(t, c.stays, n.HasUndo("me"), "%v", c.err)
 		require.Equal(t, c.awaits, n.AwaitsUndo(), "%v", c.err)
-		require.Equal(t, Reply{nil, c.err}, <-answers, "the release that waits for it has the answer too")
+		require.Equal(t, Reply{nil, c.err}, <-answers, "the receiver of the release gets the answer too")
 	}
 }
 
-// The server is alive, so what it may have executed before ends with its ttl.
+// The server is running, so an attempt that it may have executed ends with its ttl.
 func TestRefusedUndoLastsFromTheFirstRefusal(t *testing.T) {
 	n := newUnconnected()
 	u := &Undo{Owner: "me", Lasts: 10 * time.Second}

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// rareRoom is how many rare events wait for a slow logger or hook before further ones
-	// are dropped.
+	// rareRoom is how many rare events may wait for a slow logger or hook before the queue
+	// drops further ones.
 	rareRoom = 1024
 
 	// frequentRoom is the same for frequent events, in a Queue that has any: calls and
@@ -27,8 +27,8 @@ type Queue struct {
 	dropped atomic.Uint64
 
 	// Used by the goroutine of Run alone.
-	dropsLogged uint64    // how many of the dropped events the log has been told of
-	loggedAt    time.Time // when it was told last
+	dropsLogged uint64    // how many of the dropped events were logged
+	loggedAt    time.Time // when drops were last logged
 }
 
 // NewQueue makes a queue with room for rare events and, if frequent, for frequent ones.
@@ -40,7 +40,7 @@ func NewQueue(l *slog.Logger, frequent bool) *Queue {
 	return &Queue{events: make(chan func(), room), logger: l}
 }
 
-// Send has f called soon. It does not block: if the queue is full, it drops f.
+// Send queues a call of f. It does not block: if the queue is full, it drops f.
 func (q *Queue) Send(f func()) {
 	select {
 	case q.events <- f:
@@ -99,7 +99,7 @@ func (q *Queue) deliver(f func()) {
 	q.logDrops()
 }
 
-// logDrops logs how many events were dropped since the log was told last, at most once in
+// logDrops logs how many events were dropped since it last did, at most once in a
 // dropLogInterval.
 func (q *Queue) logDrops() {
 	n := q.dropped.Load()

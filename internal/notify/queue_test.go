@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// start runs a queue. end returns when it has delivered what was sent before.
+// start runs a queue. end returns when the queue has delivered all events that were sent
+// before.
 func start(t *testing.T, q *Queue) (end func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -28,8 +29,8 @@ func start(t *testing.T, q *Queue) (end func()) {
 	}
 }
 
-// The queue drops what its goroutine cannot deliver in time, and logs that.
-func TestQueueDropsEventsRatherThanWait(t *testing.T) {
+// The queue drops events that its goroutine cannot deliver in time, and logs their number.
+func TestFullQueueDropsEventsAndLogsTheirNumber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		q := NewQueue(slog.New(slog.NewTextHandler(&log, nil)), false)
@@ -78,7 +79,7 @@ func TestQueueLogsDroppedEventsNowAndThen(t *testing.T) {
 			q.Send(func() { time.Sleep(time.Duration(pause.Load())) })
 			time.Sleep(time.Millisecond)
 		}
-		synctest.Wait() // nobody writes to the log
+		synctest.Wait() // so that the log can be read
 		lines := strings.Count(log.String(), "events were dropped")
 		require.InDelta(t, 6, lines, 1, "in a minute")
 		pause.Store(0) // the rest is delivered at once, and so is the last line

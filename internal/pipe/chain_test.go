@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestACallIsFollowedByThoseBehindItAndTheLoadIsWhatWasBefore(t *testing.T) {
+func TestQueueKeepsChainedCallsTogetherAndReturnsTheLoadBefore(t *testing.T) {
 	p, _ := dial(t, true)
 	first, one := call("1")
 	second, two := call("2")

@@ -15,10 +15,10 @@
 // # Goroutines
 //
 // New starts the reader, which ends when the pipe breaks. Flush starts another goroutine
-// for what could block its caller, or would keep it for too long. That one writes until
-// nothing is queued, too much is unanswered, or the pipe breaks; when answers have made
-// room, the reader writes on. Calls receive their outcomes from the reader, or from the
-// goroutine that broke the pipe; so Receive must not block.
+// for writes that could block its caller, or keep it for too long. That goroutine writes
+// until the queue is empty, too much is unanswered, or the pipe breaks; when answers have
+// made room, the reader writes on. Calls receive their outcomes from the reader, or from
+// the goroutine that broke the pipe; so Receive must not block.
 //
 // # Locks
 //

@@ -1,6 +1,6 @@
 package pipe
 
-// fifo is a ring of calls that grows as needed and keeps its room.
+// fifo is a queue of calls in a ring, which grows as needed and does not shrink.
 type fifo struct {
 	ring []*Call // its length is a power of two
 	head int
@@ -29,7 +29,7 @@ func (f *fifo) pop() *Call {
 	return c
 }
 
-// drain empties the ring and returns what was in it, in order.
+// drain empties the ring and returns its calls, in order.
 func (f *fifo) drain() []*Call {
 	all := make([]*Call, f.n)
 	for i := range all {

@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// ErrStalled is why a call was not queued: too much is unanswered.
+// ErrStalled is why a call was not queued: too many bytes are unanswered, or for too long.
 var ErrStalled = errors.New("stalled")
 
-// Unanswered is how many calls are waiting for their answers.
+// Unanswered returns how many calls wait for their answers.
 func (p *Pipe) Unanswered() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.calls.len()
 }
 
-// Silence is how long, at the instant now, the oldest unanswered call has been
-// waiting; 0 without one.
+// Silence returns how long, at the instant now, the oldest unanswered call has waited; 0 if
+// there is none.
 func (p *Pipe) Silence(now time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.silence(now)
 }
 
-// silence does it under p.mu.
+// silence is Silence. Called under p.mu.
 func (p *Pipe) silence(now time.Duration) time.Duration {
 	if p.calls.len() == 0 {
 		return 0
@@ -32,28 +32,28 @@ func (p *Pipe) silence(now time.Duration) time.Duration {
 	return now - p.calls.front().queued
 }
 
-// Limit says when a call is not worth queuing.
+// Limit bounds what may be unanswered when a call is queued.
 type Limit struct {
-	Silence time.Duration // the oldest call has been waiting for longer
-	Pause   time.Duration // the same, where more than Bytes are unanswered
-	Bytes   int
-	Most    int // more bytes than this are unanswered
+	Silence  time.Duration // how long the oldest call may have waited
+	Pause    time.Duration // the same while more than Bytes are unanswered
+	Bytes    int
+	MaxBytes int // how many bytes may be unanswered in any case
 }
 
-// over tells which limit is passed. Called under p.mu.
-func (p *Pipe) over(l *Limit, now time.Duration) error {
+// check returns an error if the limit is exceeded. Called under p.mu.
+func (p *Pipe) check(l *Limit, now time.Duration) error {
 	s := p.silence(now)
 	if s > l.Silence {
 		return fmt.Errorf("%w: no answer for %v", ErrStalled, s.Round(time.Millisecond))
 	}
-	// Bytes alone do not make a server stalled: one that answers is merely busy.
-	if p.bytes > l.Most || p.bytes > l.Bytes && s > l.Pause {
+	// Up to MaxBytes, a server that keeps answering is busy, not stalled.
+	if p.bytes > l.MaxBytes || p.bytes > l.Bytes && s > l.Pause {
 		return fmt.Errorf("%w: %d KiB unanswered", ErrStalled, p.bytes>>10)
 	}
 	return nil
 }
 
-// size is what a call takes on the wire, about.
+// size returns about how many bytes a call takes on the wire.
 func size(c *Call) int {
 	n := len(c.Command) + 16
 	for _, a := range c.Args {
@@ -69,8 +69,8 @@ func size(c *Call) int {
 	return n
 }
 
-// Answered returns how many calls have been answered. A server makes progress while it
-// grows.
+// Answered returns how many calls have been answered. While this number grows, the server
+// makes progress.
 func (p *Pipe) Answered() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,33 +11,32 @@ import (
 )
 
 const (
-	// window is how many bytes may be on the wire unanswered. The rest of the
-	// queue stays here.
-	window = 64 << 10
+	// maxWireBytes is how many bytes may be on the wire unanswered. The rest of the queue
+	// stays in this process.
+	maxWireBytes = 64 << 10
 
-	// A caller writes for itself only while less than this is unanswered: a socket
-	// takes that much without the other side's help, whether in few large writes
-	// or in many small ones, each of which costs it a buffer of a kilobyte or so.
-	// Beyond it, a goroutine of the pipe's own writes, which may block: no caller
-	// ever does on a server that has stopped reading.
-	safeBytes  = 16 << 10
-	safeWrites = 48
+	// A caller writes for itself only while less than this is unanswered. A socket buffers
+	// that much even if the server does not read, in few large writes or in many small
+	// ones, each of which takes a buffer of about a kilobyte. Above that, a goroutine of the
+	// pipe writes, which may block; so no caller blocks on a server that has stopped reading.
+	maxCallerBytes  = 16 << 10
+	maxCallerWrites = 48
 
-	// rounds is how many flushes one goroutine makes for others before it
-	// hands the writing on: a caller whose own work is done must get away.
-	rounds = 4
+	// maxCallerFlushes is how many times a caller flushes before it hands the writing to a
+	// goroutine: it must not go on writing for others for ever.
+	maxCallerFlushes = 4
 )
 
-// ErrNotSent is the outcome of a call that never left: it was not executed and
-// never will be.
+// ErrNotSent is the outcome of a call that was not sent: it was not executed and never
+// will be.
 var ErrNotSent = errors.New("not sent")
 
-// Receiver gets the outcome of a call.
+// Receiver receives the outcome of a call.
 type Receiver interface {
-	// Receive is called exactly once for each queued call, by the reader or by
-	// whoever found the connection broken. It must not block. err is nil, or
-	// the server's redis.Error, or wraps ErrNotSent, or is another error: then
-	// it is unknown whether the command was or will be executed.
+	// Receive is called exactly once for each queued call, by the reader or by the
+	// goroutine that broke the pipe. It must not block. err is nil, or the server's
+	// redis.Error, or wraps ErrNotSent; with any other error it is unknown whether the
+	// command was or will be executed.
 	Receive(reply any, err error)
 }
 
@@ -46,57 +45,58 @@ type Call struct {
 	Command string
 	Args    []any
 	To      Receiver
-	Then    *Call // queued right behind it; nil: none
+	Then    *Call // queued immediately after it; nil: none
 
-	queued time.Duration // when, by the pipe's clock
+	queued time.Duration // when, on the caller's clock
 	size   int           // bytes on the wire, about
-	opens  bool          // it was the first of a write
+	opens  bool          // it is the first call of a write
 }
 
-// Pipe is one shared connection. It is made by New and ends with Kill, or when
-// the connection breaks.
+// Pipe is one shared connection. New makes it; it ends with Kill, or when the connection
+// breaks.
 type Pipe struct {
 	conn redis.Conn
-	done chan struct{} // closed when conn has been given back
+	done chan struct{} // closed when conn was closed
 
-	batch []*Call // the writer's own; touched only by whom writing names
+	batch []*Call // used by the writer alone
 
 	mu      sync.Mutex // protects what follows
 	calls   fifo       // unanswered calls, oldest first
 	sent    int        // how many of them were handed to conn
 	wire    int        // bytes of those
-	writes  int        // writes that they took
+	writes  int        // how many writes these took
 	bytes   int        // bytes of all calls
-	writing bool       // somebody has the right, and the duty, to Flush
-	users   int        // goroutines that may touch conn
+	writing bool       // some goroutine is the writer: it alone may flush, and must
+	users   int        // how many goroutines use conn
 	err     error      // why the pipe is broken
 
-	answered uint64 // calls that have been answered; like the others
+	answered uint64 // calls that have been answered
 }
 
-// New starts a pipe over conn and owns it from now on: conn is closed when the
-// pipe has ended. conn must implement redis.ConnWithContext and
-// redis.ConnWithTimeout, as redigo's connections do.
+// New starts a pipe over conn, which it owns from now on and closes when the pipe has
+// ended. conn must implement redis.ConnWithContext and redis.ConnWithTimeout, as redigo's
+// connections do.
 func New(conn redis.Conn) *Pipe {
 	p := &Pipe{conn: conn, done: make(chan struct{}), users: 1}
 	go p.read()
 	return p
 }
 
-// Done is closed when the pipe has ended and its connection was given back.
+// Done returns a channel that is closed when the pipe has ended and its connection was
+// closed.
 func (p *Pipe) Done() <-chan struct{} { return p.done }
 
-// Err tells why the pipe is broken; nil while it works.
+// Err returns why the pipe is broken; nil while it works.
 func (p *Pipe) Err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.err
 }
 
-// Queue appends a call and those behind it, at the instant now of the caller's
-// clock. flush means that the caller has become the writer and must call Flush
-// soon, whatever happens; load is how many calls before these are unanswered. With an error nothing was queued and Receive is not called: the pipe is
-// broken, or over a limit (nil: none).
+// Queue appends first and the calls in its Then, at the instant now of the caller's clock.
+// If flush is true, the caller has become the writer and must call Flush soon, in any case;
+// load is how many calls before these are unanswered. With an error nothing was queued and
+// Receive is not called: the pipe is broken, or the limit is exceeded (nil: no limit).
 func (p *Pipe) Queue(first *Call, now time.Duration, limit *Limit) (flush bool, load int, err error) {
 	for c := first; c != nil; c = c.Then {
 		c.size = size(c)
@@ -107,7 +107,7 @@ func (p *Pipe) Queue(first *Call, now time.Duration, limit *Limit) (flush bool, 
 		return false, 0, p.err
 	}
 	if limit != nil {
-		if err := p.over(limit, now); err != nil {
+		if err := p.check(limit, now); err != nil {
 			return false, 0, err
 		}
 	}
@@ -125,14 +125,14 @@ func (p *Pipe) Queue(first *Call, now time.Duration, limit *Limit) (flush bool, 
 	return flush, load, nil
 }
 
-// Flush writes what is queued, or has it written. Only for whom Queue told so. It
-// does not block.
+// Flush writes the queue, or starts a goroutine that does. Only the caller for which Queue
+// returned flush may call it. It does not block.
 func (p *Pipe) Flush() {
-	for range rounds {
-		switch p.take(safeBytes, safeWrites) {
-		case nothing:
+	for range maxCallerFlushes {
+		switch p.nextBatch(maxCallerBytes, maxCallerWrites) {
+		case nothingQueued:
 			return
-		case unsafe:
+		case mayBlock:
 			go p.flushAll()
 			return
 		}
@@ -143,36 +143,37 @@ func (p *Pipe) Flush() {
 	go p.flushAll()
 }
 
-// flushAll has the right to write, and does until the queue, the window or the
-// pipe ends.
+// flushAll writes until the queue is empty, the wire is full or the pipe breaks. The caller
+// must be the writer.
 func (p *Pipe) flushAll() {
-	for p.take(window, forever) == batched {
+	for p.nextBatch(maxWireBytes, unlimited) == batchReady {
 		if err := p.write(); err != nil {
 			p.fail(err)
 		}
 	}
 }
 
-const forever = int(^uint(0) >> 1)
+const unlimited = int(^uint(0) >> 1)
 
-// What take can find.
-type taken int
+// batchState is a result of nextBatch.
+type batchState int
 
 const (
-	nothing taken = iota // the right to write is given back
-	batched              // there is a batch to write
-	unsafe               // there is more to write, which could block
+	nothingQueued batchState = iota // or no room: the goroutine is not the writer any more
+	batchReady                      // the writer must write the batch
+	mayBlock                        // the next write could block
 )
 
-// take moves what there is room for into the batch. When there is nothing to do it
-// gives the right to write back.
-func (p *Pipe) take(most, writes int) taken {
+// nextBatch moves calls from the queue into the batch, as many as fit within so many bytes
+// and writes on the wire. If there is nothing to write, the goroutine stops being the
+// writer.
+func (p *Pipe) nextBatch(maxBytes, maxWrites int) batchState {
 	p.mu.Lock()
 	clear(p.batch)
 	p.batch = p.batch[:0]
-	for p.more() && p.wire < most && p.writes < writes {
+	for p.hasUnsent() && p.wire < maxBytes && p.writes < maxWrites {
 		c := p.calls.at(p.sent)
-		if most < window && p.wire+c.size > most {
+		if maxBytes < maxWireBytes && p.wire+c.size > maxBytes {
 			break
 		}
 		c.opens = len(p.batch) == 0
@@ -183,20 +184,20 @@ func (p *Pipe) take(most, writes int) taken {
 	if len(p.batch) > 0 {
 		p.writes++
 		p.mu.Unlock()
-		return batched
+		return batchReady
 	}
-	if p.more() && p.wire < window {
+	if p.hasUnsent() && p.wire < maxWireBytes {
 		p.mu.Unlock()
-		return unsafe
+		return mayBlock
 	}
 	p.writing = false
 	p.mu.Unlock()
-	p.leave()
-	return nothing
+	p.releaseConn()
+	return nothingQueued
 }
 
-// more tells that there is something to write. Called under p.mu.
-func (p *Pipe) more() bool { return p.err == nil && p.sent < p.calls.len() }
+// hasUnsent reports whether a queued call is not sent yet. Called under p.mu.
+func (p *Pipe) hasUnsent() bool { return p.err == nil && p.sent < p.calls.len() }
 
 func (p *Pipe) write() error {
 	for _, c := range p.batch {
@@ -207,10 +208,10 @@ func (p *Pipe) write() error {
 	return p.conn.Flush()
 }
 
-// read gives the replies to their calls until the pipe breaks. It always waits
-// at the socket, so that a connection that ends is noticed when it is idle too.
+// read delivers the replies to their calls until the pipe breaks. It always waits at the
+// socket, so that the end of an idle connection is noticed too.
 func (p *Pipe) read() {
-	defer p.leave()
+	defer p.releaseConn()
 	for {
 		reply, err := redis.ReceiveWithTimeout(p.conn, 0)
 		if err != nil && !isReply(err) {
@@ -219,7 +220,7 @@ func (p *Pipe) read() {
 		}
 		c, flush := p.pop()
 		if c == nil {
-			p.fail(errors.New("the server sent a reply that nobody asked for"))
+			p.fail(errors.New("the server sent a reply without a request"))
 			return
 		}
 		c.To.Receive(reply, err)
@@ -229,14 +230,14 @@ func (p *Pipe) read() {
 	}
 }
 
-// isReply tells the server's error replies from a broken connection.
+// isReply reports whether err is an error reply of the server, not a broken connection.
 func isReply(err error) bool {
 	_, ok := err.(redis.Error)
 	return ok
 }
 
-// pop takes the oldest call off. flush means that its reply made room for more
-// and the reader has become the writer.
+// pop removes the oldest call. If flush is true, its reply made room on the wire, and the
+// reader has become the writer.
 func (p *Pipe) pop() (c *Call, flush bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -251,7 +252,7 @@ func (p *Pipe) pop() (c *Call, flush bool) {
 	if c.opens {
 		p.writes--
 	}
-	if p.sent < p.calls.len() && !p.writing && p.wire < window/2 {
+	if p.sent < p.calls.len() && !p.writing && p.wire < maxWireBytes/2 {
 		p.writing = true
 		p.users++
 		return c, true
@@ -259,11 +260,11 @@ func (p *Pipe) pop() (c *Call, flush bool) {
 	return c, false
 }
 
-// Kill breaks the pipe at once, without waiting for replies that are owed. It
-// does nothing to a pipe that is broken.
+// Kill breaks the pipe at once, without waiting for outstanding replies. It does nothing to
+// a pipe that is broken.
 func (p *Pipe) Kill(why error) { p.fail(why) }
 
-// fail breaks the pipe and tells every unanswered call.
+// fail breaks the pipe, and delivers the error to every unanswered call.
 func (p *Pipe) fail(why error) {
 	p.mu.Lock()
 	if p.err != nil {
@@ -288,20 +289,20 @@ func (p *Pipe) fail(why error) {
 			simulated.Step()
 		}
 	}
-	p.leave()
+	p.releaseConn()
 }
 
-// stepper is a connection of a simulation, which waits after each call that fails with
-// it: else the callers would race with each other and with those that await the pipe's
-// end, and the simulation could not be repeated.
+// stepper is a connection of a simulation, which waits after each call that fails with it.
+// Otherwise the callers would race with each other and with goroutines that await Done, and
+// the simulation could not be repeated.
 type stepper interface {
-	// Step returns when all that the call before has set off is over.
+	// Step returns when everything that the last call caused is done.
 	Step()
 }
 
-// leave ends one goroutine's use of conn. The last one gives it back: a pooled
-// connection's Close may run beside nothing else.
-func (p *Pipe) leave() {
+// releaseConn ends one goroutine's use of conn. The last goroutine closes conn: nothing
+// else may run beside a pooled connection's Close.
+func (p *Pipe) releaseConn() {
 	p.mu.Lock()
 	p.users--
 	last := p.users == 0 && p.err != nil
@@ -312,10 +313,9 @@ func (p *Pipe) leave() {
 	}
 }
 
-// Cut closes the socket under conn, so that whoever reads or writes comes back;
-// it may run beside both, but not beside conn's Close. Receiving with a deadline
-// that is over does this, and nothing else, on redigo's connections; their Close
-// would first wait for the replies.
+// Cut closes the socket under conn, so that reads and writes return; it may run beside
+// both, but not beside conn's Close. On redigo's connections, receiving with a deadline
+// that has passed does this and nothing else; their Close would first wait for the replies.
 func Cut(conn redis.Conn) {
 	ctx, cancel := context.WithDeadline(context.Background(), time.Unix(0, 0))
 	defer cancel()

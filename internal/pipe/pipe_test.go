@@ -21,8 +21,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// peer is the server's side of a connection: it echoes the first argument of
-// each command, in order, while it is told to.
+// peer is the server's side of a connection: it echoes the first argument of each command,
+// in order, while its gate is open.
 type peer struct {
 	conn net.Conn
 	mu   sync.Mutex // protects open
@@ -30,8 +30,7 @@ type peer struct {
 	open bool
 }
 
-// dial connects a pipe to a peer over a real socket: the tests are about what
-// sockets hold.
+// dial connects a pipe to a peer over a real socket: the tests depend on socket buffers.
 func dial(t *testing.T, open bool) (*Pipe, *peer) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -49,15 +48,15 @@ func dial(t *testing.T, open bool) (*Pipe, *peer) {
 	t.Cleanup(func() {
 		p.Kill(errors.New("the test is over"))
 		<-p.Done()
-		require.Zero(t, pool.ActiveCount(), "the connection was given back")
-		s.let(true)
+		require.Zero(t, pool.ActiveCount(), "the connection was closed")
+		s.setGate(true)
 		_ = server.Close()
 	})
 	return p, s
 }
 
-// let opens or closes the gate before which commands wait to be read.
-func (s *peer) let(open bool) {
+// setGate opens or closes the gate. While it is closed, the peer reads no commands.
+func (s *peer) setGate(open bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open = open
@@ -122,7 +121,7 @@ func call(text string) (*Call, box) {
 	return &Call{Command: "ECHO", Args: []any{text}, To: b}, b
 }
 
-// send queues a call, and flushes if that is its duty.
+// send queues a call, and flushes if Queue says so.
 func send(t *testing.T, p *Pipe, c *Call) {
 	t.Helper()
 	flush, _, err := p.Queue(c, 0, nil)
@@ -132,7 +131,7 @@ func send(t *testing.T, p *Pipe, c *Call) {
 	}
 }
 
-func TestEveryCallerGetsItsOwnReply(t *testing.T) {
+func TestEachCallerReceivesItsOwnReply(t *testing.T) {
 	p, _ := dial(t, true)
 	var callers sync.WaitGroup
 	for g := range 64 {
@@ -156,7 +155,7 @@ func TestEveryCallerGetsItsOwnReply(t *testing.T) {
 	callers.Wait()
 }
 
-func TestAnErrorReplyIsTheCallsOwnMatter(t *testing.T) {
+func TestErrorReplyFailsItsCallOnly(t *testing.T) {
 	p, _ := dial(t, true)
 	answer := make(box, 1)
 	send(t, p, &Call{Command: "FAIL", Args: []any{"no"}, To: answer})
@@ -167,7 +166,7 @@ func TestAnErrorReplyIsTheCallsOwnMatter(t *testing.T) {
 	require.NoError(t, p.Err())
 }
 
-func TestNoCallerBlocksOnAServerThatHasStoppedReading(t *testing.T) {
+func TestCallersDoNotBlockIfTheServerStopsReading(t *testing.T) {
 	p, s := dial(t, false)
 	const calls, size = 300, 64 << 10 // 19 MiB: no socket holds that
 	answers := make([]box, calls)
@@ -179,17 +178,17 @@ func TestNoCallerBlocksOnAServerThatHasStoppedReading(t *testing.T) {
 	p.mu.Lock()
 	sent := p.sent
 	p.mu.Unlock()
-	require.LessOrEqual(t, sent, 2, "the rest waits here")
+	require.LessOrEqual(t, sent, 2, "the rest stays in this process")
 
-	s.let(true)
+	s.setGate(true)
 	for _, a := range answers {
 		require.NoError(t, (<-a).err)
 	}
 }
 
-// Every write costs the socket more than its bytes: a Unix socket is full after
-// some three hundred small ones.
-func TestNoCallerBlocksHoweverSmallItsWrites(t *testing.T) {
+// Each write takes more of the socket's buffer than its bytes: a Unix socket is full after
+// about three hundred small writes.
+func TestCallersDoNotBlockOnManySmallWrites(t *testing.T) {
 	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "socket"))
 	require.NoError(t, err)
 	defer listener.Close()
@@ -204,12 +203,12 @@ func TestNoCallerBlocksHoweverSmallItsWrites(t *testing.T) {
 	<-p.Done()
 }
 
-func TestKillTellsWhatWasSentFromWhatWasNot(t *testing.T) {
+func TestKillMarksCallsThatWereNotSent(t *testing.T) {
 	p, _ := dial(t, false)
 	why := errors.New("no answer for too long")
 	answers := make([]box, 10)
 	for i := range answers {
-		c, answer := call(strings.Repeat("x", window/2))
+		c, answer := call(strings.Repeat("x", maxWireBytes/2))
 		answers[i] = answer
 		send(t, p, c)
 	}
@@ -232,9 +231,9 @@ func TestKillTellsWhatWasSentFromWhatWasNot(t *testing.T) {
 	require.ErrorIs(t, err, why)
 }
 
-// A pool's connection waits in Close for the replies that it is owed; redigo's
-// are cut by receiving with a deadline that is over.
-func TestKillDoesNotWaitForAServerThatOwesReplies(t *testing.T) {
+// Close of a pool's connection waits for outstanding replies. Kill cuts redigo's
+// connections by receiving with a deadline that has passed.
+func TestKillDoesNotWaitForOutstandingReplies(t *testing.T) {
 	p, _ := dial(t, false)
 	c, answer := call("x")
 	send(t, p, c)
@@ -243,17 +242,17 @@ func TestKillDoesNotWaitForAServerThatOwesReplies(t *testing.T) {
 	require.Error(t, (<-answer).err)
 }
 
-func TestAConnectionThatEndsIsNoticedWhenIdle(t *testing.T) {
+func TestPipeNoticesTheEndOfAnIdleConnection(t *testing.T) {
 	p, s := dial(t, true)
 	require.NoError(t, s.conn.Close())
 	<-p.Done()
 	require.Error(t, p.Err())
 }
 
-func TestWhatIsNoReplyBreaksThePipe(t *testing.T) {
+func TestMalformedReplyBreaksThePipe(t *testing.T) {
 	for name, garbage := range map[string]string{
 		"no RESP":                "HTTP/1.1 400 Bad Request\r\n\r\n",
-		"a reply nobody wanted":  "+OK\r\n",
+		"a reply without a call": "+OK\r\n",
 		"a long line":            strings.Repeat("x", 1<<16) + "\r\n",
 		"a length beyond reason": "$-7\r\n",
 	} {
@@ -267,9 +266,9 @@ func TestWhatIsNoReplyBreaksThePipe(t *testing.T) {
 	}
 }
 
-func TestLimitsTellASilentServerFromABusyOne(t *testing.T) {
+func TestLimitDistinguishesASilentServerFromABusyOne(t *testing.T) {
 	p, _ := dial(t, false)
-	limit := &Limit{Silence: 100, Pause: 10, Bytes: 1000, Most: 5000}
+	limit := &Limit{Silence: 100, Pause: 10, Bytes: 1000, MaxBytes: 5000}
 	queue := func(now time.Duration, size int) error {
 		c, _ := call(strings.Repeat("x", size))
 		flush, _, err := p.Queue(c, now, limit)
@@ -287,7 +286,7 @@ func TestLimitsTellASilentServerFromABusyOne(t *testing.T) {
 	require.Equal(t, time.Duration(7), p.Silence(7))
 }
 
-func TestThePipeEndsWhileCallersWrite(t *testing.T) {
+func TestKillWhileCallersWriteAnswersEachCall(t *testing.T) {
 	for range 50 {
 		p, _ := dial(t, true)
 		var callers sync.WaitGroup
@@ -313,7 +312,7 @@ func TestThePipeEndsWhileCallersWrite(t *testing.T) {
 	}
 }
 
-func TestTheRingKeepsOrderAsItGrows(t *testing.T) {
+func TestFifoKeepsOrderAsItGrows(t *testing.T) {
 	var f fifo
 	next, want := 0, 0
 	push := func() {

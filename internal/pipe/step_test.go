@@ -11,8 +11,8 @@ import (
 	"github.com/redlock-go/redlock/internal/simredis"
 )
 
-// In a simulation, calls that fail together fail at instants of their own: so what
-// each of them sets off is over before the next one fails.
+// In a simulation, calls that fail together fail at different instants: everything that
+// one of them causes is done before the next one fails.
 func TestSimulatedCallsFailOneAfterTheOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		world := simredis.NewWorld(nil)
@@ -38,7 +38,7 @@ func TestSimulatedCallsFailOneAfterTheOther(t *testing.T) {
 	})
 }
 
-// instants receives when calls failed.
+// instants records when calls failed.
 type instants chan int64
 
 func (i instants) Receive(any, error) { i <- time.Now().UnixNano() }

@@ -1,5 +1,6 @@
 -- acquire: grants the lock to a waiter if it has no holder at this node and no waiter
--- with an earlier ticket, and counts the grant. A waiter that is refused joins the line.
+-- with an earlier ticket, and counts the grant. A refused waiter joins the wait queue, and
+-- its attempt may be parked.
 --
 -- KEYS[1]  the lock's key
 -- KEYS[2]  the record of this run of the server
@@ -9,23 +10,23 @@
 -- ARGV[4]  the least count that shows the record to be whole
 -- ARGV[5]  the ticket
 -- ARGV[6]  the label of the ticket's client
--- ARGV[7]  the owner of the ticket's previous attempt, which this node may have executed
---          late; '' for none
--- ARGV[8]  for how many milliseconds release may execute this attempt late, if it is
---          refused now; '0' for not at all
+-- ARGV[7]  the owner of the ticket's previous attempt, which this node may have parked and
+--          executed; '' for none
+-- ARGV[8]  for how many milliseconds this attempt is parked if it is refused: release may
+--          execute it meanwhile; '0' if it is not parked
 --
 -- Returns the count when granted, or 1 without a counter; -1 when the counter was
 -- missing: this server has lost its memory and must not vote; else {holder or
--- reservation, its remaining milliseconds, place in line, how many other clients stand
--- ahead, up to three, 1 if the ticket is new in the line or 0}.
+-- reservation, its remaining milliseconds, position in the queue, number of other clients
+-- ahead, up to three, 1 if the ticket is new in the queue or 0}.
 local granted = redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
 if not granted or redis.call('EXISTS', 'redlock::line:' .. KEYS[1]) == 1 then
   --@line
 
-  -- Counts the other clients that stand ahead of a ticket at this place, up to three.
-  -- It walks back from the ticket, so that it soon meets three where there are many. It
-  -- stops at an earlier ticket of the same client, or after 4096 tickets: then it may
-  -- count too few.
+  -- Counts the other clients ahead of a ticket at this position, up to three. It walks
+  -- back from the ticket, so that it soon finds three where there are many. It stops at
+  -- an earlier ticket of the same client, or after 4096 tickets: then it may count too
+  -- few.
   local function clientsAhead(ticket, place)
     local seen, clients = {}, 0
     for to = place - 2, math.max(0, place - 4096), -64 do
@@ -50,14 +51,15 @@ if not granted or redis.call('EXISTS', 'redlock::line:' .. KEYS[1]) == 1 then
   local ticket = ARGV[5]
   local holder = not granted and redis.call('GET', KEYS[1])
   local kept = reserved(holder)
-  -- An empty value is another program's; it must not match an empty ARGV[7].
+  -- Another program has set an empty value; it must not match an empty ARGV[7].
   if kept == ticket or holder == ARGV[7] and holder ~= '' then
     if redis.call('PTTL', aliveOf(ticket)) < 3000 then
-      -- Its client was challenged, and lives. This lasts until its next waiter looks.
+      -- Its client was challenged, and lives. This lasts until the client's next waiter
+      -- polls.
       redis.call('SET', aliveOf(ticket), ARGV[6], 'PX', 5000)
     end
   else
-    -- It must come before the waiter that the key is reserved for, and all in line.
+    -- Its ticket must be earlier than the reservation's, and than all in the queue.
     local found = false
     local open = not holder or kept and ticket < kept
     local first = open and head()
@@ -71,9 +73,9 @@ if not granted or redis.call('EXISTS', 'redlock::line:' .. KEYS[1]) == 1 then
       local place, new = join(ticket, ARGV[6])
       local clients = clientsAhead(ticket, place)
       if ARGV[8] == '0' then
-        redis.call('DEL', bidOf(ticket)) -- of the attempt before
+        redis.call('DEL', parkedKey(ticket)) -- of the attempt before
       else
-        redis.call('SET', bidOf(ticket), table.concat({KEYS[2] or '', ARGV[3], ARGV[4], ARGV[1]}, ' '), 'PX', ARGV[8])
+        redis.call('SET', parkedKey(ticket), table.concat({KEYS[2] or '', ARGV[3], ARGV[4], ARGV[1]}, ' '), 'PX', ARGV[8])
       end
       if found then
         place = 2 -- it watches over the one that is called
@@ -87,9 +89,9 @@ if not granted or redis.call('EXISTS', 'redlock::line:' .. KEYS[1]) == 1 then
     end
   end
   redis.call('ZREM', line, ticket)
-  redis.call('DEL', bidOf(ticket))
+  redis.call('DEL', parkedKey(ticket))
   redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-  -- The new first waiter got this message when it was the second.
+  -- The waiter that is first now got this message when it was the second.
   local second = redis.call('ZRANGE', line, 1, 1)[1]
   if second then
     tell('near', second)
@@ -101,7 +103,7 @@ end
 local count = redis.call('HINCRBY', KEYS[2], ARGV[3], 1)
 if count >= tonumber(ARGV[4]) then
   if count == 1 then
-    -- No admission: see admit for why.
+    -- Without admission no record was made: admit.lua says what the field is for.
     redis.call('HSET', KEYS[2], 'about', 'counters of fencing tokens, by stripe; without admission they begin at 0')
   end
   return count

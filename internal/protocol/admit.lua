@@ -1,20 +1,20 @@
--- admit: lets this server vote, with counters that the client has gathered.
+-- admit: lets this server vote, with the counters that the client has collected.
 --
 -- KEYS[1]  the record, under the name of the quarantine
 -- KEYS[2]  the quarantine of this run
 -- KEYS[3]  the bar of this run
 -- KEYS[4]  the name of the newest record at this server
--- KEYS[5]  the record before this one, merged into the counters
--- KEYS[6]  the bar of that one's run
+-- KEYS[5]  the record before this one, which is merged into the counters
+-- KEYS[6]  the bar of that record's run
 -- KEYS[7]  the format
--- ARGV[1]  the name of the quarantine after whose end they were gathered
+-- ARGV[1]  the name of the quarantine after whose end the client collected them
 -- ARGV[2]  N, the number of nodes
 -- ARGV[3]  the longest ttl on record, in milliseconds
 -- ARGV[4]… the counters, from stripe 0 on
 --
--- Returns 1 when there is a record now, 0 when the quarantine is another one, not
--- over, or used: then nothing is changed. A used one had a record that is gone: what
--- this client gathered may lack leases that were forgotten with it.
+-- Returns 1 when there is a record now, 0 when the quarantine is another one, not over,
+-- or used: then nothing is changed. The record after a used quarantine is gone: the
+-- counters of this client may lack leases that the server forgot with it.
 if redis.call('HEXISTS', KEYS[1], 'nodes') == 1 then
   return 1
 end

@@ -3,11 +3,12 @@ package protocol
 import (
 	"hash/fnv"
 	"strconv"
+	"strings"
 	"time"
 )
 
 const (
-	// Reserved is what the keys begin with that the library uses for itself.
+	// Reserved is the prefix of the keys that the library uses for itself.
 	Reserved = "redlock::"
 
 	// FormatKey holds the version of the format of all other keys.
@@ -17,24 +18,46 @@ const (
 	NewestKey = Reserved + "newest"
 
 	// Stripes is how many counters a record has. A lock's key is hashed to one of them.
-	// With more stripes, fewer keys count together.
+	// With more stripes, fewer keys share a counter.
 	Stripes = 256
 
 	// FirstCount is the least that the counters of a record begin with: the clock of 1987,
 	// in microseconds. A counter below it began at 0, outside of a record.
 	FirstCount = 1 << 49
 
-	// LineLife is how long a wait queue lasts at a node, at most: see join in line.lua.
-	LineLife = 751 * time.Second
+	// Reservation is the prefix of a lock's value while the lock is reserved for a waiter.
+	// The waiter's ticket follows.
+	Reservation = Reserved + "reserved:"
+
+	// ReservationTTL is how long a reservation lasts, and the key of a parked attempt that
+	// a node executed: see line.lua.
+	ReservationTTL = 500 * time.Millisecond
+
+	// QueueTTL is how long a wait queue lasts at a node, at most: see join in line.lua.
+	QueueTTL = 751 * time.Second
 )
 
 // Key returns the key of a kind for a subject: a run of a server, a lock's key, or a
 // client.
 func Key(kind, subject string) string { return Reserved + kind + ":" + subject }
 
-// StripeOf returns the counter of a lock's key, as the scripts take it.
-func StripeOf(key string) string {
+// IsReservation reports whether the value of a lock's key is a reservation.
+func IsReservation(value string) bool { return strings.HasPrefix(value, Reservation) }
+
+// stripes are the names of the counters, boxed once, as scripts take them.
+var stripes = func() (all [Stripes]any) {
+	for i := range all {
+		all[i] = strconv.Itoa(i)
+	}
+	return all
+}()
+
+// StripeOf returns the counter of a lock's key.
+func StripeOf(key string) string { return StripeArg(key).(string) }
+
+// StripeArg returns the counter of a lock's key as the scripts take it, which is a string.
+func StripeArg(key string) any {
 	h := fnv.New32a()
 	h.Write([]byte(key))
-	return strconv.Itoa(int(h.Sum32() % Stripes))
+	return stripes[h.Sum32()%Stripes]
 }

@@ -1,4 +1,4 @@
--- level: lifts the counters of this server's record to those of others.
+-- level: raises the counters of this server's record to those of other nodes.
 --
 -- KEYS[1]  the record
 -- ARGV[1]… the counters, from stripe 0 on

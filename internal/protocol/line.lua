@@ -1,34 +1,34 @@
--- line: the part that acquire, release, renew and seize share, in place of their @line:
--- the line of the waiters for the lock KEYS[1].
+-- line: the wait queue of the lock KEYS[1]. acquire, release, renew and seize share this
+-- part; it takes the place of their @line.
 --
--- It is a sorted set of tickets, all of one score, so that their bytes order it:
--- the instant of asking in microseconds, then the client, then a number. A free
--- key is not left free while there are waiters: it is reserved for the first ticket
--- for a short claim time. That gives no rights, only order: it keeps newcomers
--- out. A reservation removes its ticket from the line, so a waiter that does not
--- come is passed over; one that looks again is back with its old ticket.
+-- The queue is a sorted set of tickets, all of one score, so that their bytes order it:
+-- the instant of the call in microseconds, then the client, then a number. A key that
+-- becomes free while there are waiters is reserved for the first ticket, for half a
+-- second. That gives no rights, only order: it keeps newcomers out. A reservation
+-- removes its ticket from the queue, so a waiter that does not come is passed over; a
+-- waiter that polls is back with its old ticket.
 --
--- A server that was idle executes this cold: so the code that hands a lock over
--- makes few calls.
+-- A server that was idle executes this with cold caches: so the code that hands a lock
+-- over makes few calls.
 local claim = 500 -- milliseconds that a reservation lasts
 local line = 'redlock::line:' .. KEYS[1]
 
--- The key of a ticket's refused attempt, which release may execute late.
-local function bidOf(ticket)
+-- Returns the key of a ticket's parked attempt, which release may execute.
+local function parkedKey(ticket)
   return 'redlock::bid:' .. ticket
 end
 
--- The client that a ticket belongs to.
+-- Returns the client that a ticket belongs to.
 local function client(ticket)
   return string.match(ticket, '^%d+%-(%w+)') or ''
 end
 
--- The ticket that a value of the lock's key reserves it for; nil for an owner.
+-- Returns the ticket that a value of the lock's key reserves it for; nil for an owner.
 local function reserved(value)
   return value and string.match(value, '^redlock::reserved:(.+)$')
 end
 
--- The key that exists while the client of a ticket counts as alive for this lock.
+-- Returns the key that exists while a ticket's client counts as alive for this lock.
 local function aliveOf(ticket)
   return 'redlock::alive:' .. client(ticket) .. ':' .. KEYS[1]
 end
@@ -37,7 +37,7 @@ local function dead(ticket)
   return redis.call('EXISTS', aliveOf(ticket)) == 0
 end
 
--- Makes the line last for at least ms milliseconds.
+-- Makes the queue last for at least ms milliseconds.
 local function last(ms)
   if redis.call('PTTL', line) < ms then
     redis.call('PEXPIRE', line, ms)
@@ -50,7 +50,7 @@ local function putBack(ticket)
   last(5000)
 end
 
--- The first in line whose client lives. Dead ones before it are dropped.
+-- Returns the first ticket whose client lives, and drops those before it.
 local function head()
   repeat
     local first = redis.call('ZRANGE', line, 0, 0)[1]
@@ -61,22 +61,22 @@ local function head()
   until false
 end
 
--- Sends a message to a ticket's client. Without the right to publish it sends nothing, and
--- the waiters' timers serve.
+-- Sends a wake-up to a ticket's client. Without the right to publish it sends nothing, and
+-- the waiters poll.
 local function tell(what, ticket, more)
   redis.pcall('PUBLISH', 'redlock::wake:' .. client(ticket), what .. ' ' .. ticket .. ' ' .. (more or KEYS[1]))
 end
 
--- Sends a ticket's client a message that it must answer: it counts as dead unless one of
--- its waiters asks, or leaves, within the claim time.
+-- Challenges a ticket's client: sends a wake-up that the client must answer. It counts as
+-- dead unless one of its waiters asks, or leaves, within the reservation's ttl.
 local function challenge(what, ticket)
   tell(what, ticket)
   redis.call('PEXPIRE', aliveOf(ticket), claim)
 end
 
--- Challenges the first ticket of each of the first eight clients in line that are not in
--- seen. So a machine that died with several of them delays the line by one claim time,
--- not by one for each.
+-- Challenges the first eight clients in the queue that are not in seen, each by its first
+-- ticket. So a machine that died with several of them delays the queue by one
+-- reservation's ttl, not by one for each.
 local function muster(seen)
   local clients = 0
   for from = 0, 960, 64 do
@@ -97,10 +97,9 @@ local function muster(seen)
   end
 end
 
--- Reserves the free key for the first ticket, and calls its client, unless it is the
--- ticket that is asking.
--- Where the key was found free, another one may have been called and not have come:
--- then the clients in line must show that they live, but for the asking one.
+-- Reserves the free key for the first ticket, and wakes its client unless that ticket is
+-- the asking one. If the script found the key free, an earlier waiter may have been woken
+-- and not have come: then it challenges the clients in the queue, but for the asking one.
 local function reserve(first, asking, found)
   redis.call('ZREM', line, first)
   redis.call('SET', KEYS[1], 'redlock::reserved:' .. first, 'PX', claim)
@@ -117,12 +116,11 @@ local function reserve(first, asking, found)
   end
 end
 
--- Adds the ticket to the line, unless it is there. Returns its place, and whether it was
--- added; a waiter whose ticket the node has dropped is added again. The waiter at place
--- p looks again after about p seconds, 300 at most; its client counts as alive here for
--- two and a half times as long. A newcomer to a long line removes two
--- others if they are dead, so that the dead do not pile up behind a head that waits for
--- long.
+-- Adds the ticket to the queue, unless it is there. Returns its position, and whether it
+-- was added; a waiter whose ticket the node has dropped is added again. The waiter at
+-- position p polls after about p seconds, 300 at most; its client counts as alive here
+-- for two and a half times as long. A newcomer to a long queue removes up to two tickets
+-- of dead clients, so that these do not pile up behind a first waiter that waits for long.
 local function join(ticket, label)
   local new = redis.call('ZADD', line, 0, ticket) == 1
   local place = redis.call('ZRANK', line, ticket) + 1

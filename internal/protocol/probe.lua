@@ -1,22 +1,22 @@
--- probe: asks whether this server may vote, and bars it if it may not yet.
+-- probe: reports whether this server may vote, and puts it in quarantine if it may not yet.
 --
--- KEYS[1]  the bar of this run: names the quarantine, and the record after it
--- KEYS[2]  the quarantine of this run: exists while it must not vote
--- KEYS[3]  the format of all this, once a record was made
+-- KEYS[1]  the bar of this run: the hash that names its quarantine, and the record after it
+-- KEYS[2]  the quarantine of this run: exists while the server must not vote
+-- KEYS[3]  the format of these keys, once a record was made
 -- KEYS[4]  the record that the client counted in before, and found missing; or none
--- ARGV[1]  the records of this run: what comes before the name
+-- ARGV[1]  the prefix of this run's records, before the name
 -- ARGV[2]  N, the number of nodes
 -- ARGV[3]  the longest ttl that the client uses, in milliseconds
 -- ARGV[4]  the guard, in milliseconds
 -- ARGV[5]  a name for a new quarantine, which no other has
 --
 -- Returns {'whole', the record's key, N, longest ttl} when there is a record (its
--- longest ttl raised to the client's), else {'barred', the quarantine's name, its
--- remaining milliseconds, its guard}; {'format', number} where a client of another
--- format was. FLUSHALL removes bar and quarantine alike, so the next probe begins a
--- new one under a new name, and nobody finds the record under the old one. Where the
--- record alone is gone, the bar is still there, and its mark "used" shows that a client
--- admitted the server after this quarantine: it is over for good, and a new one begins.
+-- longest ttl raised to the client's); {'barred', the quarantine's name, its remaining
+-- milliseconds, its guard} in quarantine; {'format', number} where a client of another
+-- format was. FLUSHALL removes both the bar and the quarantine, so the next probe begins
+-- a new quarantine under a new name, and no client finds a record under the old one. Where
+-- the record alone is gone, the bar is still there, and its mark "used" shows that a
+-- client admitted the server after this quarantine: it is over, and a new one begins.
 if KEYS[4] and redis.call('HEXISTS', KEYS[4], 'nodes') == 0 then
   redis.call('DEL', KEYS[4]) -- what was counted there
 end

@@ -1,4 +1,4 @@
--- raise: lifts a stripe's counter to a token, for a lease that stands here.
+-- raise: raises a stripe's counter to a token, for a lease whose key is here.
 --
 -- KEYS[1]  the lock's key
 -- KEYS[2]  the record of this run of the server
@@ -7,8 +7,8 @@
 -- ARGV[3]  the token
 -- ARGV[4]  the least count that shows the record to be whole
 --
--- Returns 1 when the counter stands at the token or above, 0 when the lease or
--- the record is gone: then nothing is changed.
+-- Returns 1 when the counter is at the token or above, 0 when the lease or the record is
+-- gone: then nothing is changed.
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
   return 0
 end

@@ -1,16 +1,18 @@
--- release: drops the lock's key if it is this attempt's; a newer one stays. What
--- becomes free goes to the first in line: if its refused attempt, its bid, is still
--- here, that is executed now, as one that was long on its way; else the key is
--- reserved for it. Who waits leaves the line, or stays in it.
+-- release: drops the lock's key if it is this attempt's; a newer attempt's key stays. A
+-- lock that becomes free goes to the first waiter: if its refused attempt is still parked
+-- here, release executes that, as an attempt that was long on its way; else it reserves
+-- the key for the waiter. A waiter that releases leaves the queue, or stays in it.
 --
 -- KEYS[1]  the lock's key
 -- ARGV[1]  the owner of the attempt or lease to undo
--- ARGV[2]  the ticket of who waits, or waited for the lease; missing if it did not;
---          empty for who did not and found the lock free though others wait
--- ARGV[3]  the label of the ticket's client, if it is to stay; missing if it leaves
+-- ARGV[2]  the waiter's ticket, also of a waiter that got the lease; missing if the caller
+--          was not queued; empty if it was not queued and got the lock though others wait
+-- ARGV[3]  the label of the ticket's client, if the waiter stays in the queue; missing if
+--          it leaves
 --
--- Returns 1 when the key was this attempt's and is gone, 3 when it is somebody else's
--- now or reserved, 2 when it is for this ticket, 0 when there was nothing of it.
+-- Returns 1 when the key was this attempt's and is gone, 3 when it was this attempt's and
+-- is now reserved for a waiter or held by one, 2 when it is reserved for this ticket, 0
+-- when the node has nothing of the attempt.
 local holder = redis.call('GET', KEYS[1])
 local ticket, stays = ARGV[2], ARGV[3]
 local found = ticket == '' or not holder
@@ -25,15 +27,15 @@ if not ticket and redis.call('EXISTS', 'redlock::line:' .. KEYS[1]) == 0 then
 end
 --@line
 
--- Executes the bid of the first in line, and tells it the count. Its key lasts as
--- long as a reservation: should it not come, it holds up nobody for longer.
+-- Executes the parked attempt of the first waiter, and sends the waiter the count. The
+-- key lasts as long as a reservation: a waiter that does not come delays others no longer.
 local function execute(first)
-  local bid = first and redis.call('GET', bidOf(first))
-  if not bid then
+  local parked = first and redis.call('GET', parkedKey(first))
+  if not parked then
     return false
   end
-  redis.call('DEL', bidOf(first))
-  local record, stripe, least, owner = string.match(bid, '^(%S*) (%S*) (%S*) (.*)$')
+  redis.call('DEL', parkedKey(first))
+  local record, stripe, least, owner = string.match(parked, '^(%S*) (%S*) (%S*) (.*)$')
   local count = 1
   if stripe ~= '' then
     count = redis.call('HINCRBY', record, stripe, 1)
@@ -52,21 +54,21 @@ local kept = reserved(holder)
 local mine = ticket and kept == ticket
 if stays then
   join(ticket, stays)
-  redis.call('DEL', bidOf(ticket))
+  redis.call('DEL', parkedKey(ticket))
 elseif ticket then
   local waited = redis.call('ZREM', line, ticket) == 1
   if waited then
-    redis.call('DEL', bidOf(ticket))
+    redis.call('DEL', parkedKey(ticket))
   end
   if (waited or mine) and redis.call('PTTL', aliveOf(ticket)) <= claim then
-    -- It was challenged, and that it leaves shows that its client lives. Until the
-    -- next of the client's waiters looks:
+    -- Its client was challenged, and shows by this release that it lives. This lasts
+    -- until the client's next waiter polls.
     redis.call('PEXPIRE', aliveOf(ticket), 5000)
   end
 end
 if not holder or holder == ARGV[1] or mine and not stays then
-  -- A bid is for what a holder releases. What an attempt gives back that too few
-  -- granted would pass from bid to bid, and no renewal could take it back.
+  -- A waiter's rollback executes no parked attempt: the key would pass from one parked
+  -- attempt to the next, and no renewal could restore it.
   if holder == ARGV[1] and not stays and not found and execute(redis.call('ZRANGE', line, 0, 0)[1]) then
     return 3
   end

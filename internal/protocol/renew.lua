@@ -4,12 +4,12 @@
 -- KEYS[2]  the record of this run of the server
 -- ARGV[1]  the lease's owner
 -- ARGV[2]  time to live from now on, in milliseconds
--- ARGV[3]  "1" where admission is off, else something else
+-- ARGV[3]  "1" where admission is off, else another value
 --
--- Returns 1 when the key was still the lease's, 2 when it was missing, or only
--- reserved, and has been created (that shows that nobody else stands there), 0
--- when it was so and this server has no record: it may have forgotten somebody's
--- vote, and shows nothing; else {holder, its remaining milliseconds}.
+-- Returns 1 when the key was still the lease's; 2 when it was missing, or only reserved,
+-- and has been created (that shows that no other owner holds it); 0 when it was missing
+-- or reserved and this server has no record: it may have forgotten another owner's vote,
+-- so its key proves nothing; else {holder, its remaining milliseconds}.
 local holder = redis.call('GET', KEYS[1])
 if holder == ARGV[1] then
   redis.call('PEXPIRE', KEYS[1], ARGV[2])

@@ -14,7 +14,7 @@ type Script struct {
 	SHA  any // string, as SCRIPT LOAD answers it
 }
 
-// newScript makes a script of a file's text. It replaces the line "--@line" by the
+// newScript makes a script of a file's text. It replaces the line "--@line" with the
 // functions of line.lua, and leaves comments and indentation out.
 func newScript(file string) *Script {
 	var lines []string

@@ -1,16 +1,16 @@
 -- seize: takes the lock at this node from the holders that the caller found, and counts
--- that as a grant. It leaves another holder's key alone: it may be executed when the
--- caller has long given up, and a later lease must not suffer from that.
+-- that as a grant. It leaves another holder's key alone: the node may execute seize
+-- when the caller has long given up, and a later lease must survive that.
 --
 -- KEYS[1]  the lock's key
 -- KEYS[2]  the record of this run of the server
--- ARGV[1]  the owner that has it from now on
+-- ARGV[1]  the owner that has the lock from now on
 -- ARGV[2]  time to live, in milliseconds
 -- ARGV[3]  the counter of the lock's stripe; '' for no fencing token, and no record
 -- ARGV[4]  the least count that shows the record to be whole
 -- ARGV[5]… values of the lock's key that may be replaced, beside reservations
 --
--- Returns {the count, or 0 without one; the owner or reservation that had it, or an
+-- Returns {the count, or 0 without one; the owner or reservation that was replaced, or an
 -- empty value; its remaining milliseconds}; -1 when the counter was missing: this
 -- server has lost its memory and must not vote; {holder, its remaining milliseconds}
 -- where another holder has the key.

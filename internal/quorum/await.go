@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// lateVoteGrace is how much longer than for the quorum a waiter waits for the remaining
-// votes; then it rolls back at those nodes what they may have granted.
+// lateVoteGrace is how long a waiter waits for the remaining votes, in addition to the
+// time that a quorum of votes took. After it, the waiter rolls back at the nodes that have
+// not answered.
 const lateVoteGrace = time.Millisecond
 
 // Await returns the final verdict, at the latest after timeout; then the votes still out

@@ -23,7 +23,7 @@ type Cluster struct {
 	Clock system.Clock
 }
 
-// Question is what a ballot asks for, and what becomes of the answers.
+// Question is what a ballot asks, and how its answers are read, counted and acted on.
 type Question struct {
 	Op      string        // for errors
 	Owner   string        // of the attempt or lease that it is about
@@ -36,8 +36,8 @@ type Question struct {
 	// Until LateUntil, an answer after the verdict can make it Revoked. 0: never.
 	LateUntil time.Duration
 
-	Watcher  Watcher  // nil if nobody is to be informed
-	Recorder Recorder // nil if no hook is to know
+	Watcher  Watcher  // nil: none
+	Recorder Recorder // nil: no hook is set
 	Undo     Undoer   // of a release; nil for other ballots
 }
 
@@ -191,9 +191,9 @@ func (b *Ballot) Flush(yield bool) {
 // Send queues and flushes.
 func (b *Ballot) Send(must NodeSet, all bool) { b.Flush(b.Queue(must, all)) }
 
-// take counts a vote. decided reports whether this vote made the verdict final, or, with
+// count counts a vote. decided reports whether this vote made the verdict final, or, with
 // late, Revoked.
-func (b *Ballot) take(v *Vote, a Answer) (verdict Verdict, decided, late bool) {
+func (b *Ballot) count(v *Vote, a Answer) (verdict Verdict, decided, late bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed || v.answer.Count != Pending {
@@ -207,8 +207,8 @@ func (b *Ballot) take(v *Vote, a Answer) (verdict Verdict, decided, late bool) {
 }
 
 // revokes counts a late answer to a renewal, and reports whether the verdict is Revoked
-// now: a quorum had lost the lease. What was executed after LateUntil shows nothing: by
-// then keys may have ended that a quorum elsewhere had replaced. Called under b.mu.
+// now: a quorum had lost the lease. An answer that comes after LateUntil proves nothing: by
+// then the keys may simply have expired. Called under b.mu.
 func (b *Ballot) revokes(v *Vote, a Answer) bool {
 	if b.LateUntil == 0 || b.verdict == Revoked || b.cluster.Clock() >= b.LateUntil {
 		return false
@@ -231,7 +231,7 @@ func (b *Ballot) set(v *Vote, a Answer) {
 	v.record(a)
 }
 
-// decide decides anew. Called under b.mu.
+// decide applies the Rule to the votes so far. Called under b.mu.
 func (b *Ballot) decide() {
 	verdict := b.Rule(b.cluster.Need, &b.tally, b)
 	if verdict == b.verdict {
@@ -243,7 +243,7 @@ func (b *Ballot) decide() {
 	}
 	select {
 	case b.changed <- struct{}{}:
-	default: // Await has not read the last message; it will read the newest verdict
+	default: // Await has not read the last signal yet; it will read the newest verdict
 	}
 }
 

@@ -2,8 +2,6 @@ package quorum
 
 import "iter"
 
-// What the votes of a ballot show.
-
 // Answers returns the nodes' answers so far, by index, under the ballot's lock: the loop
 // must not call methods of the ballot.
 func (b *Ballot) Answers() iter.Seq2[int, *Answer] {
@@ -43,8 +41,8 @@ func (b *Ballot) HasQuorum(is func(*Answer) bool) bool {
 	return n >= b.cluster.Need
 }
 
-// Leader returns the other owner that was seen at most nodes, and their number; "" and 0
-// if no other owner was seen.
+// Leader returns the other owner that has the key at the greatest number of nodes, and that
+// number; "" and 0 if no other owner was seen.
 func (b *Ballot) Leader() (holder string, nodes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

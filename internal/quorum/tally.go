@@ -7,7 +7,7 @@ const (
 	Pending   Count = iota // no answer yet
 	Yes                    // granted, renewed, released, or simply answered
 	Recreated              // a renewal found the key missing and created it anew
-	No                     // the key is somebody else's, or nobody's where it may have been forgotten
+	No                     // another owner has the key, or the key is missing and the node may have forgotten it
 	NotFound               // a release found nothing of the attempt
 	NoAnswer               // no answer, an error, or not sent
 	counts
@@ -16,13 +16,13 @@ const (
 // Tally is the number of nodes for each Count in one ballot.
 type Tally [counts]int
 
-// Verdict is what the votes so far say. The order matters: from Failed on it is final.
+// Verdict is the result of the votes so far. The order matters: from Failed on it is final.
 type Verdict int
 
 const (
 	Open          Verdict = iota
-	HeldElsewhere         // somebody else has a quorum; a waiter still awaits the other votes
-	Impossible            // a quorum has become impossible; who holds the lock is not clear yet
+	HeldElsewhere         // another owner has a quorum; a waiter still awaits the other votes
+	Impossible            // a quorum has become impossible; whether another owner has one is open
 	Failed                // no quorum
 	Revoked               // a renewal only: a quorum of the nodes had lost the lease
 	Granted               // a quorum did what was asked
@@ -41,8 +41,8 @@ func Acquire(need int, t *Tally, b *Ballot) Verdict {
 	return decideAcquire(t, need, strongest, false)
 }
 
-// AcquirePatiently is the Rule of waiters' attempts.
-func AcquirePatiently(need int, t *Tally, b *Ballot) Verdict {
+// AcquireWaiting is the Rule of waiters' attempts.
+func AcquireWaiting(need int, t *Tally, b *Ballot) Verdict {
 	_, strongest := b.Votes.leader()
 	return decideAcquire(t, need, strongest, true)
 }
@@ -50,10 +50,10 @@ func AcquirePatiently(need int, t *Tally, b *Ballot) Verdict {
 // decideAcquire grants at the grant that makes a quorum of need nodes. The quorum becomes
 // Impossible as soon as the votes still out cannot make one. The failure is final when no
 // vote still out can change whether one other owner may have a quorum; strongest is the
-// greatest number of nodes at which the same other owner was seen. A patient caller waits
-// for the other votes where that owner has a quorum, or no node has granted yet: the votes
-// still out are not worth a rollback each, which would also take back its parked attempts.
-func decideAcquire(t *Tally, need, strongest int, patient bool) Verdict {
+// greatest number of nodes at which the same other owner was seen. A waiter waits for the
+// other votes if that owner has a quorum, or if no node has granted yet: otherwise it would
+// roll back at each node that has not voted, and that would remove its parked attempts too.
+func decideAcquire(t *Tally, need, strongest int, waiter bool) Verdict {
 	if t[Yes] >= need {
 		return Granted
 	}
@@ -61,7 +61,7 @@ func decideAcquire(t *Tally, need, strongest int, patient bool) Verdict {
 		return Open
 	}
 	surelyHeld := strongest >= need
-	if patient && surelyHeld && t[Pending] > 0 {
+	if waiter && surelyHeld && t[Pending] > 0 {
 		return HeldElsewhere
 	}
 	surelyFree := strongest+t[NoAnswer]+t[Pending] < need
@@ -69,16 +69,16 @@ func decideAcquire(t *Tally, need, strongest int, patient bool) Verdict {
 	if t[Pending] == 0 || surelyHeld || surelyFree || tooFewAnswers {
 		return Failed
 	}
-	if patient && t[Yes] == 0 {
+	if waiter && t[Yes] == 0 {
 		return Open
 	}
 	return Impossible
 }
 
-// Renew is the Rule of renewals. It grants where Yes and Recreated nodes together are a quorum, unless a quorum
-// had lost the lease: then somebody else may have held the lock meanwhile, and the nodes
-// that had it back prove nothing. So it grants only when the votes still out cannot show
-// that any more.
+// Renew is the Rule of renewals. It grants if Yes and Recreated nodes together are a
+// quorum, unless a quorum had lost the lease: then another owner may have held the lock
+// meanwhile, and a key that was created anew proves nothing. So it grants only when the
+// votes still out cannot show such a loss any more.
 func Renew(need int, t *Tally, _ *Ballot) Verdict {
 	gone := t[Recreated] + t[No]
 	switch {
@@ -94,8 +94,8 @@ func Renew(need int, t *Tally, _ *Ballot) Verdict {
 	return Open
 }
 
-// Confirm is the Rule of releases and pings. It grants where a quorum answered: any answer
-// of a node confirms.
+// Confirm is the Rule of releases and pings. It grants if a quorum answered: any answer of
+// a node confirms.
 func Confirm(need int, t *Tally, _ *Ballot) Verdict {
 	confirmed := t[Yes] + t[NotFound]
 	switch {

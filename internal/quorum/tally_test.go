@@ -37,15 +37,15 @@ func TestAcquireIsDecidedAsSoonAsItIsCertain(t *testing.T) {
 	}
 }
 
-func TestPatientCallerAwaitsTheOtherVotes(t *testing.T) {
-	patient := func(counts map[Count]int, strongest int) Verdict {
+func TestWaiterAwaitsTheOtherVotes(t *testing.T) {
+	decide := func(counts map[Count]int, strongest int) Verdict {
 		return decideAcquire(tallyOf(counts), 3, strongest, true)
 	}
-	require.Equal(t, HeldElsewhere, patient(map[Count]int{No: 3, Pending: 2}, 3))
-	require.Equal(t, Failed, patient(map[Count]int{No: 5}, 5))
-	require.Equal(t, Impossible, patient(map[Count]int{Yes: 1, No: 3, Pending: 1}, 2), "the votes are split: give them back at once")
-	require.Equal(t, Open, patient(map[Count]int{No: 3, Pending: 2}, 2), "nothing to give back, but parked attempts that may be executed")
-	require.Equal(t, Granted, patient(map[Count]int{Yes: 3, No: 2}, 2))
+	require.Equal(t, HeldElsewhere, decide(map[Count]int{No: 3, Pending: 2}, 3))
+	require.Equal(t, Failed, decide(map[Count]int{No: 5}, 5))
+	require.Equal(t, Impossible, decide(map[Count]int{Yes: 1, No: 3, Pending: 1}, 2), "the votes are split: roll back at once")
+	require.Equal(t, Open, decide(map[Count]int{No: 3, Pending: 2}, 2), "nothing to roll back but parked attempts, which may yet be executed")
+	require.Equal(t, Granted, decide(map[Count]int{Yes: 3, No: 2}, 2))
 }
 
 func TestAcquireNeedsAQuorumOfTheConfiguredNodes(t *testing.T) {

@@ -22,7 +22,7 @@ const (
 type Answer struct {
 	Count     Count
 	Outcome   Outcome
-	Holder    string        // whose key was found, if not the attempt's
+	Holder    string        // the other owner that has the key; "": none
 	Remaining time.Duration // that key's ttl left: negative if it has no end, or 0 if the node did not report it
 	Position  int           // a waiter's, in the node's queue; 0: none
 	Ahead     int           // other clients ahead of it there, up to a limit
@@ -58,8 +58,8 @@ func (v *Vote) on() *pipe.Pipe {
 	return v.Right.On()
 }
 
-// Receive implements pipe.Receiver: it takes a node's answer, and repairs what that shows
-// to be broken.
+// Receive implements pipe.Receiver: it reads a node's answer, acts on errors, and counts
+// the answer.
 func (v *Vote) Receive(reply any, err error) {
 	b := v.ballot
 	v.Node.Answered(err)
@@ -73,22 +73,22 @@ func (v *Vote) Receive(reply any, err error) {
 	if err == nil && a.Outcome == Unknown {
 		v.Node.Reconnect(a.Cause) // replies may be out of step with the calls
 	}
-	v.Take(a)
+	v.Count(a)
 }
 
-// Take counts a node's answer.
-func (v *Vote) Take(a Answer) {
+// Count counts a node's answer, after the Watcher has seen it.
+func (v *Vote) Count(a Answer) {
 	if a.Cause == admission.ErrForgot {
 		v.Node.Forgot(v.Right)
 	}
 	if w := v.ballot.Watcher; w != nil {
 		a = w.Answered(v, a)
 	}
-	v.count(a)
+	v.decide(a)
 }
 
-// resendAsUndo makes an undo of a release that was not confirmed. It reports true where the
-// undo is under way already: the vote counts when the undo is confirmed.
+// resendAsUndo makes an undo of a release that was not confirmed. It reports true if the
+// undo is under way already: then the vote counts when the undo is confirmed.
 func (v *Vote) resendAsUndo(err error) bool {
 	if node.IsCode(err, "WRONGTYPE") {
 		return false // not even a key of ours
@@ -106,14 +106,14 @@ type undone struct{ vote *Vote }
 
 // Receive implements pipe.Receiver.
 func (u undone) Receive(reply any, err error) {
-	u.vote.count(u.vote.ballot.Reader.Read(u.vote, reply, err))
+	u.vote.decide(u.vote.ballot.Reader.Read(u.vote, reply, err))
 }
 
 // record counts a vote among the node's, and records it for hooks. Called under the
 // ballot's lock.
 func (v *Vote) record(a Answer) {
 	if a.Outcome == NotSent && a.Cause == nil {
-		return // the node was never to be asked: that is no vote
+		return // the ballot was not meant for the node: that is no vote
 	}
 	v.Node.Counters.Votes[a.Outcome].Add(1)
 	if r := v.ballot.Recorder; r != nil {
@@ -133,10 +133,10 @@ func (v *Vote) recordLate(a Answer) {
 	}
 }
 
-// count takes one answer into the tally, and informs the watcher of a verdict.
-func (v *Vote) count(a Answer) {
+// decide counts one answer, and informs the watcher if it decided the ballot.
+func (v *Vote) decide(a Answer) {
 	b := v.ballot
-	if verdict, decided, late := b.take(v, a); decided && b.Watcher != nil {
+	if verdict, decided, late := b.count(v, a); decided && b.Watcher != nil {
 		b.Watcher.Decided(verdict, late)
 	}
 }

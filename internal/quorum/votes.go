@@ -6,8 +6,8 @@ import "time"
 // lock.
 type Votes []Vote
 
-// leader returns the first answer that names the other owner that was seen at most nodes,
-// and the number of these nodes; nil and 0 if no other owner was seen.
+// leader returns the first answer that names the other owner that has the key at the
+// greatest number of nodes, and that number; nil and 0 if no other owner was seen.
 func (v Votes) leader() (leader *Answer, nodes int) {
 	for i := range v {
 		a := &v[i].answer

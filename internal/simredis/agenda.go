@@ -8,11 +8,11 @@ import (
 )
 
 // The agenda lists the events of a world: deliveries, and the turns that goroutines ask
-// for. Each event gets an instant of its own. Virtual time goes on only when all
-// goroutines of the bubble wait, so the goroutines that one event wakes do not race with
-// those that another one wakes. The agenda does not choose the instants of the timers of
-// clients and callers: an event happens after all timers of its instant, when what they
-// woke is at rest. The order of events that are due at the same instant depends on their
+// for. Each event gets an instant of its own. Virtual time goes on only when all goroutines
+// of the bubble wait, so the goroutines that one event wakes do not race with those that
+// another one wakes. The agenda does not choose the instants of the timers of clients and
+// callers: an event happens after all timers of its instant, when the goroutines that they
+// woke wait again. The order of events that are due at the same instant depends on their
 // identity, never on which goroutine posted first.
 
 // event is one entry of the agenda.
@@ -95,7 +95,7 @@ func (w *World) arm() {
 
 // next lets the first event happen. Only the alarm calls it, so no two calls wait at once.
 func (w *World) next() {
-	synctest.Wait() // for the other timers of this instant, and what they set off
+	synctest.Wait() // for the other timers of this instant, and the goroutines that they wake
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.armed = 0
@@ -111,9 +111,9 @@ func (w *World) next() {
 func (w *World) Turn(name string) { w.await(identity{name, noServer, 0, turning}) }
 
 func (w *World) await(id identity) {
-	come := make(chan struct{})
+	turn := make(chan struct{})
 	w.mu.Lock()
-	w.post(0, id, func() { close(come) })
+	w.post(0, id, func() { close(turn) })
 	w.mu.Unlock()
-	<-come
+	<-turn
 }

@@ -18,7 +18,7 @@ func TestEachEventHasAnInstantOfItsOwn(t *testing.T) {
 	var first []string
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
-			events := crowd(t)
+			events := runFourClients(t)
 			instants := make(map[string]bool)
 			for _, e := range events {
 				var at string
@@ -35,17 +35,18 @@ func TestEachEventHasAnInstantOfItsOwn(t *testing.T) {
 	}
 }
 
-// crowd lets four clients act at the same instants, and returns what happened when.
-func crowd(t *testing.T) (events []string) {
+// runFourClients lets four clients act at the same instants, and returns the events with
+// their instants.
+func runFourClients(t *testing.T) (events []string) {
 	var mu sync.Mutex // protects events
-	note := func(at time.Duration, format string, args ...any) {
+	record := func(at time.Duration, format string, args ...any) {
 		mu.Lock()
 		defer mu.Unlock()
 		events = append(events, fmt.Sprintf("%d ", at)+fmt.Sprintf(format, args...))
 	}
-	world := NewWorld(func(at time.Duration, server int, who string, args []string, _ any) {
+	world := NewWorld(func(at time.Duration, server int, client string, args []string, _ any) {
 		if args[0] == "PING" {
-			note(at, "server %d for %s", server, who)
+			record(at, "server %d for %s", server, client)
 		}
 	})
 	fate := func(time.Duration, bool, int) Fate { return Fate{Delay: time.Millisecond} }
@@ -64,12 +65,12 @@ func crowd(t *testing.T) (events []string) {
 		all.Go(func() {
 			<-start
 			ask(t, conns[i], "PING")
-			note(world.Now(), "reply %d", i)
+			record(world.Now(), "reply %d", i)
 		})
 		all.Go(func() {
 			<-start
 			world.Turn(fmt.Sprint("turn ", i))
-			note(world.Now(), "turn %d", i)
+			record(world.Now(), "turn %d", i)
 		})
 	}
 	synctest.Wait()
@@ -82,8 +83,8 @@ func crowd(t *testing.T) (events []string) {
 	return events
 }
 
-// A timer that ends at the instant of a delivery comes first, with all that it sets off,
-// whichever of the two was set first.
+// A timer that fires at the instant of a delivery comes first, with everything that it
+// causes, whichever of the two was set first.
 func TestAnEventHappensAfterTheTimersOfItsInstant(t *testing.T) {
 	const delay = time.Millisecond
 	for k := range 40 {

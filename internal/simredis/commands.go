@@ -17,8 +17,8 @@ type status string
 
 var errWrongType = redis.Error("WRONGTYPE Operation against a key holding the wrong kind of value")
 
-// data executes the commands that read and change the memory: those that the
-// scripts and the client use. ok is false for any other.
+// data executes the commands that read and change the memory, as far as the scripts and the
+// client use them. ok is false for any other command.
 func (s *Server) data(args []string) (reply any, ok bool) {
 	now := s.now()
 	if len(args) < 2 {

@@ -25,7 +25,7 @@ type Conn struct {
 
 	// Protected by the world's lock.
 	inbox  []any // arrived replies
-	broken error // what the client gets when the inbox is empty
+	broken error // what Receive returns when the inbox is empty
 }
 
 // Send queues a command.
@@ -46,8 +46,8 @@ func (c *Conn) Send(command string, args ...any) error {
 	return nil
 }
 
-// Flush sends what is queued. Each command has a fate of its own, so it does not
-// matter in how many writes they go.
+// Flush sends the queued commands. Each command has a fate of its own, so the number of
+// writes does not matter.
 func (c *Conn) Flush() error {
 	s := c.stream
 	w := s.server.world
@@ -59,7 +59,7 @@ func (c *Conn) Flush() error {
 		return c.broken
 	}
 	if s.closing {
-		return nil // it was reset, which the client learns an instant later
+		return nil // it was reset; the client receives the error an instant later
 	}
 	for _, args := range commands {
 		s.post(&s.out, message{args: args, fate: s.next(true)})
@@ -68,8 +68,8 @@ func (c *Conn) Flush() error {
 	return nil
 }
 
-// Step waits for an instant of the connection's own. internal/pipe calls it between
-// two calls that it fails.
+// Step waits for an instant at which nothing else happens. internal/pipe calls it after
+// each call that it fails.
 func (c *Conn) Step() { c.stream.server.world.await(c.stream.identity(stepping)) }
 
 // fail breaks the client's end.
@@ -83,11 +83,11 @@ func (c *Conn) fail(why error) {
 func (c *Conn) poke() {
 	select {
 	case c.wake <- struct{}{}:
-	default: // whoever receives will look
+	default: // a signal is there already
 	}
 }
 
-// Close cuts the connection. What is on its way to the server may arrive yet.
+// Close cuts the connection. Commands on their way to the server may still arrive.
 func (c *Conn) Close() error {
 	c.cut()
 	return nil
@@ -106,7 +106,7 @@ func (c *Conn) cut() {
 	}
 }
 
-// ReceiveWithTimeout waits for the next reply; 0: for as long as it takes.
+// ReceiveWithTimeout waits for the next reply; with 0, without a timeout.
 func (c *Conn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
 	var over <-chan time.Time
 	if timeout > 0 {
@@ -115,7 +115,7 @@ func (c *Conn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
 		over = timer.C
 	}
 	for {
-		if reply, err, got := c.take(); got {
+		if reply, err, ok := c.next(); ok {
 			return reply, err
 		}
 		select {
@@ -127,8 +127,9 @@ func (c *Conn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
 	}
 }
 
-// take is what there is for the client.
-func (c *Conn) take() (reply any, err error, got bool) {
+// next removes and returns the next reply, or the error of a broken connection. ok is false
+// if there is neither.
+func (c *Conn) next() (reply any, err error, ok bool) {
 	w := c.stream.server.world
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -146,8 +147,7 @@ func (c *Conn) take() (reply any, err error, got bool) {
 	return reply, nil, true
 }
 
-// ReceiveContext cuts the connection where ctx is over, which is all that the
-// library uses it for.
+// ReceiveContext cuts the connection if ctx has ended: the library uses it for that alone.
 func (c *Conn) ReceiveContext(ctx context.Context) (any, error) {
 	if ctx.Err() != nil {
 		c.cut()
@@ -159,7 +159,7 @@ func (c *Conn) ReceiveContext(ctx context.Context) (any, error) {
 // Receive waits for the next reply.
 func (c *Conn) Receive() (any, error) { return c.ReceiveWithTimeout(0) }
 
-// Err tells that the connection is broken.
+// Err returns why the connection is broken; nil while it works.
 func (c *Conn) Err() error {
 	w := c.stream.server.world
 	w.mu.Lock()
@@ -167,13 +167,13 @@ func (c *Conn) Err() error {
 	return c.broken
 }
 
-var errAlone = errors.New("simredis: Do is not for shared connections")
+var errUnsupported = errors.New("simredis: Do is not for shared connections")
 
 // Do is not supported, nor are its variants.
-func (c *Conn) Do(string, ...any) (any, error) { return nil, errAlone }
+func (c *Conn) Do(string, ...any) (any, error) { return nil, errUnsupported }
 
 // DoWithTimeout is not supported.
-func (c *Conn) DoWithTimeout(time.Duration, string, ...any) (any, error) { return nil, errAlone }
+func (c *Conn) DoWithTimeout(time.Duration, string, ...any) (any, error) { return nil, errUnsupported }
 
 // DoContext is not supported.
-func (c *Conn) DoContext(context.Context, string, ...any) (any, error) { return nil, errAlone }
+func (c *Conn) DoContext(context.Context, string, ...any) (any, error) { return nil, errUnsupported }

@@ -3,14 +3,14 @@
 // command. The scripts that it runs are the real ones, in a real Lua; the commands beneath
 // them are few, and a test compares them with another implementation's.
 //
-// What happens depends on the instants at which it does, and on nothing else: the
-// simulation decides the fate of each message, from its place on its link, and each
-// delivery has an instant of its own (see agenda.go).
+// A run depends on its instants and on nothing else: the simulation decides the fate of each
+// message, from its number on its connection, and each delivery has an instant of its own
+// (see agenda.go).
 //
 // # Life
 //
 // NewWorld makes a World, in the bubble of its caller. World.Server adds servers, and
-// Server.Link makes the way from one client to one server, which is the client's pool of
+// Server.Link makes the link from one client to one server, which is the client's pool of
 // connections. A connection is a Conn at the client, and a stream in the network and at
 // the server. Their deliveries are events of the world's agenda. World.End ends the log;
 // nothing else needs an end.

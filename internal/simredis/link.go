@@ -9,37 +9,37 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Fate is what becomes of one message: a command, a reply, or a call.
+// Fate is what happens to one message: a command, a reply, or a pushed message.
 type Fate struct {
 	Delay  time.Duration // on its way; it never overtakes another one
 	Lost   bool          // it does not arrive, and the connection ends there
-	Silent bool          // neither end is told; a call is lost without an end
+	Silent bool          // with Lost: the connection stays, and nothing arrives any more; a lost push never ends it
 	Twice  bool          // a command: it is executed twice
 }
 
-// Fates decide what becomes of the n-th message, of one direction, on the connection
-// that was asked for at the instant dialled.
+// Fates decides the fate of the n-th message, in one direction, on the connection that was
+// dialled at this instant.
 type Fates func(dialled time.Duration, toServer bool, n int) Fate
 
-// Link is the way from one client to one server. It is a pool of connections, as the
-// library takes them.
+// Link is the network between one client and one server. It implements the library's pool
+// of connections.
 type Link struct {
-	who  string // names the client, in the log
-	fate Fates
+	client string // its name in the log
+	fate   Fates
 
 	server  *Server
-	conns   []*stream // those whose client's end stands
-	blocked [2]bool   // what is sent waits
+	conns   []*stream // those that the client has not closed
+	blocked [2]bool   // by direction: messages wait
 }
 
 // Link makes a link to the server.
-func (s *Server) Link(who string, fate Fates) *Link {
-	return &Link{who: who, fate: fate, server: s}
+func (s *Server) Link(client string, fate Fates) *Link {
+	return &Link{client: client, fate: fate, server: s}
 }
 
 func (l *Link) String() string { return l.server.String() }
 
-// direction is an index: to the server, or from it.
+// direction returns the index of a direction: to the server, or from it.
 func direction(toServer bool) int {
 	if toServer {
 		return 0
@@ -47,7 +47,7 @@ func direction(toServer bool) int {
 	return 1
 }
 
-// Block holds back what is sent in one direction, or no more.
+// Block holds messages of one direction back, or lets them go on.
 func (l *Link) Block(toServer, held bool) {
 	w := l.server.world
 	w.mu.Lock()
@@ -58,8 +58,8 @@ func (l *Link) Block(toServer, held bool) {
 	}
 }
 
-// Reset ends the link's connections; of what is on its way to the server, the first
-// so many commands still arrive.
+// Reset ends the link's connections. Of the commands on their way to the server, the first
+// arrive ones still arrive.
 func (l *Link) Reset(arrive int) {
 	w := l.server.world
 	w.mu.Lock()
@@ -80,43 +80,43 @@ func (l *Link) GetContext(ctx context.Context) (redis.Conn, error) {
 	dialled := w.now()
 	there, back := l.fate(dialled, true, 0), l.fate(dialled, false, 0)
 	s := l.server
-	come := make(chan struct{})
-	w.post(w.awake()+there.Delay+back.Delay, identity{l.who, s.index, dialled, dialling}, func() { close(come) })
+	arrived := make(chan struct{})
+	w.post(w.awake()+there.Delay+back.Delay, identity{l.client, s.index, dialled, dialling}, func() { close(arrived) })
 	w.mu.Unlock()
 	select {
-	case <-come:
+	case <-arrived:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 	w.mu.Lock()
-	unheard := s.silent || l.blocked[0] || l.blocked[1] || there.Lost && there.Silent
+	unanswered := s.silent || l.blocked[0] || l.blocked[1] || there.Lost && there.Silent
 	refused := s.down || there.Lost || back.Lost
-	if !unheard && !refused {
+	if !unanswered && !refused {
 		defer w.mu.Unlock()
-		l.say([]string{"DIAL", dialled.String()}, status("OK"))
+		l.logCommand([]string{"DIAL", dialled.String()}, status("OK"))
 		s.clients++
 		client := &Conn{wake: make(chan struct{}, 1)}
 		c := &stream{client: client, link: l, server: s, dialled: dialled, id: s.clients}
 		client.stream = c
 		s.conns = append(s.conns, c)
 		slices.SortStableFunc(s.conns, func(a, b *stream) int {
-			return cmp.Or(cmp.Compare(a.dialled, b.dialled), cmp.Compare(a.link.who, b.link.who))
+			return cmp.Or(cmp.Compare(a.dialled, b.dialled), cmp.Compare(a.link.client, b.link.client))
 		})
 		l.conns = append(slices.DeleteFunc(l.conns, func(old *stream) bool { return old.closing && len(old.out.messages) == 0 }), c)
 		return client, nil
 	}
-	l.say([]string{"DIAL", dialled.String()}, errRefused.Error())
+	l.logCommand([]string{"DIAL", dialled.String()}, errRefused.Error())
 	w.mu.Unlock()
-	if unheard {
+	if unanswered {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
 	return nil, errRefused
 }
 
-// say puts into the log what happens at the server.
-func (l *Link) say(args []string, reply any) {
+// logCommand logs a command that the server executed, and its reply.
+func (l *Link) logCommand(args []string, reply any) {
 	if w := l.server.world; w.log != nil {
-		w.log(w.now(), l.server.index, l.who, args, reply)
+		w.log(w.now(), l.server.index, l.client, args, reply)
 	}
 }

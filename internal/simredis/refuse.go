@@ -6,15 +6,17 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Refusal is what a server in trouble answers instead of executing a command.
+// Refusal is the error reply of a server that cannot execute a command.
 type Refusal redis.Error
 
 const (
-	// Busy is for all that touches the memory: a script does not end.
+	// Busy is the reply to every command that reads or changes the memory: a script does
+	// not end.
 	Busy Refusal = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
-	// Unsaved is for all that changes it: a snapshot could not be written.
+	// Unsaved is the reply to commands that change it: a snapshot could not be written.
 	Unsaved Refusal = "MISCONF Redis is configured to save RDB snapshots, but it is currently not able to persist on disk."
-	// Full is for all that adds to it, but for a script that has changed it already.
+	// Full is the reply to commands that add to it, except in a script that has changed it
+	// already.
 	Full Refusal = "OOM command not allowed when used memory > 'maxmemory'."
 )
 
@@ -24,15 +26,15 @@ var changes = map[string]bool{
 	"DEL": false, "PEXPIRE": false, "PERSIST": false, "ZREM": false,
 }
 
-// Refuse has the server refuse commands from now on; "" ends that.
+// Refuse makes the server refuse commands from now on; "" ends that.
 func (s *Server) Refuse(r Refusal) {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
 	s.refusal = r
 }
 
-// refuses tells the error that a command gets, if it gets one. changed tells that the
-// script that calls it has changed the memory already.
+// refuses returns the error reply to a command, and whether there is one. changed is set if
+// the script that calls the command has changed the memory already.
 func (s *Server) refuses(command string, changed bool) (redis.Error, bool) {
 	adds, change := changes[strings.ToUpper(command)]
 	switch s.refusal {

@@ -12,8 +12,8 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 )
 
-// compiled are the scripts that were ever loaded, by their texts: they are the
-// same in every simulation.
+// compiled are all scripts that were loaded, by their texts: they are the same in every
+// simulation.
 var compiled sync.Map // of *lua.FunctionProto
 
 func compile(text string) (*lua.FunctionProto, error) {
@@ -32,8 +32,8 @@ func compile(text string) (*lua.FunctionProto, error) {
 	return proto, nil
 }
 
-// scripts runs the servers' Lua. All servers of a world share one interpreter:
-// scripts keep nothing in it.
+// scripts runs the servers' Lua. All servers of a world share one interpreter, since the
+// scripts keep no state in it.
 type scripts struct {
 	lua    *lua.LState
 	server *Server // whose script is running
@@ -115,7 +115,7 @@ func (s *scripts) list(values []string) *lua.LTable {
 	return t
 }
 
-// toLua turns a reply into what scripts see.
+// toLua converts a reply to the value that scripts see.
 func (s *scripts) toLua(reply any) lua.LValue {
 	switch reply := reply.(type) {
 	case int64:
@@ -140,7 +140,7 @@ func (s *scripts) toLua(reply any) lua.LValue {
 	return lua.LFalse // a nil reply
 }
 
-// fromLua turns what a script returns into a reply.
+// fromLua converts a script's result to a reply.
 func fromLua(v lua.LValue) any {
 	switch v := v.(type) {
 	case lua.LNumber:
@@ -171,7 +171,7 @@ func fromLua(v lua.LValue) any {
 	return nil
 }
 
-// nameOf is the name by which SCRIPT LOAD answers.
+// nameOf returns a script's name, as SCRIPT LOAD answers it.
 func nameOf(text string) string {
 	sum := sha1.Sum([]byte(text)) //nolint:gosec
 	return hex.EncodeToString(sum[:])

@@ -22,14 +22,14 @@ type Server struct {
 	clients int64
 
 	frozen bool // it executes nothing
-	down   bool // nobody listens
-	silent bool // and nobody says so
+	down   bool // it does not run: dials are refused
+	silent bool // with down: dials are not answered
 
-	refusal Refusal // what it answers to some commands; "" while it is well
+	refusal Refusal // its reply to some commands; "" while it is healthy
 }
 
-// Server adds a server whose clock shows what clock makes of the true time. It may
-// depend on the true time alone.
+// Server adds a server. clock returns the time that its clock shows, and may depend on the
+// true time alone.
 func (w *World) Server(index int, clock func(trueTime time.Duration) time.Duration) *Server {
 	return &Server{world: w, index: index, clock: clock, store: make(store), loaded: make(map[string]string)}
 }
@@ -39,14 +39,14 @@ func (s *Server) String() string { return fmt.Sprintf("sim-%d", s.index) }
 // now is the server's clock, in milliseconds.
 func (s *Server) now() int64 { return s.clock(s.world.now()).Milliseconds() }
 
-// Keys lists what has not expired.
+// Keys returns the keys that have not expired.
 func (s *Server) Keys() []Key {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
 	return s.store.keys(s.now())
 }
 
-// Snapshot is what the server has on disk now.
+// Snapshot returns a copy of the memory, as a server's disk would have it.
 func (s *Server) Snapshot() any {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
@@ -63,8 +63,9 @@ func (s *Server) Freeze(frozen bool) {
 	}
 }
 
-// Crash ends the server's run. What was on its way there is lost. silent: nobody is
-// told, as when the machine loses its power; else connections end.
+// Crash ends the server's run. Messages on their way there are lost. If silent is set, the
+// clients are not informed, as when the machine loses its power; otherwise the connections
+// end.
 func (s *Server) Crash(silent bool) {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
@@ -75,7 +76,7 @@ func (s *Server) Crash(silent bool) {
 	s.conns = nil
 }
 
-// Start begins another run after a crash, with what a snapshot has; nil: without anything.
+// Start begins another run after a crash, with the data of a snapshot; nil: without data.
 func (s *Server) Start(disk any) {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
@@ -106,14 +107,14 @@ func (s *Server) FlushScripts() {
 	clear(s.loaded)
 }
 
-// Drop deletes one key, as a person might.
+// Drop deletes one key, as an operator might.
 func (s *Server) Drop(key string) {
 	s.world.mu.Lock()
 	defer s.world.mu.Unlock()
 	delete(s.store, key)
 }
 
-// execute does what a command asks for.
+// execute executes a command.
 func (s *Server) execute(c *stream, args []string) any {
 	if len(args) == 0 {
 		return redis.Error("ERR empty command")
@@ -130,7 +131,7 @@ func (s *Server) execute(c *stream, args []string) any {
 		micros := s.clock(s.world.now()).Microseconds()
 		return []any{[]byte(strconv.FormatInt(micros/1e6, 10)), []byte(strconv.FormatInt(micros%1e6, 10))}
 	case "CLIENT":
-		return s.aboutClients(c, args[1:])
+		return s.client(c, args[1:])
 	case "SCRIPT":
 		s.loaded[nameOf(args[2])] = args[2]
 		return []byte(nameOf(args[2]))
@@ -168,8 +169,8 @@ func (s *Server) script(command string, args []string) any {
 	return s.world.scripts.run(s, text, args[2:2+n], args[2+n:])
 }
 
-// aboutClients is CLIENT ID, and CLIENT KILL ID.
-func (s *Server) aboutClients(c *stream, args []string) any {
+// client executes CLIENT ID and CLIENT KILL ID.
+func (s *Server) client(c *stream, args []string) any {
 	if strings.EqualFold(args[0], "ID") {
 		return c.id
 	}
@@ -183,7 +184,7 @@ func (s *Server) aboutClients(c *stream, args []string) any {
 	return int64(0)
 }
 
-// forget takes a connection off the server's list.
+// forget removes a connection from the server's list.
 func (s *Server) forget(c *stream) {
 	for i, other := range s.conns {
 		if other == c {
@@ -193,7 +194,7 @@ func (s *Server) forget(c *stream) {
 	}
 }
 
-// publish calls those who listen.
+// publish sends a message to the connections that are subscribed to a channel.
 func (s *Server) publish(channel, message string) any {
 	var n int64
 	for _, c := range s.conns {

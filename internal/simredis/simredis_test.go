@@ -34,8 +34,8 @@ func ask(t *testing.T, c redis.Conn, command string, args ...any) any {
 	return reply
 }
 
-// The commands beneath the scripts answer as another implementation's do, whatever
-// came before.
+// The commands that the scripts call answer as another implementation's do, after any
+// commands.
 func TestCommandsAnswerAsMiniredisDoes(t *testing.T) {
 	for seed := range uint64(30) {
 		synctest.Test(t, func(t *testing.T) { compare(t, rand.New(rand.NewPCG(seed, 0))) })
@@ -93,8 +93,8 @@ func compare(t *testing.T, draw *rand.Rand) {
 		}
 		mine, its := ask(t, ours, c[0].(string), c[1:]...), ask(t, theirs, c[0].(string), c[1:]...)
 		require.Equal(t, its, mine, "%v", c)
-		// Each command takes some nanoseconds here and none there, so the next one
-		// begins with a millisecond.
+		// A command takes some nanoseconds in the simulation and none in miniredis, so the
+		// next one begins at a full millisecond.
 		time.Sleep(time.Until(time.Now().Truncate(time.Millisecond).Add(time.Duration(1+draw.IntN(20)) * time.Millisecond)))
 	}
 	require.NoError(t, ours.Close())
@@ -123,7 +123,7 @@ func TestScriptsAreLuaAsInRedis(t *testing.T) {
 	require.Equal(t, lua.LuaVersion, "Lua 5.1", "Redis has this one")
 }
 
-func TestAServerInTroubleRefusesWhatRedisRefuses(t *testing.T) {
+func TestServerRefusesTheCommandsThatRedisRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, c := simulation(t)
 		eval := func(script string) any { return ask(t, c, "EVAL", script, "0") }
@@ -152,7 +152,7 @@ func TestAServerInTroubleRefusesWhatRedisRefuses(t *testing.T) {
 	})
 }
 
-func TestAMessageMeetsItsFate(t *testing.T) {
+func TestEachMessageHasItsFate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		world := NewWorld(nil)
 		server := world.Server(0, func(now time.Duration) time.Duration { return now })

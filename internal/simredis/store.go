@@ -9,7 +9,7 @@ import (
 // store is a server's memory.
 type store map[string]*entry
 
-// entry is one key's value; what kind it is shows in which field is set.
+// entry is one key's value; the field that is set shows its type.
 type entry struct {
 	text    []byte            // a string, if neither of these is set
 	hash    map[string]string //
@@ -17,7 +17,7 @@ type entry struct {
 	expires int64             // in milliseconds of the server's clock; 0: never
 }
 
-// copy is a snapshot.
+// copy returns a snapshot.
 func (s store) copy() store {
 	all := make(store, len(s))
 	for key, e := range s {
@@ -26,9 +26,9 @@ func (s store) copy() store {
 	return all
 }
 
-// get finds a key that has not expired at the instant now, in milliseconds. A
-// key ends with the first instant that is its time, which is up to a millisecond
-// earlier than Redis has it: the drift allowance must cover that.
+// get returns a key that has not expired at the instant now, in milliseconds. A key expires
+// at the first instant of the millisecond, up to a millisecond earlier than in Redis: the
+// drift allowance must cover that.
 func (s store) get(key string, now int64) *entry {
 	e := s[key]
 	if e != nil && e.expires != 0 && now >= e.expires {
@@ -38,7 +38,7 @@ func (s store) get(key string, now int64) *entry {
 	return e
 }
 
-// obtain finds a key, or makes it.
+// obtain returns a key, which it creates if it is missing.
 func (s store) obtain(key string, now int64) *entry {
 	e := s.get(key, now)
 	if e == nil {
@@ -48,7 +48,7 @@ func (s store) obtain(key string, now int64) *entry {
 	return e
 }
 
-// pttl is a key's remaining time, as PTTL answers it.
+// pttl returns a key's remaining time, as PTTL answers it.
 func (s store) pttl(key string, now int64) int64 {
 	e := s.get(key, now)
 	switch {
@@ -60,7 +60,7 @@ func (s store) pttl(key string, now int64) int64 {
 	return e.expires - now
 }
 
-// expire sets a key's end.
+// expire sets when a key expires.
 func (s store) expire(key string, now, ms int64) int64 {
 	e := s.get(key, now)
 	if e == nil {
@@ -70,7 +70,7 @@ func (s store) expire(key string, now, ms int64) int64 {
 	return 1
 }
 
-// add puts a member into a sorted set; 1 if it is new.
+// add puts a member into a sorted set, and returns 1 if it is new.
 func (e *entry) add(member string) int64 {
 	i, found := slices.BinarySearch(e.members, member)
 	if found {
@@ -80,7 +80,7 @@ func (e *entry) add(member string) int64 {
 	return 1
 }
 
-// remove takes a member out; 1 if it was there.
+// remove takes a member out, and returns 1 if it was there.
 func (e *entry) remove(member string) int64 {
 	i, found := slices.BinarySearch(e.members, member)
 	if !found {
@@ -90,7 +90,7 @@ func (e *entry) remove(member string) int64 {
 	return 1
 }
 
-// span are the members from one rank to another, as ZRANGE counts them.
+// span returns the members from one rank to another, as ZRANGE counts them.
 func (e *entry) span(from, to int) []string {
 	n := len(e.members)
 	if from < 0 {
@@ -106,14 +106,14 @@ func (e *entry) span(from, to int) []string {
 	return e.members[from : to+1]
 }
 
-// Key is one key, for those who check what is left at a server.
+// Key is one key, for tests that check which keys a server has.
 type Key struct {
 	Name string
-	Text string        // "" for what is not a string
+	Text string        // "" if it is not a string
 	Left time.Duration // -1: it never expires
 }
 
-// keys lists what has not expired, in the order of the names.
+// keys returns the keys that have not expired, in the order of their names.
 func (s store) keys(now int64) []Key {
 	var all []Key
 	for _, name := range slices.Sorted(maps.Keys(s)) {

@@ -13,16 +13,16 @@ type stream struct {
 	server  *Server
 	dialled time.Duration
 	id      int64
-	channel string // what it is subscribed to
+	channel string // that it is subscribed to
 
-	out     way  // to the server
-	in      way  // to the client
-	closing bool // the client has closed it: the server does, when it has executed what arrives
+	out     half // to the server
+	in      half // to the client
+	closing bool // the client has closed it: the server does so after the commands that still arrive
 	left    bool // the server has closed it
 }
 
-// way is one direction of a stream.
-type way struct {
+// half is one direction of a stream.
+type half struct {
 	messages []message // under way
 	sent     int       // messages so far
 	swallows bool      // nothing arrives any more, and neither end is informed
@@ -40,26 +40,26 @@ type message struct {
 
 // next returns the fate of the next message.
 func (s *stream) next(toServer bool) Fate {
-	w := &s.in
+	h := &s.in
 	if toServer {
-		w = &s.out
+		h = &s.out
 	}
-	w.sent++
-	return s.link.fate(s.dialled, toServer, w.sent)
+	h.sent++
+	return s.link.fate(s.dialled, toServer, h.sent)
 }
 
-// post puts a message behind the others on its way: it never overtakes them.
-func (s *stream) post(w *way, m message) {
+// post appends a message to the others under way: it never overtakes them.
+func (s *stream) post(h *half, m message) {
 	m.due = s.server.world.awake() + m.fate.Delay
-	if n := len(w.messages); n > 0 {
-		m.due = max(m.due, w.messages[n-1].due)
+	if n := len(h.messages); n > 0 {
+		m.due = max(m.due, h.messages[n-1].due)
 	}
-	w.messages = append(w.messages, m)
+	h.messages = append(h.messages, m)
 }
 
 // identity names an event of this connection.
 func (s *stream) identity(kind eventKind) identity {
-	return identity{s.link.who, s.server.index, s.dialled, kind}
+	return identity{s.link.client, s.server.index, s.dialled, kind}
 }
 
 // canArrive reports whether the first command may reach the server.
@@ -70,8 +70,8 @@ func (s *stream) canArrive() bool {
 // canCome reports whether the first reply may reach the client.
 func (s *stream) canCome() bool { return len(s.in.messages) > 0 && !s.link.blocked[1] }
 
-// schedule posts the delivery of the first command and of the first reply, unless
-// something holds them back: the call that ends this schedules them again.
+// schedule posts the delivery of the first command and of the first reply, unless something
+// holds them back: the method that ends that calls schedule again.
 func (s *stream) schedule() {
 	w := s.server.world
 	if s.canArrive() && !s.out.posted {
@@ -105,8 +105,8 @@ func (s *stream) deliverReply() {
 	s.schedule()
 }
 
-// leaveIfDone has the server forget a connection that the client has closed, once it
-// has executed what was sent.
+// leaveIfDone removes a connection that the client has closed from the server, once the
+// server has executed all its commands.
 func (s *stream) leaveIfDone() {
 	if s.closing && len(s.out.messages) == 0 && !s.left {
 		s.left = true
@@ -129,21 +129,21 @@ func (s *stream) receiveCommand(m message) {
 	}
 	reply := s.execute(m.args)
 	if m.fate.Twice && strings.HasPrefix(m.args[0], "EVAL") {
-		s.execute(m.args) // its reply reaches nobody
+		s.execute(m.args) // its reply is dropped
 	}
 	s.reply(reply, false)
 }
 
 func (s *stream) execute(args []string) any {
 	reply := s.server.execute(s, args)
-	s.link.say(args, reply)
+	s.link.logCommand(args, reply)
 	return reply
 }
 
-// reply sends an answer, or a call.
-func (s *stream) reply(value any, call bool) {
+// reply sends a reply, or a pushed message.
+func (s *stream) reply(value any, push bool) {
 	fate := s.next(false)
-	if call && fate.Lost {
+	if push && fate.Lost {
 		return
 	}
 	s.post(&s.in, message{reply: value, fate: fate})

@@ -2,11 +2,10 @@ package system
 
 import "time"
 
-// Clock reads the time since some fixed instant, on a clock that cannot be set and,
-// where the system has such a one, does not stop while the machine is suspended. Every
-// validity is computed on it: the wall clock may jump, and Go's monotonic clock stops on
-// a sleeping laptop or a paused virtual machine, while the keys at the nodes go on
-// expiring.
+// Clock returns the time since some fixed instant, on a clock that cannot be set and, if
+// the system has such a clock, does not stop while the machine is suspended. Every validity
+// is computed on it: the wall clock may jump, and Go's monotonic clock stops on a sleeping
+// laptop or a paused virtual machine, while the keys at the nodes go on expiring.
 type Clock func() time.Duration
 
 // Forever is a duration that does not end.

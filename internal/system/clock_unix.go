@@ -12,8 +12,8 @@ import (
 func Now() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(sleeplessClock, &ts); err != nil {
-		// The clock ids are fixed and supported by every kernel that runs Go;
-		// falling back to another clock would silently mix two origins.
+		// Every kernel that runs Go supports these clock ids; falling back to another
+		// clock would silently mix two origins.
 		panic("redlock: the system's clock cannot be read: " + err.Error())
 	}
 	return time.Duration(ts.Nano())

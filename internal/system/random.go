@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Random draws unique ids and durations. The purpose of a draw lets a simulation tell two
-// draws of one instant apart; it does not change their distribution.
+// Random draws unique ids and durations. The purpose of a draw lets a simulation
+// distinguish two draws of one instant; it does not change their distribution.
 type Random interface {
 	// ID returns 26 letters and digits that have at least 128 random bits.
 	ID(purpose string) string

@@ -9,15 +9,15 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// given is how many replies a Conn gives before it breaks.
-const given = 40
+// maxReplies is how many replies a Conn gives before it breaks.
+const maxReplies = 40
 
 var errBroken = errors.New("the connection broke")
 
 // Conn is a connection to a server that gives the same replies to all commands, in turn,
 // and then breaks. It is a redis.Conn for a pipe.
 type Conn struct {
-	SaidWhole bool // a reply began with "whole", as a probe's does that finds a record
+	SaidWhole bool // a reply began with "whole", as the reply of a probe that finds a record
 
 	replies []any
 	count   int
@@ -63,7 +63,7 @@ func (c *Conn) ReceiveContext(context.Context) (any, error) {
 // ReceiveWithTimeout implements redis.ConnWithTimeout: it waits for a command, and returns
 // its reply.
 func (c *Conn) ReceiveWithTimeout(time.Duration) (any, error) {
-	if _, more := <-c.asked; !more || c.count == given {
+	if _, more := <-c.asked; !more || c.count == maxReplies {
 		return nil, errBroken
 	}
 	reply := c.replies[c.count%len(c.replies)]

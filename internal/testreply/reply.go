@@ -7,8 +7,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// most is how many replies Grow returns at most.
-const most = 16
+// maxGrown is how many replies Grow returns at most.
+const maxGrown = 16
 
 // Samples returns replies of every kind that the scripts and commands give, and some that
 // they never give.
@@ -60,15 +60,15 @@ func plant(to []byte, reply any) []byte {
 	return append(to, 0)
 }
 
-// Grow returns the replies that bytes stand for. All bytes stand for some.
+// Grow returns the replies that bytes encode. Any bytes encode some.
 func Grow(data []byte) (replies []any) {
-	for len(data) > 0 && len(replies) < most {
+	for len(data) > 0 && len(replies) < maxGrown {
 		replies = append(replies, grow(&data, 0))
 	}
 	return replies
 }
 
-// grow takes the bytes of one reply.
+// grow decodes one reply, and removes its bytes from data.
 func grow(data *[]byte, depth int) any {
 	take := func(n int) []byte {
 		n = min(n, len(*data))
@@ -103,7 +103,7 @@ func grow(data *[]byte, depth int) any {
 	return nil
 }
 
-// Values returns the parts of a reply that is an array; none of another.
+// Values returns the parts of a reply that is an array; none of any other reply.
 func Values(reply any) []any {
 	values, _ := reply.([]any)
 	return values

@@ -18,12 +18,12 @@ import (
 // Variable is the environment variable that names real servers.
 const Variable = "REDLOCK_NODES"
 
-// NodeTimeout leaves room for machines that are busy with other things. The
-// examples' ttls are short, so that their stories are.
+// NodeTimeout leaves room for busy machines. The examples' ttls are short, so that the
+// examples do not take long.
 const NodeTimeout = 500 * time.Millisecond
 
-// patience is how long an example waits for servers that are new.
-const patience = time.Minute
+// maxWait is how long an example waits for servers that are new.
+const maxWait = time.Minute
 
 // Servers are the nodes of one run of an example.
 type Servers struct {
@@ -47,9 +47,9 @@ func Start(out io.Writer, n int) (*Servers, error) {
 	return &Servers{urls: nodes.URLs(), embedded: nodes}, nil
 }
 
-// Client makes the client of one machine, which others see under its label. It
-// returns when a majority of the nodes votes: new servers wait for one guard, and
-// connections must not decide who comes first.
+// Client makes the client of one machine, which others see under its label. It returns when a
+// majority of the nodes votes: new servers wait for one guard, and the time of connecting
+// must not decide which client is first.
 func (s *Servers) Client(ctx context.Context, label string, opts ...redlock.Option) (*redlock.Client, error) {
 	all := []redlock.Option{redlock.WithOwnerLabel(label), redlock.WithNodeTimeout(NodeTimeout), redlock.WithLogger(nil)}
 	if s.embedded != nil {
@@ -61,7 +61,7 @@ func (s *Servers) Client(ctx context.Context, label string, opts ...redlock.Opti
 	if err != nil {
 		return nil, err
 	}
-	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(maxWait); ; time.Sleep(100 * time.Millisecond) {
 		err := client.Ping(ctx)
 		if err == nil {
 			return client, nil

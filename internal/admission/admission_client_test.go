@@ -1,0 +1,242 @@
+package admission_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/admission"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/testhook"
+	"github.com/redlock-go/redlock/internal/testnet"
+)
+
+// A node that lost its memory, or a part of it, does not vote before all leases have ended
+// that it may have forgotten.
+
+func TestNewClusterServesAfterOneGuard(t *testing.T) {
+	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+		c := net.NewClient(redlock.WithRestartGuard(time.Millisecond), redlock.WithTTL(10*time.Second))
+		_, err := c.Mutex("x").TryLock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorContains(t, err, "it does not vote for another 10s")
+		var lease *redlock.Lease
+		took := testnet.Elapsed(func() { lease, err = c.Mutex("x").Lock(t.Context()) })
+		require.NoError(t, err)
+		require.InDelta(t, 10*time.Second, took, float64(300*ms))
+		require.Greater(t, lease.Token(), time.Now().Add(-time.Minute).UnixMicro(), "tokens begin from the clock")
+		require.Less(t, lease.Token(), int64(1)<<53)
+
+		again := net.NewClient(redlock.WithRestartGuard(time.Millisecond))
+		other, err := again.Mutex("y").TryLock(t.Context())
+		require.NoError(t, err, "the next client does not wait")
+		require.NoError(t, other.Unlock(t.Context()))
+	})
+}
+
+// forget has the ways in which a node loses a lease that it granted.
+var forget = map[string]func(n *testnet.Node, before map[string]any){
+	"restarted empty":                 func(n *testnet.Node, _ map[string]any) { n.Restart(nil) },
+	"restarted without its last part": func(n *testnet.Node, before map[string]any) { n.Restart(before) },
+	"wiped on a live connection":      func(n *testnet.Node, _ map[string]any) { n.Redis.FlushAll() },
+	"replaced by the data of another node": func(n *testnet.Node, before map[string]any) {
+		n.Redis.FlushAll()
+		for key := range before {
+			if strings.Contains(key, ":"+n.RunID) {
+				delete(before, key)
+			}
+		}
+		n.Restore(before)
+	},
+	"without its record and its locks, but with its bar": func(n *testnet.Node, _ map[string]any) {
+		for _, key := range n.Keys() {
+			if !strings.HasPrefix(key, protocol.Reserved) || strings.HasPrefix(key, protocol.Key("record", n.RunID)) {
+				n.Redis.Del(key)
+			}
+		}
+	},
+}
+
+// twoHolders lets one client hold a lease on exactly a quorum, lets a node of that quorum
+// forget it, and lets another client ask all nodes. second is nil if the other client got no
+// lease while the first was valid.
+func twoHolders(t *testing.T, net *testnet.Net, lose func(n *testnet.Node, before map[string]any), guard, ttl time.Duration) (lease, second *redlock.Lease) {
+	a, b := net.Guarded(redlock.WithRestartGuard(guard), redlock.WithTTL(ttl)), net.Guarded(redlock.WithRestartGuard(guard))
+	before := net.Nodes[1].Snapshot()
+	time.Sleep(time.Second)
+	net.Nodes[2].Down()
+	synctest.Wait()
+	lease, err := a.Mutex("x", redlock.WithoutRenewal()).Lock(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 2, net.Holders(lease))
+	lose(net.Nodes[1], before)
+	net.Nodes[2].Up()
+	for lease.Valid() {
+		second, err = b.Mutex("x").TryLock(t.Context())
+		if err == nil {
+			return lease, second
+		}
+		time.Sleep(ttl / 100)
+	}
+	return lease, nil
+}
+
+func TestNodeThatForgotCannotHelpASecondHolder(t *testing.T) {
+	t.Parallel()
+	for name, lose := range forget {
+		t.Run(name, func(t *testing.T) {
+			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+				_, second := twoHolders(t, net, lose, time.Millisecond, 10*time.Second)
+				require.Nil(t, second)
+			})
+		})
+		t.Run(name+", of a longer ttl than the others use", func(t *testing.T) {
+			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+				_, second := twoHolders(t, net, lose, time.Millisecond, 40*time.Second)
+				require.Nil(t, second)
+			})
+		})
+	}
+}
+
+// This is why admission is on: without it the same schedules produce two holders.
+func TestWithoutAdmissionANodeThatForgotMakesTwoHolders(t *testing.T) {
+	for name, lose := range forget {
+		t.Run(name, func(t *testing.T) {
+			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+				lease, second := twoHolders(t, net, lose, 0, 10*time.Second)
+				require.NotNil(t, second)
+				require.True(t, lease.Valid() && second.Valid())
+			})
+		})
+	}
+}
+
+func TestWipedNodeVotesAgainAfterTheGuard(t *testing.T) {
+	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+		c := net.Guarded(redlock.WithTTL(2 * time.Second))
+		for i := range 5 {
+			net.Nodes[i].Restart(nil)
+			time.Sleep(3 * time.Second)
+			lease, err := c.Mutex("x").Lock(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, 5, net.Holders(lease), "the node is back after its guard")
+			require.NoError(t, lease.Unlock(t.Context()))
+		}
+	})
+}
+
+// A client finds a quarantine of a minute. It ends sooner: the node lost its memory again,
+// and another client admitted it after a shorter one.
+func TestClientFindsThatAQuarantineEndedSooner(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Guarded(redlock.WithTTL(time.Minute))
+		net.Nodes[0].Restart(nil)
+		time.Sleep(time.Second)
+		require.ErrorContains(t, members(c)[0].Current().Why(), "it does not vote for another")
+		net.Nodes[0].Redis.Del(protocol.Key("quarantine", net.Nodes[0].RunID))
+		time.Sleep(2 * admission.QuarantineInterval)
+		require.True(t, members(c)[0].Current().Votes)
+	})
+}
+
+func TestRenewalPutsTheKeyBackAtANodeOnceItVotesAgain(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Guarded()
+		lease, err := c.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		synctest.Wait() // the attempt is over at every node
+		net.Nodes[0].Restart(nil)
+		time.Sleep(time.Second)
+		require.NoError(t, lease.Extend(t.Context()))
+		require.Equal(t, 2, net.Holders(lease), "a node that may have forgotten a vote shows nothing")
+		time.Sleep(14 * time.Second) // the guard, and a renewal
+		require.Equal(t, 3, net.Holders(lease))
+		require.NoError(t, lease.Unlock(t.Context()))
+		net.RequireNoKeys()
+	})
+}
+
+func TestNodesAreUnfitForAClientOfAnotherClusterSize(t *testing.T) {
+	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+		net.Guarded()
+		part := &testnet.Net{T: t, Nodes: net.Nodes[:3], Clock: net.Clock}
+		c := part.NewClient(redlock.WithRestartGuard(time.Millisecond))
+		net.Add(c)
+		_, err := c.Mutex("x").Lock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrNoQuorum, "at once")
+		require.ErrorContains(t, err, "its record is of a cluster of 5 nodes, this client has 3")
+	})
+}
+
+func TestLongerTTLIsPutOnRecordBeforeItIsUsed(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Guarded()
+		lease, err := c.Mutex("x", redlock.WithTTL(time.Minute)).TryLock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Unlock(t.Context()))
+		for _, n := range net.Nodes {
+			require.Equal(t, "60000", n.Redis.HGet(n.Record(), "ttl"))
+		}
+	})
+}
+
+func TestDelayedAdmissionCannotEndASecondQuarantine(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c, n := net.Guarded(), net.Nodes[0]
+		lose := func() (quarantine string) {
+			n.Redis.FlushAll()
+			members(c)[0].Nudge()
+			synctest.Wait()
+			quarantine, _ = n.Redis.Get(n.Key("quarantine"))
+			require.NotEmpty(t, quarantine)
+			return quarantine
+		}
+		first := lose()
+		require.NotEqual(t, first, lose())
+		n.Redis.Del(n.Key("quarantine")) // as if the second were over
+		reply := n.Run(protocol.Admit, 5, n.Key("record"), n.Key("quarantine"), n.Key("bar"),
+			protocol.NewestKey, n.Key("record"), first, 3, 10000, 5)
+		require.EqualValues(t, 0, reply, "the client collected these counters for the quarantine before")
+		require.False(t, n.Redis.Exists(n.Key("record")))
+	})
+}
+
+func TestNamesUnderTheReservedPrefixAreRefused(t *testing.T) {
+	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+		_, err := net.Client().Mutex(":record:x").TryLock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrConfig)
+		require.ErrorContains(t, err, "reserved")
+	})
+}
+
+// Every ten seconds the client looks at the node's record, and waits for the answer. That
+// must not keep it from giving up a connection that leads nowhere, such as one that a
+// firewall has forgotten.
+func TestSilentConnectionIsGivenUpInTimeWhileTheRecordIsLookedAt(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Guarded()
+		silent := net.Nodes[0].Links
+		hold := func(held bool) {
+			net.Nodes[0].Set(func(*testnet.Node) {
+				for _, l := range silent {
+					l.Held = held
+				}
+			})
+		}
+		hold(true)
+		defer hold(false)
+		p, deadAfter, clock := members(c)[0].Pipe(), max(4*testhook.Engine(c).NodeTimeout, time.Second), testhook.Engine(c).Clock
+		for began := time.Now(); time.Since(began) < 2*admission.ProbeInterval; time.Sleep(ms) {
+			require.LessOrEqual(t, p.Silence(clock()), deadAfter+deadAfter/4*6/5+ms, "the client looks once in each quarter of deadAfter, give or take a fifth of it")
+		}
+		lease, err := c.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 3, net.Holders(lease), "the client has a new connection")
+		require.NoError(t, lease.Unlock(t.Context()))
+	})
+}

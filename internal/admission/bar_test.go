@@ -1,0 +1,135 @@
+package admission_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/admission"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/testhook"
+	"github.com/redlock-go/redlock/internal/testnet"
+)
+
+// A bar names one quarantine and the record after it. Once a client has admitted the node,
+// the bar is used: a node that loses the record alone gets a new quarantine.
+
+func TestNodeWithoutItsRecordWaitsForANewQuarantine(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Guarded(redlock.WithTTL(5 * time.Second))
+		n := net.Nodes[0]
+		first := n.Redis.HGet(protocol.Key("bar", n.RunID), "name")
+		bar, record := testnet.LoseRecord(n, c)
+		require.NotEqual(t, first, n.Redis.HGet(bar, "name"), "the new quarantine has a name of its own")
+		require.Empty(t, n.Redis.HGet(bar, "used"))
+		require.ErrorContains(t, members(c)[0].Current().Why(), "it does not vote for another 5s")
+		time.Sleep(5*time.Second - ms)
+		require.False(t, members(c)[0].Current().Votes)
+		time.Sleep(time.Second)
+		require.True(t, members(c)[0].Current().Votes)
+		require.NotEqual(t, record, n.Record())
+		require.Equal(t, "1", n.Redis.HGet(bar, "used"))
+		require.Zero(t, n.Redis.TTL(bar), "the bar of a node that votes does not end")
+	})
+}
+
+// The client that finds the record gone may not know the longest ttl; the bar does.
+func TestNodeWithoutItsRecordKeepsTheLongerGuardOfItsBar(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		long := net.Guarded(redlock.WithTTL(time.Minute))
+		require.NoError(t, long.Close())
+		short := net.NewClient(redlock.WithTTL(2*time.Second), redlock.WithRestartGuard(time.Millisecond))
+		require.NoError(t, short.Ping(t.Context()))
+		n := net.Nodes[0]
+		n.Redis.Del(n.Record())
+		reply := n.Run(protocol.Probe, 3, n.Key("bar"), n.Key("quarantine"), protocol.FormatKey,
+			n.Key("record")+":", 3, 2000, 2000, "another name")
+		require.EqualValues(t, 60000, reply.([]any)[3])
+	})
+}
+
+// A client collects counters, and is slow to write them: meanwhile another client admits the
+// node after the same quarantine, and the node loses the record after that.
+func TestSlowAdmissionAfterAUsedQuarantineChangesNothing(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		net.Guarded(redlock.WithTTL(2 * time.Second))
+		node := net.Nodes[0]
+		name := node.Redis.HGet(node.Key("bar"), "name")
+		record := node.Key("record") + ":" + name
+		require.Equal(t, record, node.Record())
+		admit := func() any {
+			return node.Run(protocol.Admit, 7, record, node.Key("quarantine"), node.Key("bar"), protocol.NewestKey, record, node.Key("bar"),
+				protocol.FormatKey, name, 3, 2000, 5)
+		}
+		require.EqualValues(t, 1, admit(), "a client that comes later finds the record")
+		require.NotEqual(t, "5", node.Redis.HGet(record, "0"), "and leaves it as it is")
+		node.Redis.Del(record)
+		require.EqualValues(t, 0, admit())
+		require.False(t, node.Redis.Exists(record))
+	})
+}
+
+// Two clients come to the end of one quarantine at the same instant: one record, one mark.
+func TestClientsThatAdmitANodeTogetherMakeOneRecord(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		all := []*redlock.Client{net.Guarded(redlock.WithTTL(2 * time.Second)), net.Guarded(redlock.WithTTL(2 * time.Second)), net.Guarded(redlock.WithTTL(2 * time.Second))}
+		net.Nodes[0].Restart(nil)
+		time.Sleep(4 * time.Second)
+		require.Equal(t, "1", net.Nodes[0].Redis.HGet(protocol.Key("bar", net.Nodes[0].RunID), "used"))
+		for _, c := range all {
+			require.True(t, members(c)[0].Current().Votes)
+			require.Equal(t, net.Nodes[0].Record(), members(c)[0].Current().Record)
+		}
+	})
+}
+
+// Older versions made records without the mark: the client sets it when it looks next.
+func TestBarOfAWholeRecordGetsItsMark(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Guarded(redlock.WithTTL(2 * time.Second))
+		bar := protocol.Key("bar", net.Nodes[0].RunID)
+		net.Nodes[0].Redis.HDel(bar, "used")
+		time.Sleep(admission.ProbeInterval)
+		require.Equal(t, "1", net.Nodes[0].Redis.HGet(bar, "used"))
+		require.True(t, members(c)[0].Current().Votes, "it went on voting")
+	})
+}
+
+// An attempt finds its counter far below any count of a record, and deletes the key in which
+// it counted.
+func TestNodeWhoseRecordAnAttemptDeletedWaitsForANewQuarantine(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Guarded(redlock.WithTTL(5 * time.Second))
+		held, err := c.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		waiter := c.Mutex("x")
+		got := make(chan error, 1)
+		go func() {
+			lease, err := waiter.Lock(t.Context())
+			if err == nil {
+				err = lease.Unlock(t.Context())
+			}
+			got <- err
+		}()
+		time.Sleep(500 * ms) // it is queued, so its attempts are scripts
+		node, record := net.Nodes[0], net.Nodes[0].Record()
+		node.Redis.HDel(record, protocol.StripeOf(testhook.Lock(waiter).Key()))
+		node.Redis.Del("redlock:x")
+		for range 40 { // its attempts come at random
+			time.Sleep(100 * ms)
+			if right := members(c)[0].Current(); right != nil && !right.Votes {
+				break
+			}
+		}
+		require.False(t, members(c)[0].Current().Votes)
+		var quarantine *admission.QuarantineError
+		require.ErrorAs(t, members(c)[0].Current().Why(), &quarantine)
+		require.False(t, node.Redis.Exists(record))
+		require.NoError(t, held.Unlock(t.Context()))
+		require.NoError(t, <-got)
+		time.Sleep(6 * time.Second)
+		require.True(t, members(c)[0].Current().Votes)
+	})
+}

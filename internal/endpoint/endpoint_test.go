@@ -1,0 +1,58 @@
+package endpoint
+
+import (
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestParseReadsURLsAsWritten(t *testing.T) {
+	for raw, want := range map[string]Endpoint{
+		"redis://a":                      {Network: "tcp", Address: "a:6379"},
+		"redis://a:7000/3":               {Network: "tcp", Address: "a:7000", DB: 3},
+		"redis://[::1]:7000":             {Network: "tcp", Address: "[::1]:7000"},
+		"rediss://:secret@a:1":           {Network: "tcp", Address: "a:1", TLS: true, Password: "secret"},
+		"redis://me:p%40ss@a":            {Network: "tcp", Address: "a:6379", Username: "me", Password: "p@ss"},
+		"valkey://me:pw@a/2":             {Network: "tcp", Address: "a:6379", Username: "me", Password: "pw", DB: 2},
+		"valkeys://a":                    {Network: "tcp", Address: "a:6379", TLS: true},
+		"redis://:a,b@c":                 {Network: "tcp", Address: "c:6379", Password: "a,b"},
+		"redis://:a%2Cb%40c@d":           {Network: "tcp", Address: "d:6379", Password: "a,b@c"},
+		"unix:///run/redis@1,2.sock":     {Network: "unix", Address: "/run/redis@1,2.sock"},
+		"unix:///run/redis.sock":         {Network: "unix", Address: "/run/redis.sock"},
+		"unix://me:pw@/run/r.sock?db=12": {Network: "unix", Address: "/run/r.sock", Username: "me", Password: "pw", DB: 12},
+	} {
+		got, err := Parse(raw)
+		require.NoError(t, err, raw)
+		require.Equal(t, want, got, raw)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("redis://user:password@host:6379/1")
+	f.Add("unix://me:pw@/run/redis.sock?db=1")
+	f.Add("rediss://[::1]:7000")
+	f.Add("valkey://a:7000,b:7000")
+	f.Fuzz(func(t *testing.T, raw string) {
+		e, err := Parse(raw)
+		if err != nil {
+			return
+		}
+		if e.DB < 0 || e.Address == "" {
+			t.Fatalf("%q gave %+v", raw, e)
+		}
+		switch e.Network {
+		case "tcp":
+			if _, _, err := net.SplitHostPort(e.Address); err != nil || strings.Contains(e.Address, ",") {
+				t.Fatalf("%q gave the address %q: %v", raw, e.Address, err)
+			}
+		case "unix":
+			if !strings.HasPrefix(e.Address, "/") {
+				t.Fatalf("%q gave the path %q", raw, e.Address)
+			}
+		default:
+			t.Fatalf("%q gave the network %q", raw, e.Network)
+		}
+	})
+}

@@ -1,0 +1,230 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/testhook"
+	"github.com/redlock-go/redlock/internal/testnet"
+)
+
+// A lease that is lost ends with a reason.
+
+// lossOf returns the *LostError that an error is.
+func lossOf(t *testing.T, err error) *redlock.LostError {
+	t.Helper()
+	require.ErrorIs(t, err, redlock.ErrLost)
+	require.NotErrorIs(t, err, redlock.ErrNoQuorum, "a caller that checks that first would take the lease for valid")
+	var lost *redlock.LostError
+	require.ErrorAs(t, err, &lost)
+	byValue := redlock.LostError{}
+	require.ErrorAs(t, err, &byValue)
+	require.Equal(t, *lost, byValue)
+	return lost
+}
+
+func TestLostErrorSaysWhyTheLeaseEnded(t *testing.T) {
+	ours := []redlock.Option{redlock.WithTTL(3 * time.Second), redlock.WithNodeTimeout(100 * ms)}
+	everyNode := func(net *testnet.Net, do func(n *testnet.Node)) {
+		for _, n := range net.Nodes {
+			do(n)
+		}
+	}
+	for name, c := range map[string]struct {
+		opts   []redlock.Option
+		strike func(t *testing.T, net *testnet.Net)
+		reason redlock.LostReason
+		holder string
+		votes  bool
+		text   string
+	}{
+		"its validity ended": {
+			opts: []redlock.Option{redlock.WithoutRenewal()}, strike: func(*testing.T, *testnet.Net) {},
+			reason: redlock.LostExpired, text: "before Remaining is 0",
+		},
+		"the machine was suspended": {
+			strike: func(_ *testing.T, net *testnet.Net) { net.Clock.Sleep(time.Minute) },
+			reason: redlock.LostExpired, text: "suspended",
+		},
+		"it was held for as long as it may": {
+			opts: []redlock.Option{redlock.WithMaxHold(4 * time.Second)}, strike: func(*testing.T, *testnet.Net) {},
+			reason: redlock.LostMaxHold, text: "WithMaxHold",
+		},
+		"its keys were deleted": {
+			strike: func(_ *testing.T, net *testnet.Net) {
+				everyNode(net, func(n *testnet.Node) { n.Redis.Del("redlock:x") })
+			},
+			reason: redlock.LostRevoked, votes: true, text: "by ForceUnlock, by hand",
+		},
+		"another owner has it": {
+			strike: func(t *testing.T, net *testnet.Net) {
+				everyNode(net, func(n *testnet.Node) { require.NoError(t, n.Redis.Set("redlock:x", "another")) })
+			},
+			reason: redlock.LostRevoked, holder: "another", votes: true, text: `held by "another" now`,
+		},
+		"several owners have it": {
+			strike: func(t *testing.T, net *testnet.Net) {
+				everyNode(net, func(n *testnet.Node) { require.NoError(t, n.Redis.Set("redlock:x", n.String())) })
+			},
+			reason: redlock.LostRevoked, votes: true, text: "by ForceUnlock, by hand",
+		},
+		"no node answers": {
+			strike: func(_ *testing.T, net *testnet.Net) { everyNode(net, (*testnet.Node).Freeze) },
+			reason: redlock.LostNoQuorum, votes: true, text: `its renewals failed until its validity ended: extend "x": no quorum`,
+		},
+		"no node can be asked": {
+			strike: func(_ *testing.T, net *testnet.Net) { everyNode(net, (*testnet.Node).Down) },
+			reason: redlock.LostNoQuorum, votes: true, text: "connection refused",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+				var lines testnet.Journal
+				events := make(chan redlock.LeaseLost, 1)
+				client := net.Client(append(ours, redlock.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))),
+					redlock.WithTrace(&redlock.Trace{LeaseLost: func(e redlock.LeaseLost) { events <- e }}))...)
+				m := client.Mutex("x", c.opts...)
+				var fromLease, fromContext, fromUnlock error
+				var lease *redlock.Lease
+				fromDo := m.Do(t.Context(), func(ctx context.Context, l *redlock.Lease) error {
+					lease = l
+					synctest.Wait() // all nodes have granted it
+					c.strike(t, net)
+					<-ctx.Done()
+					fromContext, fromLease, fromUnlock = context.Cause(ctx), l.Err(), l.Unlock(ctx)
+					require.Equal(t, fromLease, l.Extend(ctx))
+					return nil
+				})
+				lost := lossOf(t, fromLease)
+				require.Equal(t, redlock.LostError{Name: "x", Owner: lease.Owner(), Token: lease.Token(), Reason: c.reason,
+					Holder: c.holder, Votes: lost.Votes, Cause: lost.Cause}, *lost)
+				require.Equal(t, c.votes, len(lost.Votes) == 3)
+				if c.reason == redlock.LostNoQuorum {
+					require.ErrorIs(t, lost.Cause, redlock.ErrNoQuorum)
+				} else {
+					require.NoError(t, lost.Cause)
+				}
+				require.ErrorContains(t, lost, c.text)
+				for _, err := range []error{fromContext, fromUnlock, fromDo} {
+					require.Same(t, lost, lossOf(t, err))
+				}
+				require.Same(t, lost, (<-events).Err)
+				synctest.Wait()
+				if c.reason == redlock.LostMaxHold || c.opts != nil {
+					require.NotContains(t, lines.String(), "level=ERROR", "its options asked for it")
+					require.Contains(t, lines.String(), `has run out`)
+				} else {
+					require.Contains(t, lines.String(), `level=ERROR msg="redlock: a lease is lost"`)
+				}
+				require.Contains(t, lines.String(), "holder="+slogText(c.holder)+" error=")
+			})
+		})
+	}
+}
+
+// slogText returns a word as slog's TextHandler writes it.
+func slogText(s string) string {
+	if s == "" {
+		return `""`
+	}
+	return s
+}
+
+func TestErrIsTheSameBeforeAndAfterTheRenewerFindsTheEnd(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		lease, err := net.Client().Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		net.Clock.Sleep(time.Minute)
+		before := lossOf(t, lease.Err())
+		require.Empty(t, before.Votes)
+		<-lease.Done()
+		require.Same(t, before, lease.Err())
+	})
+}
+
+// The answers to a renewal arrive when the validity is over: the client must not trust the
+// lease then.
+func TestLostErrorSaysThatTheRenewalWasGrantedTooLate(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		lease, err := net.Client(redlock.WithTTL(3*time.Second), redlock.WithNodeTimeout(100*ms)).Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		synctest.Wait()
+		begins, _ := testhook.Lease(lease).Schedule()
+		for _, n := range net.Nodes {
+			n.Set(func(n *testnet.Node) { n.Delay = 20 * ms })
+		}
+		time.Sleep(begins - net.Clock.Now() + 30*ms)
+		net.Clock.Sleep(time.Minute) // while the renewal is on its way
+		<-lease.Done()
+		lost := lossOf(t, lease.Err())
+		require.Equal(t, redlock.LostNoQuorum, lost.Reason)
+		require.ErrorContains(t, lost, "no validity was left")
+	})
+}
+
+func TestUnlockThatFindsNoKeyReturnsThatTheLeaseWasRevoked(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		lease, err := net.Client().Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		synctest.Wait()
+		for _, n := range net.Nodes {
+			n.Redis.Del("redlock:x")
+		}
+		lost := lossOf(t, lease.Unlock(t.Context()))
+		require.Equal(t, redlock.LostError{Name: "x", Owner: lease.Owner(), Token: lease.Token(), Reason: redlock.LostRevoked}, *lost)
+	})
+}
+
+func TestFailedExtendIsTheCauseOfALossWithoutRenewal(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		lease, err := net.Client(redlock.WithoutRenewal()).Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		net.Nodes[0].Down()
+		net.Nodes[1].Down()
+		require.ErrorIs(t, lease.Extend(t.Context()), redlock.ErrNoQuorum)
+		<-lease.Done()
+		lost := lossOf(t, lease.Err())
+		require.Equal(t, redlock.LostNoQuorum, lost.Reason)
+		require.Len(t, lost.Votes, 3)
+		require.ErrorContains(t, lost.Cause, `extend "x": no quorum`)
+	})
+}
+
+func TestReasonsOfALossInWords(t *testing.T) {
+	for reason, words := range map[redlock.LostReason]string{redlock.LostExpired: "expired", redlock.LostMaxHold: "max hold",
+		redlock.LostRevoked: "revoked", redlock.LostNoQuorum: "no quorum", 7: "LostReason(7)"} {
+		require.Equal(t, words, reason.String())
+	}
+	require.False(t, errors.Is(redlock.LostError{}, redlock.ErrReleased))
+	require.ErrorContains(t, redlock.LostError{Name: "x", Reason: redlock.LostNoQuorum}, `redlock: the lease of "x" is lost: its renewals failed`)
+}
+
+func TestLostLeaseIsLoggedOnce(t *testing.T) {
+	for name, lose := range map[string]func(n *testnet.Node){
+		"keys deleted": func(n *testnet.Node) { n.Redis.Del("redlock:x") },
+		"nodes down":   func(n *testnet.Node) { n.Down() },
+	} {
+		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+			var lines strings.Builder
+			c := net.Client(redlock.WithTTL(3*time.Second), redlock.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
+			lease, err := c.Mutex("x").Lock(t.Context())
+			require.NoError(t, err)
+			synctest.Wait()
+			for _, n := range net.Nodes {
+				lose(n)
+			}
+			<-lease.Done()
+			time.Sleep(time.Second)
+			require.NoError(t, c.Close())
+			require.Equal(t, 1, strings.Count(lines.String(), "a lease is lost"), name)
+		})
+	}
+}

@@ -1,0 +1,23 @@
+package lease
+
+import "github.com/redlock-go/redlock/internal/quorum"
+
+// Tick does what is due for the lease, as the Renewer does.
+func (l *Lease) Tick() *quorum.Ballot { return l.tick() }
+
+// Drop does what follows when the garbage collector finds that the lease's handle was dropped.
+func (l *Lease) Drop() { l.drop() }
+
+// AtEndLen returns the number of functions that are called when the lease ends.
+func (l *Lease) AtEndLen() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.ending.atEnd)
+}
+
+// InHeap reports whether the lease is in the Renewer's care.
+func (l *Lease) InHeap() bool {
+	l.renewer.mu.Lock()
+	defer l.renewer.mu.Unlock()
+	return l.heap.index != notInHeap
+}

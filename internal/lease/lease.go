@@ -1,0 +1,212 @@
+package lease
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/notify"
+	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/system"
+)
+
+// Config is what all leases of a client have in common.
+type Config struct {
+	Clock    system.Clock
+	Events   *notify.Queue
+	Observer Observer
+
+	// LostError makes the error by which users learn of a loss.
+	LostError func(*Lease, Loss) error
+}
+
+// Observer is informed of leases. Its methods must not block. All but Endangered are called
+// under the lease's lock: so what they report of one lease is in order.
+type Observer interface {
+	Granted(ctx context.Context, l *Lease)
+	Renewed(l *Lease, by *quorum.Ballot, granted bool)
+	Ended(ctx context.Context, l *Lease, end *End)
+
+	// Endangered reports that a renewal failed while the lease is valid for remaining; first,
+	// that the renewal before it succeeded.
+	Endangered(l *Lease, remaining time.Duration, failure *quorum.Failure, first bool)
+}
+
+// Terms are the settings of a lock's leases.
+type Terms struct {
+	TTL         time.Duration // of the keys at the nodes
+	Validity    time.Duration // the longest validity, from the start of the ballot that granted or renewed the lease
+	RenewEvery  time.Duration // from the start of one renewal to the next; 0: leases are not renewed
+	MaxHold     time.Duration // from the start of the attempt; 0: no limit
+	NodeTimeout time.Duration
+	Random      system.Random
+}
+
+// Lock is the lock that a lease is of.
+type Lock interface {
+	// LeaseTerms returns the terms of the lock's leases.
+	LeaseTerms() *Terms
+
+	// BeginRenewal makes b a renewal of l that is not queued yet.
+	BeginRenewal(ctx context.Context, b *quorum.Ballot, l *Lease)
+
+	// BeginRelease returns a release of l that is not queued yet.
+	BeginRelease(ctx context.Context, l *Lease) *quorum.Ballot
+
+	// Released informs the lock of a release that a quorum answered, or that timed out.
+	Released(l *Lease, b *quorum.Ballot)
+}
+
+// Seat is the place in the wait queue of the waiter that got the lease. It is given up with
+// the lease.
+type Seat any
+
+// Grant is what a lease was granted with.
+type Grant struct {
+	Name     string // the lock's
+	Owner    string
+	Token    int64
+	Begun    time.Duration // when the attempt's ballot began
+	Validity time.Duration // from then; if it is shorter than that of the terms, a renewal follows at once
+	MayHold  quorum.NodeSet
+	Seat     Seat // nil if the caller did not queue
+}
+
+// Lease is one holding of a lock. It has more than 20 methods, since its grant, renewals and
+// end are one state machine under one lock.
+type Lease struct {
+	Grant
+
+	cfg     *Config
+	lock    Lock
+	renewer *Renewer
+	limit   time.Duration // the validity never goes beyond it
+
+	mu      sync.Mutex     // protects what follows; ballots are queued, and the renewer's lock taken, under it
+	until   time.Duration  // end of validity, on the client's clock
+	mayHold quorum.NodeSet // nodes where its key may stand, now or later
+	renewal schedule
+	ending  ending
+	handle  *Handle // until the first renewal; then only the user has it
+
+	heap heapEntry // protected by the renewer's lock
+}
+
+// Handle is the user's reference to a lease.
+type Handle struct{ lease *Lease }
+
+// New makes the lease of a lock that a ballot granted. Start must follow.
+func (r *Renewer) New(lock Lock, g Grant) *Lease {
+	l := &Lease{Grant: g, cfg: r.cfg, lock: lock, renewer: r, limit: system.Forever, mayHold: g.MayHold}
+	terms := lock.LeaseTerms()
+	if terms.MaxHold > 0 {
+		l.limit = g.Begun + min(terms.MaxHold, system.Forever-g.Begun) // no overflow
+	}
+	l.until = min(g.Begun+g.Validity, l.limit)
+	l.planRenewal(g.Begun)
+	if g.Validity < terms.Validity {
+		l.renewal.at = l.now()
+	}
+	l.heap = heapEntry{due: l.next(), index: notInHeap}
+	return l
+}
+
+// Start puts the lease into the renewer's care. It returns false if the client is closed.
+func (l *Lease) Start(ctx context.Context) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.renewer.add(l) {
+		return false
+	}
+	l.cfg.Observer.Granted(ctx, l) // under l.mu, so ahead of every later event of this lease
+	return true
+}
+
+// Bind makes h the lease's handle: when the garbage collector finds that nobody refers to h
+// any more, the lease is released, from its first renewal on.
+func (l *Lease) Bind(h *Handle) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h.lease = l
+	switch {
+	case l.ending.end != nil:
+	case l.renewal.began && !l.renewer.keep.Load():
+		runtime.AddCleanup(h, (*Lease).drop, l)
+	default:
+		l.handle = h
+	}
+}
+
+// Lease returns the lease of the handle.
+func (h *Handle) Lease() *Lease { return h.lease }
+
+func (l *Lease) now() time.Duration { return l.cfg.Clock() }
+
+// TTL returns how long the lease's keys last at the nodes.
+func (l *Lease) TTL() time.Duration { return l.lock.LeaseTerms().TTL }
+
+// Remaining returns for how long the lease is still valid; 0 when it has ended.
+func (l *Lease) Remaining() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ending.end != nil {
+		return 0
+	}
+	return max(0, l.until-l.now())
+}
+
+// Until returns the end of validity, on the client's clock, whether it has passed or not.
+func (l *Lease) Until() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.until
+}
+
+// Schedule returns when the next scheduled renewal begins, and whether one is under way.
+func (l *Lease) Schedule() (next time.Duration, underWay bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.renewal.at, l.renewal.running != nil
+}
+
+// Left returns the time until the end of validity. It is for Observers, which are called under
+// the lease's lock.
+func (l *Lease) Left() time.Duration { return l.until - l.now() }
+
+// next returns when the renewer must look again. Called under l.mu.
+func (l *Lease) next() time.Duration {
+	if b := l.renewal.running; b != nil {
+		return min(l.until, b.Start+l.lock.LeaseTerms().NodeTimeout)
+	}
+	return min(l.until, l.renewal.at)
+}
+
+// tick does what is due: it ends the lease, begins a renewal, or gives up a renewal that had
+// no verdict in time. A ballot that it returns must be flushed.
+func (l *Lease) tick() *quorum.Ballot {
+	l.mu.Lock()
+	now := l.now()
+	switch late := l.renewal.running; {
+	case l.ending.end != nil:
+		l.mu.Unlock()
+	case now >= l.until:
+		l.mu.Unlock()
+		l.expire()
+	case late != nil && now >= late.Start+l.lock.LeaseTerms().NodeTimeout:
+		l.mu.Unlock()
+		late.Close(errNoVerdict)
+		l.conclude(late, late.Verdict())
+	case late == nil && now >= l.renewal.at:
+		b := l.renew()
+		l.mu.Unlock()
+		if v := b.Verdict(); v.IsFinal() {
+			l.conclude(b, v) // no node could be asked
+		}
+		return &b.Ballot
+	default:
+		l.renewer.move(l, l.next())
+		l.mu.Unlock()
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package lease_test
+
+import (
+	"log/slog"
+	"math"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/testhook"
+	"github.com/redlock-go/redlock/internal/testnet"
+)
+
+// A lease is valid until its end, and a lease that is dropped is released.
+
+func TestLeaseEndsAtTheInstantItsValidityEnds(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client(redlock.WithoutRenewal())
+		lease, err := c.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		net.Clock.Sleep(lease.Remaining()) // the renewer has not looked yet
+		require.False(t, lease.Valid())
+		require.ErrorIs(t, lease.Err(), redlock.ErrLost)
+		require.ErrorIs(t, lease.Unlock(t.Context()), redlock.ErrLost)
+		require.ErrorIs(t, lease.Err(), redlock.ErrLost)
+		net.RequireNoKeys()
+	})
+}
+
+func TestMaxHoldEndsALeaseThatRenews(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client(redlock.WithTTL(time.Second))
+		lease, err := c.Mutex("x", redlock.WithMaxHold(5*time.Second)).Lock(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 5*time.Second, testnet.Elapsed(func() { <-lease.Done() }))
+		require.ErrorIs(t, lease.Extend(t.Context()), redlock.ErrLost)
+		net.RequireNoKeys()
+
+		short, err := c.Mutex("x", redlock.WithMaxHold(100*ms)).Lock(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 100*ms, testnet.Elapsed(func() { <-short.Done() }))
+
+		endless, err := c.Mutex("x", redlock.WithMaxHold(math.MaxInt64)).Lock(t.Context())
+		require.NoError(t, err)
+		time.Sleep(5 * time.Second)
+		require.NoError(t, endless.Err())
+		require.Less(t, endless.Remaining(), time.Second)
+		require.NoError(t, endless.Unlock(t.Context()))
+	})
+}
+
+func TestDroppedHandleIsLoggedIfTheLeaseWasHeld(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		var lines testnet.Journal
+		c := net.Client(redlock.WithoutRenewal(), redlock.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
+		logged := func() int {
+			synctest.Wait()
+			return strings.Count(lines.String(), "dropped without Unlock")
+		}
+		lease, err := c.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Unlock(t.Context()))
+		testhook.Lease(lease).Drop()
+		require.Zero(t, logged(), "the lease was released before")
+
+		lease, err = c.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		net.Clock.Sleep(time.Minute) // the renewer has not looked yet
+		testhook.Lease(lease).Drop()
+		require.Zero(t, logged(), "the lease is lost, and the client logs that instead")
+
+		lease, err = c.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		testhook.Lease(lease).Drop()
+		require.Equal(t, 1, logged())
+		require.ErrorIs(t, lease.Err(), redlock.ErrReleased)
+		net.RequireNoKeys()
+	})
+}
+
+// The garbage collector does not run on virtual time: this test has no bubble.
+func TestDroppedLeaseIsReleased(t *testing.T) {
+	net := &testnet.Net{T: t, Clock: &testnet.Clock{Origin: time.Now()}}
+	for i := range 3 {
+		net.Nodes = append(net.Nodes, testnet.NewNode(t, i))
+	}
+	defer net.Stop()
+	c := net.Client(redlock.WithTTL(3 * time.Second))
+	done := make(chan (<-chan struct{}), 1)
+	func() {
+		lease, err := c.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		done <- lease.Done()
+	}()
+	kept, err := c.Mutex("kept").Lock(t.Context())
+	require.NoError(t, err)
+	ctx, cancel := kept.Context(t.Context())
+	defer cancel()
+	kept = nil
+	end := <-done
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		select {
+		case <-end:
+			return true
+		default:
+			return false
+		}
+	}, 20*time.Second, 10*ms)
+	require.NoError(t, ctx.Err(), "a context derived from a lease keeps it alive")
+}

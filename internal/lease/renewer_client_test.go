@@ -1,0 +1,45 @@
+package lease_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/testhook"
+	"github.com/redlock-go/redlock/internal/testnet"
+)
+
+func TestRenewerForgetsALeaseThatHasEnded(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		for range 3 {
+			lease, err := c.Mutex("x").Lock(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, 1, testhook.Engine(c).Renewer.Len())
+			require.NoError(t, lease.Unlock(t.Context()))
+			require.Zero(t, testhook.Engine(c).Renewer.Len())
+			require.False(t, testhook.Lease(lease).InHeap())
+		}
+	})
+}
+
+func TestSlowHookDoesNotDelayTheEndOfALease(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		slow := &redlock.Trace{LeaseDanger: func(redlock.LeaseDanger) { time.Sleep(time.Minute) }}
+		c := net.Client(redlock.WithTTL(3*time.Second), redlock.WithTrace(slow))
+		first, err := c.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		second, err := c.Mutex("y").Lock(t.Context())
+		require.NoError(t, err)
+		for _, n := range net.Nodes {
+			n.Down()
+		}
+		for _, lease := range []*redlock.Lease{first, second} {
+			left := lease.Remaining()
+			require.Equal(t, left, testnet.Elapsed(func() { <-lease.Done() }))
+		}
+	})
+}

@@ -1,0 +1,54 @@
+package lease
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/system"
+)
+
+// idleLock is a lock whose leases are neither renewed nor released.
+type idleLock struct {
+	Lock  // nil: BeginRenewal and BeginRelease must not be called
+	terms Terms
+}
+
+func (k *idleLock) LeaseTerms() *Terms { return &k.terms }
+
+// newIdleLease makes a lease that is not started, and its renewer. Its client's clock stands
+// still.
+func newIdleLease() (*Renewer, *Lease) {
+	r := NewRenewer(&Config{Clock: func() time.Duration { return time.Hour }})
+	lock := &idleLock{terms: Terms{Validity: 9 * time.Second, RenewEvery: 3 * time.Second, Random: system.OSRandom{}}}
+	return r, r.New(lock, Grant{Name: "x", Begun: time.Hour, Validity: 9 * time.Second})
+}
+
+// The renewer looks at a lease that is not due any more, since an Extend has prolonged it.
+func TestRenewerLooksAgainWhenTheLeaseIsDue(t *testing.T) {
+	r, l := newIdleLease()
+	require.True(t, r.add(l))
+	r.move(l, system.Forever)
+	require.Nil(t, l.tick())
+	require.Equal(t, l.next(), l.heap.due)
+	require.Less(t, l.heap.due, l.Until())
+}
+
+func TestClosedRenewerTakesNoLease(t *testing.T) {
+	r, l := newIdleLease()
+	require.True(t, r.add(l))
+	require.Equal(t, []*Lease{l}, r.Close())
+	_, other := newIdleLease()
+	require.False(t, r.add(other))
+	require.Equal(t, 1, r.Len())
+}
+
+// The renewer found that the validity was over, and an Extend prolonged it before the renewer
+// could end the lease.
+func TestExpireDoesNotEndAValidLease(t *testing.T) {
+	_, l := newIdleLease()
+	l.expire()
+	require.Nil(t, l.End())
+	require.Equal(t, 9*time.Second, l.Remaining())
+}

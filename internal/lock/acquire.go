@@ -1,0 +1,137 @@
+package lock
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/lease"
+	"github.com/redlock-go/redlock/internal/waitqueue"
+)
+
+// call is a call of Acquire or TryAcquire. Its attempts are in attempt.go.
+type call struct {
+	*Lock
+	waits  bool // it is Acquire
+	asked  time.Duration
+	waiter *waitqueue.Waiter // from its first refusal on; where the client listens, from its first attempt on
+
+	// While it waits.
+	waiting  bool
+	since    time.Duration
+	observed any // by the Observer
+	position int // in the queue, as far as known
+}
+
+// Acquire acquires the lock, and waits for it if it is held or if too few nodes answer.
+func (l *Lock) Acquire(ctx context.Context) (held *lease.Lease, failure *Failure) {
+	c := &call{Lock: l, waits: true, asked: l.engine.Clock()}
+	if q := l.engine.openQueue(); q != nil {
+		var err error
+		if c.waiter, err = q.NewWaiter(ctx, l, c.asked); err != nil {
+			return nil, &Failure{Cause: err}
+		}
+	}
+	defer func() { c.end(failure) }()
+	return c.acquire(ctx)
+}
+
+func (c *call) acquire(ctx context.Context) (*lease.Lease, *Failure) {
+	e := c.engine
+	var last *Refusal
+	if d := e.handover.pause(c.key, e.Clock); d > 0 {
+		last = &Refusal{Held: true}
+		if err := e.Life.Pause(ctx, d); err != nil {
+			return nil, &Failure{Cause: err, Refusal: last}
+		}
+	}
+	for try := 0; ; try++ {
+		held, refusal, err := c.attempt(ctx)
+		if err == nil {
+			e.Observer.Attempted(refusal)
+		}
+		switch {
+		case held != nil:
+			return held, nil
+		case err != nil:
+			return nil, &Failure{Cause: err, Refusal: cmp.Or(last, refusal)}
+		case refusal.hopeless:
+			return nil, &Failure{Refusal: refusal}
+		}
+		last = refusal
+		if err := c.wait(ctx, refusal, try); err != nil {
+			return nil, &Failure{Cause: err, Refusal: last}
+		}
+	}
+}
+
+// wait returns when it is time for the next attempt, after one that was refused. Errors:
+// life.ErrClosed, or ctx's cause.
+func (c *call) wait(ctx context.Context, r *Refusal, try int) (err error) {
+	e := c.engine
+	c.position = r.Standing.Position
+	if !c.waiting {
+		c.waiting, c.since = true, e.Clock()
+		c.observed = e.Observer.WaitBegan(ctx, c.Lock, c.position)
+	}
+	switch {
+	case !r.reached:
+		if c.waiter != nil {
+			c.waiter.LeaveQueues() // it would delay callers that reach a quorum
+		}
+		return e.Life.Pause(ctx, r.backoff(c.terms.Random, try))
+	case c.waiter == nil:
+		q := e.Queue()
+		if err := q.Listen(ctx); err != nil {
+			return err
+		}
+		c.waiter, err = q.NewWaiter(ctx, c.Lock, c.asked)
+		return err
+	}
+	return c.waiter.AwaitTurn(ctx, r.Standing)
+}
+
+// end ends the call with its result.
+func (c *call) end(failure *Failure) {
+	if c.waiting {
+		c.engine.Observer.WaitEnded(c.Lock, c.observed, c.position, c.engine.Clock()-c.since, failure)
+	}
+	if c.waiter != nil {
+		c.waiter.Leave()
+	}
+}
+
+// maxTries is how often TryAcquire asks when the votes were split among callers that came at
+// the same instant, or the nodes had to load the scripts first.
+const maxTries = 3
+
+// TryAcquire acquires the lock without waiting for a holder.
+func (l *Lock) TryAcquire(ctx context.Context) (*lease.Lease, *Failure) {
+	e := l.engine
+	var last *Refusal
+	c := &call{Lock: l, asked: e.Clock()}
+	for try := 1; ; try++ {
+		held, refusal, err := c.attempt(ctx)
+		if err == nil {
+			e.Observer.Attempted(refusal)
+		}
+		switch {
+		case held != nil:
+			return held, nil
+		case err != nil:
+			return nil, &Failure{Cause: err, Refusal: cmp.Or(last, refusal)}
+		case refusal.registering && e.Clock()-c.asked < l.timeout():
+			// Nothing was asked yet.
+		case !refusal.again || try >= maxTries:
+			return nil, &Failure{Refusal: refusal}
+		}
+		last = refusal
+		pause := refusal.backoff(l.terms.Random, try)
+		if e.Clock()-c.asked+pause > maxTries*l.timeout() {
+			return nil, &Failure{Refusal: refusal}
+		}
+		if err := e.Life.Pause(ctx, pause); err != nil {
+			return nil, &Failure{Cause: err, Refusal: last}
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/admission"
+	"github.com/redlock-go/redlock/internal/lease"
+	"github.com/redlock-go/redlock/internal/life"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/waitqueue"
+)
+
+// Attempt is a ballot that acquires a lock.
+type Attempt struct {
+	quorum.Ballot
+	Waits  bool              // the caller waits if it is refused: it need not learn how long the holder has left
+	Waiter *waitqueue.Waiter // that the nodes put into their queues if they refuse it; nil if the caller does not queue
+	Parked *waitqueue.Parked // the attempt as one that nodes may execute late; nil without a waiter
+
+	lock     *Lock
+	validity time.Duration // of the lease, from the ballot's start
+	undoing  *quorum.Ballot
+}
+
+// attempt makes one attempt, as a waiter or not. It returns a lease, or why it was
+// refused; with an error it was ended, by ctx or Close, and the refusal says how far it came,
+// if it was begun. Without a lease, what the attempt may have left at the nodes is being
+// undone; with an error, a waiter's by its leaving the queue.
+func (c *call) attempt(ctx context.Context) (*lease.Lease, *Refusal, error) {
+	e := c.engine
+	if err := e.Life.Enter(ctx); err != nil {
+		return nil, nil, err
+	}
+	defer e.Life.Leave()
+	if ctx.Err() != nil {
+		return nil, nil, context.Cause(ctx)
+	}
+	a, v, err := c.ask(ctx)
+	var token int64
+	if err == nil && v == quorum.Granted {
+		var failed *quorum.Ballot
+		if token, failed, err = c.tokenOf(ctx, &a.Ballot); failed != nil && err == nil {
+			a.rollBack()
+			return nil, refusalOf(failed, e.Cluster.Need, nil), nil
+		}
+	}
+	if err == nil && v == quorum.Granted {
+		// A ctx that ended at the same time wins: a caller that gave up must not be left
+		// with a lock that nobody will release.
+		if err = context.Cause(ctx); err == nil {
+			held := a.newLease(token)
+			switch {
+			case held.Remaining() <= 0:
+				a.rollBack()
+				return nil, lateRefusal(&a.Ballot), nil
+			case held.Start(ctx):
+				if c.waiter != nil {
+					c.waiter.GotLease()
+				}
+				return held, nil, nil
+			}
+			err = life.ErrClosed
+		}
+	}
+	if err == nil || c.waiter == nil {
+		a.rollBack()
+	}
+	return nil, refusalOf(&a.Ballot, e.Cluster.Need, c.waiter), err
+}
+
+// ask makes an attempt's ballot, and returns its verdict. Where the nodes have executed a
+// waiter's last one meanwhile, that is it, and nothing is sent.
+func (c *call) ask(ctx context.Context) (*Attempt, quorum.Verdict, error) {
+	if c.waiter != nil {
+		if g, granted := c.waiter.Granted(); granted {
+			return c.executedAttempt(g), quorum.Granted, nil
+		}
+	}
+	a := c.newAttempt(ctx)
+	if c.waiter != nil {
+		c.waiter.Send(a.Parked)
+	} else {
+		a.Send(0, true)
+	}
+	v, err := a.Await(ctx, c.timeout(), a.rollBack)
+	return a, v, err
+}
+
+// newAttempt makes an attempt over the nodes that may vote.
+func (c *call) newAttempt(ctx context.Context) *Attempt {
+	l, w := c.Lock, c.waiter
+	a := &Attempt{lock: l, Waits: c.waits, Waiter: w, validity: l.terms.Lease.Validity}
+	owner := l.newOwner()
+	l.begin(&a.Ballot, opLock, owner, l.engine.Clock(), quorum.Acquire, l.primitive.Readers().Acquire)
+	a.Recorder = l.engine.Observer.Recorder(ctx, l, opLock, owner, nil)
+	a.SetCommand("EVALSHA", nil)
+	if w != nil {
+		a.Parked = w.Park(&a.Ballot)
+		a.Rule, a.Watcher = quorum.AcquireWaiting, a.Parked
+	}
+	for i := range a.Votes {
+		v := &a.Votes[i]
+		v.Right, v.Skip = v.Node.Right(l.terms.Lease.TTL)
+	}
+	l.primitive.PrepareAttempt(a)
+	if w != nil {
+		l.engine.spareAMinority(&a.Ballot)
+	}
+	return a
+}
+
+// executedAttempt returns a waiter's attempt that a quorum executed after it had refused it,
+// as a ballot that was granted: hooks and counters see the votes like all others.
+func (c *call) executedAttempt(g waitqueue.Grant) *Attempt {
+	l := c.Lock
+	a := &Attempt{lock: l, Waits: true, Waiter: c.waiter, validity: l.terms.Wait.ExecutedValidity}
+	l.begin(&a.Ballot, opLock, g.Attempt.Owner, g.Attempt.Start, quorum.AcquireWaiting, l.primitive.Readers().Acquire)
+	a.Recorder = l.engine.Observer.Recorder(context.Background(), l, opLock, g.Attempt.Owner, g.Recorder)
+	a.SetAnswers(g.Attempt.Sent(), func(i int) (*admission.VoteRight, quorum.Answer) {
+		answer := quorum.Answer{Count: quorum.NoAnswer, Outcome: quorum.NotSent}
+		if g.Tokens[i] > 0 {
+			answer = quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed, Token: g.Tokens[i]}
+		}
+		return g.Attempt.Votes[i].Right, answer
+	})
+	return a
+}
+
+// rollBack undoes the attempt at every node that did or may yet execute it. A waiter keeps its
+// position in the queues.
+func (a *Attempt) rollBack() {
+	switch {
+	case a.undoing != nil:
+	case a.Waiter != nil:
+		a.undoing = a.Waiter.Rollback(a.Owner, a.MayHold())
+	default:
+		a.undoing = a.lock.rollBack(a.Owner, a.Sent(), a.Recorder, passedQueue(&a.Ballot))
+	}
+}
+
+// passedQueue reports whether a node granted the attempt though waiters stand in its queue.
+func passedQueue(b *quorum.Ballot) (passed bool) {
+	for _, answer := range b.Answers() {
+		passed = passed || answer.Holder == protocol.Reservation
+	}
+	return passed
+}
+
+// newLease makes the lease that the attempt was granted.
+func (a *Attempt) newLease(token int64) *lease.Lease {
+	g := lease.Grant{Name: a.lock.Name, Owner: a.Owner, Token: token, Begun: a.Start, Validity: a.validity, MayHold: a.Sent()}
+	if a.Waiter != nil {
+		g.Seat = a.Waiter
+		g.MayHold |= a.Waiter.Nodes()
+	}
+	return a.lock.engine.Renewer.New(a.lock, g)
+}
+
+// errSpared is why a node is not asked although it could be.
+var errSpared = errors.New("not asked, since too few others can be")
+
+// spareAMinority keeps a ballot from the nodes where too few can be asked: it would delay
+// callers that reach a quorum.
+func (e *Engine) spareAMinority(b *quorum.Ballot) {
+	able := 0
+	for i := range b.Votes {
+		if v := &b.Votes[i]; v.Skip != nil {
+			continue
+		} else if v.Right.On().Silence(b.Start) <= b.Timeout {
+			able++
+		} else {
+			v.Node.ReportStalled()
+		}
+	}
+	if able >= e.Cluster.Need {
+		return
+	}
+	for i := range b.Votes {
+		if v := &b.Votes[i]; v.Skip == nil {
+			v.Skip = errSpared
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package lock
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/lease"
+	"github.com/redlock-go/redlock/internal/life"
+	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/system"
+	"github.com/redlock-go/redlock/internal/waitqueue"
+)
+
+// Engine is what all locks of a client have in common.
+type Engine struct {
+	ID          string // names the client in tickets and at the nodes
+	Clock       system.Clock
+	Random      system.Random
+	NodeTimeout time.Duration // the client's, for calls that are not of one lock
+	Life        *life.Life
+	Cluster     *quorum.Cluster
+	Renewer     *lease.Renewer
+	Observer    Observer
+
+	queue     atomic.Pointer[waitqueue.Queue] // nil until the first caller waits
+	makeQueue sync.Once
+	handover  handover
+}
+
+// Observer is informed of what happens to locks. Its methods must not block.
+type Observer interface {
+	// Recorder returns the recorder of a ballot for op. The ballot belongs to the call of ctx
+	// or, if after is not nil, to that of the ballot that after records. It returns nil if
+	// nobody is to know.
+	Recorder(ctx context.Context, l *Lock, op, owner string, after quorum.Recorder) quorum.Recorder
+
+	// Attempted is called after each attempt that ctx or Close has not ended. refusal is nil if
+	// the attempt was granted.
+	Attempted(refusal *Refusal)
+
+	// WaitBegan is called when a caller that was refused begins to wait, at a position in the
+	// queue or at 0 if that is not known. WaitEnded gets its result when the call ends;
+	// failure is nil if the caller got the lock.
+	WaitBegan(ctx context.Context, l *Lock, position int) (wait any)
+	WaitEnded(l *Lock, wait any, position int, took time.Duration, failure *Failure)
+}
+
+// openQueue returns the wait queue if the client already listens for wake-ups; else nil.
+func (e *Engine) openQueue() *waitqueue.Queue {
+	if q := e.queue.Load(); q != nil && q.IsOpen() {
+		return q
+	}
+	return nil
+}
+
+// Queue returns the client's wait queue, and makes it at the first call.
+func (e *Engine) Queue() *waitqueue.Queue {
+	e.makeQueue.Do(func() {
+		e.queue.Store(waitqueue.NewQueue(waitqueue.Config{ID: e.ID, Clock: e.Clock, Random: e.Random, Life: e.Life,
+			Cluster: e.Cluster, NodeTimeout: e.NodeTimeout}, len(e.Cluster.Nodes)))
+	})
+	return e.queue.Load()
+}
+
+// handover is the last lock that a release of this client handed over to a waiter. The waiter
+// needs about as long to come as the release took: until then this client does not ask for the
+// lock again, which would only delay the waiter. Nothing is lost: the ticket says when the
+// caller asked.
+type handover struct {
+	mu    sync.Mutex    // protects what follows
+	key   string        // of the lock
+	until time.Duration // when the waiter has come
+}
+
+// begin records that a lock was handed over at the instant now, by a release that took trip.
+func (h *handover) begin(key string, now, trip time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.key, h.until = key, now+trip*3/2
+}
+
+// pause returns how long a caller lets the waiter go first; 0 or less if it need not.
+func (h *handover) pause(key string, clock system.Clock) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.key != key {
+		return 0
+	}
+	return h.until - clock()
+}

@@ -1,0 +1,32 @@
+package lock
+
+import (
+	"context"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/waitqueue"
+)
+
+// What release.lua returns where the key is reserved.
+const (
+	KeptForYou = keptForYou
+	HandedOver = handedOver
+)
+
+// NewAttempt makes an attempt of a waiter, or of a caller that does not queue. It is not sent.
+func (l *Lock) NewAttempt(ctx context.Context, w *waitqueue.Waiter) *Attempt {
+	return (&call{Lock: l, waiter: w}).newAttempt(ctx)
+}
+
+// RollBack undoes an attempt of a caller that does not queue.
+func (l *Lock) RollBack(owner string, at quorum.NodeSet) *quorum.Ballot {
+	return l.rollBack(owner, at, nil, false)
+}
+
+// HandoverPause returns how long a caller of the client lets the waiter go first that the
+// client has handed a lock over to.
+func (e *Engine) HandoverPause(key string) time.Duration { return e.handover.pause(key, e.Clock) }
+
+// HasQueue reports whether the client has a wait queue.
+func (e *Engine) HasQueue() bool { return e.queue.Load() != nil }

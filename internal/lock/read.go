@@ -1,0 +1,203 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/admission"
+	"github.com/redlock-go/redlock/internal/node"
+	"github.com/redlock-go/redlock/internal/pipe"
+	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/system"
+	"github.com/redlock-go/redlock/internal/waitqueue"
+)
+
+// reader reads the replies of an Exclusive's scripts, and of the commands that a client asks.
+type reader struct {
+	op     string // for errors
+	number func(n int64) (quorum.Answer, bool)
+	array  func(reply []any) (quorum.Answer, bool) // nil if the script returns none
+	text   bool                                    // a text confirms
+}
+
+var (
+	fenced   = &Readers{Acquire: acquiring, Raise: raising, Renew: renewing, Release: releasing}
+	unfenced = &Readers{Acquire: claiming, Raise: raising, Renew: renewing, Release: releasing}
+
+	acquiring = &reader{op: opLock, number: readGrant, array: readHolder}
+	claiming  = &reader{op: opLock, number: readConfirmation, array: readHolder} // without tokens
+	raising   = &reader{op: opLock, number: readRaised}
+	renewing  = &reader{op: opExtend, number: readRenewal, array: readHolder}
+	releasing = &reader{op: opUnlock, number: readReleased}
+	seizing   = &reader{op: opSeize, number: readSeizedNothing, array: readSeized}
+	pinging   = &reader{op: opPing, number: func(int64) (quorum.Answer, bool) { return quorum.Answer{}, false }, text: true}
+)
+
+// Read implements quorum.Reader: it reads a script's reply, or the error that came in its place.
+func (r *reader) Read(_ *quorum.Vote, reply any, err error) quorum.Answer {
+	if err != nil {
+		return readError(err)
+	}
+	switch reply := reply.(type) {
+	case int64:
+		if a, ok := r.number(reply); ok {
+			return a
+		}
+		return quorum.Answer{Count: quorum.NoAnswer, Outcome: quorum.Unknown, Cause: fmt.Errorf("unexpected reply to %s: %d", r.op, reply)}
+	case []any:
+		if r.array != nil {
+			if a, ok := r.array(reply); ok {
+				return a
+			}
+		}
+	case string:
+		if r.text {
+			return yes
+		}
+	}
+	return quorum.Answer{Count: quorum.NoAnswer, Outcome: quorum.Unknown,
+		Cause: fmt.Errorf("unexpected reply to %s: %.80q", r.op, fmt.Sprint(reply))}
+}
+
+// readError reads what came in the place of a reply.
+func readError(err error) quorum.Answer {
+	a := quorum.Answer{Count: quorum.NoAnswer, Outcome: quorum.Unknown, Cause: err}
+	var refusal redis.Error
+	switch {
+	case node.IsCode(err, "NOSCRIPT"), errors.Is(err, pipe.ErrNotSent):
+		a.Outcome = quorum.NotSent
+	case errors.As(err, &refusal):
+		a.Outcome, a.Cause = quorum.Refused, node.Advise(err)
+	}
+	return a
+}
+
+// What the scripts return.
+const (
+	recordless = 0  // renew.lua: there is no record, and no key either
+	forgotten  = -1 // acquire.lua, seize.lua: the record is not whole
+	keptForYou = 2  // release.lua: the key is reserved for the ticket
+	handedOver = 3  // release.lua: the key is reserved for another ticket
+)
+
+// errGone is why a node was not raised.
+var errGone = errors.New("the lease, or the node's record, is gone there")
+
+var (
+	yes     = quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed}
+	forgot  = quorum.Answer{Count: quorum.NoAnswer, Outcome: quorum.Refused, Cause: admission.ErrForgot}
+	nothing = quorum.Answer{}
+)
+
+// readConfirmation reads a reply that can only be 1.
+func readConfirmation(n int64) (quorum.Answer, bool) { return yes, n == 1 }
+
+// readGrant reads acquire.lua's token.
+func readGrant(n int64) (quorum.Answer, bool) {
+	switch {
+	case n >= 1:
+		return quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed, Token: n}, true
+	case n == forgotten:
+		return forgot, true
+	}
+	return nothing, false
+}
+
+func readRaised(n int64) (quorum.Answer, bool) {
+	if n == 0 {
+		return quorum.Answer{Count: quorum.NoAnswer, Outcome: quorum.Refused, Cause: errGone}, true
+	}
+	return yes, n == 1
+}
+
+func readRenewal(n int64) (quorum.Answer, bool) {
+	switch n {
+	case recordless:
+		return quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Cause: admission.ErrForgot}, true
+	case 2:
+		return quorum.Answer{Count: quorum.Recreated, Outcome: quorum.Confirmed}, true
+	}
+	return yes, n == 1
+}
+
+func readReleased(n int64) (quorum.Answer, bool) {
+	a := yes
+	switch n {
+	case 0:
+		a.Count = quorum.NotFound
+	case 1:
+	case keptForYou:
+		a.Kept = true
+	case handedOver:
+		a.Handed = true
+	default:
+		return nothing, false
+	}
+	return a, true
+}
+
+func readSeizedNothing(n int64) (quorum.Answer, bool) {
+	if n == forgotten {
+		return forgot, true
+	}
+	return yes, n == 1
+}
+
+// EmptyHolder is the holder that is reported of a key with an empty value. No client of this
+// library writes one, but others can, and they hold the lock.
+const EmptyHolder = "(an empty value)"
+
+// holderOf returns the holder that a key's value names.
+func holderOf(value []byte) string {
+	if len(value) == 0 {
+		return EmptyHolder
+	}
+	return string(value)
+}
+
+// readHolder reads {holder, milliseconds}, and {…, position in the queue, other clients ahead,
+// 1 if the ticket is new in the queue or 0} of an attempt. PTTL answers -1 for a key without a
+// ttl, which this library never sets but others may.
+func readHolder(reply []any) (quorum.Answer, bool) {
+	if len(reply) != 2 && len(reply) != 5 {
+		return nothing, false
+	}
+	holder, ok := reply[0].([]byte)
+	numbers := [4]int64{}
+	for i, n := range reply[1:] {
+		var is bool
+		numbers[i], is = n.(int64)
+		ok = ok && is
+	}
+	ms := numbers[0]
+	if !ok || ms > int64(system.Forever/time.Millisecond) || numbers[3] < 0 || numbers[3] > 1 {
+		return nothing, false
+	}
+	return quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: holderOf(holder), Remaining: remaining(ms),
+		Position: int(numbers[1]), Ahead: int(numbers[2]), Joined: numbers[3] == 1}, true
+}
+
+// remaining returns what PTTL answered: -1 for a key without an end, -2 for none.
+func remaining(ms int64) time.Duration {
+	switch {
+	case ms == -1:
+		return waitqueue.Endless
+	case ms < 0:
+		return 0
+	}
+	return time.Duration(min(ms, int64(system.Forever/time.Millisecond))) * time.Millisecond
+}
+
+// foundHolder returns the holder that the value of a lock's key names: "" without a key, and
+// EmptyHolder for an empty value. Scripts return an empty value also where there is no key;
+// what PTTL answered distinguishes the two.
+func foundHolder(value string, pttl int64) string {
+	const noKey = -2
+	if value == "" && pttl != noKey {
+		return EmptyHolder
+	}
+	return value
+}

@@ -1,0 +1,111 @@
+package lock
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/pipe"
+	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/system"
+	"github.com/redlock-go/redlock/internal/testreply"
+	"github.com/redlock-go/redlock/internal/waitqueue"
+)
+
+// A reply is understood as one of those that the scripts give, or not at all.
+func FuzzReply(f *testing.F) {
+	for _, reply := range testreply.Samples() {
+		f.Add(testreply.Plant(reply))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		replies := testreply.Grow(data)
+		if len(replies) == 0 {
+			return
+		}
+		for _, r := range []*reader{acquiring, claiming, raising, renewing, releasing, pinging} {
+			requireUnderstood(t, r, replies[0])
+		}
+		requireWakeUpsDoNoHarm(t, replies[0])
+	})
+}
+
+// meaning returns what a reply means by the scripts' own comments.
+func meaning(r *reader, reply any) quorum.Outcome {
+	n, number := reply.(int64)
+	held := isHolder(testreply.Values(reply))
+	if r == pinging {
+		_, text := reply.(string)
+		return map[bool]quorum.Outcome{true: quorum.Confirmed, false: quorum.Unknown}[text]
+	}
+	switch {
+	case held && r != raising && r != releasing:
+		return quorum.Refused
+	case !number:
+		return quorum.Unknown
+	}
+	confirmed := map[*reader]bool{acquiring: n >= 1, claiming: n == 1, raising: n == 1, renewing: n == 1 || n == 2, releasing: n >= 0 && n <= 3}
+	refused := map[*reader]bool{acquiring: n == -1, raising: n == 0, renewing: n == 0}
+	switch {
+	case confirmed[r]:
+		return quorum.Confirmed
+	case refused[r]:
+		return quorum.Refused
+	}
+	return quorum.Unknown
+}
+
+// isHolder reports whether a reply is {holder, milliseconds} or {holder, milliseconds,
+// position, clients ahead, 0 or 1}.
+func isHolder(reply []any) bool {
+	if len(reply) != 2 && len(reply) != 5 {
+		return false
+	}
+	_, is := reply[0].([]byte)
+	for _, n := range reply[1:] {
+		_, number := n.(int64)
+		is = is && number
+	}
+	if is && len(reply) == 5 && reply[4] != int64(0) && reply[4] != int64(1) {
+		return false
+	}
+	return is && reply[1].(int64) <= int64(system.Forever/time.Millisecond)
+}
+
+func requireUnderstood(t *testing.T, r *reader, reply any) {
+	if refusal, is := reply.(redis.Error); is {
+		for _, err := range []error{refusal, errors.Join(pipe.ErrNotSent, refusal)} {
+			a := r.Read(nil, nil, err)
+			require.Equal(t, quorum.NoAnswer, a.Count)
+			require.Contains(t, []quorum.Outcome{quorum.Refused, quorum.NotSent}, a.Outcome)
+			require.Error(t, a.Cause)
+		}
+	}
+	a := r.Read(nil, reply, nil)
+	require.Equal(t, meaning(r, reply), a.Outcome, "%s: %#v", r.op, reply)
+	require.Equal(t, a.Outcome == quorum.Confirmed, a.Count == quorum.Yes || a.Count == quorum.Recreated || a.Count == quorum.NotFound)
+	if a.Count == quorum.NoAnswer {
+		require.Error(t, a.Cause)
+	}
+	require.True(t, a.Remaining >= 0 || a.Remaining == waitqueue.Endless)
+	require.Equal(t, a.Outcome == quorum.Confirmed && r == acquiring, a.Token > 0)
+}
+
+// requireWakeUpsDoNoHarm takes a reply, or its last part, as a wake-up's text. The samples name
+// the ticket "ticket".
+func requireWakeUpsDoNoHarm(t *testing.T, reply any) {
+	x := unconnected()
+	q := x.engine.Queue()
+	w, err := q.NewWaiter(t.Context(), x, 0)
+	require.NoError(t, err)
+	defer w.Leave()
+	if parts := testreply.Values(reply); len(parts) > 0 {
+		reply = parts[len(parts)-1]
+	}
+	q.Subscribed(0, true)
+	text, _ := redis.String(reply, nil)
+	q.Message(0, strings.ReplaceAll(text, "ticket", w.Ticket()))
+}

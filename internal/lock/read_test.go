@@ -1,0 +1,79 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/pipe"
+	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/system"
+)
+
+// A reply means different things as an answer to different scripts.
+func TestReplyIsReadByWhatWasAsked(t *testing.T) {
+	held := []any{[]byte("them"), int64(1500)}
+	for name, c := range map[string]struct {
+		reader *reader
+		reply  any
+		err    error
+		want   quorum.Answer
+	}{
+		"granted":                   {acquiring, int64(7), nil, quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed, Token: 7}},
+		"held":                      {acquiring, held, nil, quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: "them", Remaining: 1500 * ms}},
+		"held for good":             {acquiring, []any{[]byte("them"), int64(-1)}, nil, quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: "them", Remaining: -1}},
+		"recreated":                 {renewing, int64(2), nil, quorum.Answer{Count: quorum.Recreated, Outcome: quorum.Confirmed}},
+		"released":                  {releasing, int64(1), nil, quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed}},
+		"kept for the waiter":       {releasing, int64(2), nil, quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed, Kept: true}},
+		"handed over to another":    {releasing, int64(3), nil, quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed, Handed: true}},
+		"held for less than a tick": {acquiring, []any{[]byte("them"), int64(0)}, nil, quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: "them"}},
+		"held for the longest Duration": {acquiring, []any{[]byte("them"), int64(system.Forever / ms)}, nil,
+			quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: "them", Remaining: system.Forever / ms * ms}},
+		"queued":           {acquiring, []any{[]byte("them"), int64(5), int64(7), int64(3), int64(0)}, nil, quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: "them", Remaining: 5 * ms, Position: 7, Ahead: 3}},
+		"new in the queue": {acquiring, []any{[]byte("them"), int64(5), int64(7), int64(3), int64(1)}, nil, quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: "them", Remaining: 5 * ms, Position: 7, Ahead: 3, Joined: true}},
+		"nothing to free":  {releasing, int64(0), nil, quorum.Answer{Count: quorum.NotFound, Outcome: quorum.Confirmed}},
+		"alive":            {pinging, "PONG", nil, quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, c.want, c.reader.Read(nil, c.reply, c.err))
+		})
+	}
+	for name, c := range map[string]struct {
+		reader *reader
+		reply  any
+		err    error
+		want   quorum.Outcome
+	}{
+		"a recreated key is no grant":     {claiming, int64(2), nil, quorum.Unknown},
+		"lost memory":                     {acquiring, int64(-1), nil, quorum.Refused},
+		"zero is no grant":                {acquiring, int64(0), nil, quorum.Unknown},
+		"nothing":                         {acquiring, nil, nil, quorum.Unknown},
+		"a word":                          {acquiring, "OK", nil, quorum.Unknown},
+		"a holder without a ttl":          {acquiring, []any{[]byte("them")}, nil, quorum.Unknown},
+		"a position, and not whether new": {acquiring, []any{[]byte("them"), int64(5), int64(7), int64(3)}, nil, quorum.Unknown},
+		"new twice":                       {acquiring, []any{[]byte("them"), int64(5), int64(7), int64(3), int64(2)}, nil, quorum.Unknown},
+		"no holder":                       {acquiring, []any{nil, int64(-2)}, nil, quorum.Unknown},
+		"a ttl beyond a Duration":         {acquiring, []any{[]byte("them"), int64(system.Forever/ms) + 1}, nil, quorum.Unknown},
+		"a ttl beyond reason":             {acquiring, []any{[]byte("them"), int64(1 << 62)}, nil, quorum.Unknown},
+		"an error in a script, 6.2":       {acquiring, nil, redis.Error("ERR Error running script (call to f_ab): @user_script:1: @user_script: 1: -OOM command not allowed"), quorum.Refused},
+		"missing scripts":                 {acquiring, nil, redis.Error("NOSCRIPT No matching script."), quorum.NotSent},
+		"never sent":                      {acquiring, nil, fmt.Errorf("%w: broken", pipe.ErrNotSent), quorum.NotSent},
+		"an error reply":                  {acquiring, nil, redis.Error("OOM command not allowed"), quorum.Refused},
+		"a broken connection":             {acquiring, nil, errors.New("EOF"), quorum.Unknown},
+		"a word in place of a release":    {releasing, "OK", nil, quorum.Unknown},
+		"four in place of a release":      {releasing, int64(4), nil, quorum.Unknown},
+		"a number in place of the pong":   {pinging, int64(1), nil, quorum.Unknown},
+		"a pair in place of a release":    {releasing, held, nil, quorum.Unknown},
+		"bytes in place of a number":      {acquiring, []byte("them"), nil, quorum.Unknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := c.reader.Read(nil, c.reply, c.err)
+			require.Equal(t, quorum.NoAnswer, got.Count)
+			require.Equal(t, c.want, got.Outcome)
+			require.Error(t, got.Cause)
+		})
+	}
+}

@@ -1,0 +1,138 @@
+package lock
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/admission"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/system"
+	"github.com/redlock-go/redlock/internal/waitqueue"
+)
+
+const (
+	// firstBackoff and maxBackoff are the longest pauses between attempts on a lock that is
+	// held, or at nodes that do not answer: the first, doubled with every try up to the
+	// maximum.
+	firstBackoff = 2 * time.Millisecond
+	maxBackoff   = 250 * time.Millisecond
+)
+
+// Refusal is why an attempt was refused, and what to do next.
+type Refusal struct {
+	Held      bool            // another owner has the lock, or may have it
+	Holder    string          // that owner; "" while the lock is reserved for a waiter
+	Remaining time.Duration   // the holder's time left; waitqueue.Endless, or 0: unknown
+	Votes     *quorum.Failure // nil if nothing was asked
+	Standing  waitqueue.Standing
+
+	hopeless    bool          // waiting cannot mend it
+	reached     bool          // a quorum answered
+	again       bool          // nobody holds the lock: ask at once
+	registering bool          // nodes put its ttl on record first, and were not asked
+	rank        int           // this attempt's place among those that split the votes
+	took        time.Duration // how long the ballot took
+}
+
+// Failure is why a call got no lock.
+type Failure struct {
+	Cause   error    // what ended the call from outside: ctx's cause or life.ErrClosed; nil if nothing did
+	Refusal *Refusal // the last one; nil if no attempt was over
+}
+
+// refusalOf returns why a ballot failed, which must be closed; w is nil if no waiter asked. Another owner holds the lock only
+// where it may have a quorum: the nodes that showed it, and those that showed nothing.
+func refusalOf(b *quorum.Ballot, need int, w *waitqueue.Waiter) *Refusal {
+	votes := quorum.FailureOf(b)
+	r := &Refusal{Votes: votes, hopeless: votes.IsHopeless(), took: votes.Elapsed}
+
+	holder, nodes := b.Leader()
+	tally := b.Tally()
+	answered := tally[quorum.Yes] + tally[quorum.No]
+	r.reached = answered >= need
+	if w != nil {
+		r.Standing = waitqueue.StandingOf(b, need, r.took)
+	}
+	switch {
+	case answered < need:
+		scriptless, registering := unprepared(b)
+		r.again = answered+scriptless+registering >= need
+		r.registering = r.again && registering > 0
+	case nodes+tally[quorum.NoAnswer] >= need:
+		r.Held, r.Remaining = true, longest(b, holder)
+		if !protocol.IsReservation(holder) {
+			r.Holder = holder
+		}
+	default:
+		r.again = true
+		r.rank = rank(b)
+	}
+	return r
+}
+
+// lateRefusal returns the refusal of a ballot that was granted when no validity was left.
+func lateRefusal(b *quorum.Ballot) *Refusal {
+	votes := quorum.FailureOf(b)
+	votes.Late = true
+	return &Refusal{Votes: votes, took: votes.Elapsed}
+}
+
+// unprepared counts the nodes that had to load the scripts first, and those that put the ttl
+// on record; a repeated ballot finds that done.
+func unprepared(b *quorum.Ballot) (scriptless, registering int) {
+	for _, a := range b.Answers() {
+		switch {
+		case quorum.LacksScript(a):
+			scriptless++
+		case errors.Is(a.Cause, admission.ErrRegistering):
+			registering++
+		}
+	}
+	return scriptless, registering
+}
+
+// longest returns the longest ttl that a holder has left at any node; waitqueue.Endless if its
+// key has none, 0 if no node reported it.
+func longest(b *quorum.Ballot, holder string) (longest time.Duration) {
+	for _, a := range b.Answers() {
+		switch {
+		case a.Holder != holder || longest == waitqueue.Endless:
+		case a.Remaining == waitqueue.Endless:
+			longest = waitqueue.Endless
+		default:
+			longest = max(longest, a.Remaining)
+		}
+	}
+	return longest
+}
+
+// rank orders the attempts that split the votes: by their owners, which are random, so that
+// each of them comes to the same order. An attempt without a vote stands behind all that were
+// seen, for they do not see it.
+func rank(b *quorum.Ballot) int {
+	ahead := make(map[string]bool)
+	none := b.Tally()[quorum.Yes] == 0
+	for _, a := range b.Answers() {
+		if a.Count == quorum.No && a.Holder != "" && (none || strings.Compare(a.Holder, b.Owner) < 0) {
+			ahead[a.Holder] = true
+		}
+	}
+	return len(ahead)
+}
+
+// backoff returns how long to wait before the next attempt. Where the votes were split the
+// callers go one after the other, two round trips apart: time for the one ahead to ask, and
+// for the others to have given their nodes back. Where the lock is held it is a random time,
+// longer with each try, but not much longer than the holder has left.
+func (r *Refusal) backoff(random system.Random, try int) time.Duration {
+	if r.again && !r.registering {
+		return time.Duration(r.rank)*2*r.took + random.Below(max(r.took, time.Microsecond), "splitting")
+	}
+	limit := min(firstBackoff<<min(try, 10), maxBackoff)
+	if r.Remaining > 0 {
+		limit = min(limit, r.Remaining+time.Millisecond)
+	}
+	return random.Below(limit, "trying again") + 1
+}

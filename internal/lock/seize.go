@@ -1,0 +1,97 @@
+package lock
+
+import (
+	"context"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/lease"
+	"github.com/redlock-go/redlock/internal/life"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/quorum"
+)
+
+// Found is what a node had when the lock was seized there.
+type Found struct {
+	Node      int
+	Holder    string        // as Inspection has it
+	Remaining time.Duration // waitqueue.Endless if the key has no end
+	Count     int64         // of grants
+}
+
+// Seize makes a lease of a lock that may be held, at the nodes whose key has one of the values
+// found. It returns what it found at the nodes that took part. ctx matters no more once the
+// lock is seized.
+func (x *Exclusive) Seize(ctx context.Context, values []any) (*lease.Lease, []Found, *Failure) {
+	a := x.newSeizure(ctx, values)
+	a.Send(0, true)
+	v, err := a.Await(ctx, x.timeout(), nil)
+	var token int64
+	failed := &a.Ballot
+	if err == nil && v == quorum.Granted {
+		token, failed, err = x.tokenOf(ctx, &a.Ballot)
+	}
+	switch {
+	case err != nil:
+		a.rollBack()
+		return nil, nil, &Failure{Cause: err}
+	case failed != nil:
+		a.rollBack()
+		return nil, nil, &Failure{Refusal: &Refusal{Votes: quorum.FailureOf(failed)}}
+	}
+	found := foundBy(&a.Ballot)
+	held := a.newLease(token)
+	if !held.Start(ctx) {
+		a.rollBack()
+		return nil, found, &Failure{Cause: life.ErrClosed}
+	}
+	return held, found, nil
+}
+
+// newSeizure makes the ballot that seizes the lock.
+func (x *Exclusive) newSeizure(ctx context.Context, values []any) *Attempt {
+	owner := x.newOwner()
+	a := &Attempt{lock: &x.Lock, validity: x.terms.Lease.Validity}
+	x.begin(&a.Ballot, opSeize, owner, x.engine.Clock(), quorum.Confirm, seizing)
+	a.Recorder = x.engine.Observer.Recorder(ctx, &x.Lock, opSeize, owner, nil)
+	a.SetCommand("EVAL", nil)
+	stripe := x.stripe
+	if !x.terms.Fencing {
+		stripe = ""
+	}
+	for i := range a.Votes {
+		v := &a.Votes[i]
+		if v.Right, v.Skip = v.Node.Right(x.terms.Lease.TTL); v.Skip != nil {
+			continue
+		}
+		v.Call.Args = []any{protocol.Seize.Text, "2", x.keyArg, v.Right.Record, owner, x.ttlArg, stripe, x.least}
+		v.Call.Args = append(v.Call.Args, values...)
+	}
+	x.engine.spareAMinority(&a.Ballot)
+	return a
+}
+
+func foundBy(b *quorum.Ballot) (found []Found) {
+	for i, a := range b.Answers() {
+		if a.Count == quorum.Yes {
+			found = append(found, Found{Node: i, Holder: a.Holder, Remaining: a.Remaining, Count: a.Token})
+		}
+	}
+	return found
+}
+
+// readSeized reads {count, whose key it was, milliseconds}, or {holder, milliseconds} of a node
+// that refuses.
+func readSeized(reply []any) (quorum.Answer, bool) {
+	if len(reply) != 3 {
+		return readHolder(reply)
+	}
+	var ms int64
+	a := yes
+	if _, err := redis.Scan(reply, &a.Token, &a.Holder, &ms); err != nil {
+		return nothing, false
+	}
+	a.Holder, a.Remaining = foundHolder(a.Holder, ms), remaining(ms)
+	return a, true
+}

@@ -1,0 +1,73 @@
+package lock_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/testnet"
+)
+
+// A lock that changes hands while ForceUnlock is under way, or after it has returned.
+
+// The command that takes the lock is held up on its way to one node. When it arrives
+// there, ForceUnlock has returned, and another caller has the lock at just a quorum.
+func TestLateForceUnlockLeavesALaterLeaseAlone(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		f := net.Client()
+		slow := net.Nodes[1]
+		link := slow.Links[0]
+		slow.Set(func(*testnet.Node) { link.Delay = 2 * ms })
+		a, b, c := net.Client(redlock.WithTTL(600*ms)), net.Client(), net.Client()
+		first, err := a.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		asked := slow.Executed("eval")
+		go func() {
+			for slow.Executed("eval") == asked { // Inspect's question
+				time.Sleep(100 * time.Microsecond)
+			}
+			slow.Set(func(*testnet.Node) { link.Delay = 900 * ms })
+		}()
+		_, err = f.ForceUnlock(t.Context(), "x")
+		require.NoError(t, err)
+		require.ErrorIs(t, first.Err(), redlock.ErrLost)
+		time.Sleep(ms)
+		net.Nodes[2].Down()
+		time.Sleep(10 * ms)
+		later, err := b.Mutex("x").TryLock(t.Context())
+		require.NoError(t, err)
+		net.Nodes[2].Up()
+		time.Sleep(time.Second)
+		_, err = c.Mutex("x").TryLock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrHeld)
+		require.NoError(t, later.Unlock(t.Context()))
+	})
+}
+
+// The lock changes hands between the question for its holder and the attempt to take it.
+func TestForceUnlockTakesTheLockFromItsNextHolderToo(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		a, b, f := net.Client(), net.Client(), net.Client()
+		first, err := a.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		for _, n := range net.Nodes {
+			link := n.Links[2]
+			n.Set(func(*testnet.Node) { link.Delay = 50 * ms })
+		}
+		handedOn := make(chan *redlock.Lease, 1)
+		time.AfterFunc(100*ms, func() { // Inspect was answered, and the command that seizes the lock is on its way
+			_ = first.Unlock(t.Context())
+			next, _ := b.Mutex("x").TryLock(t.Context())
+			handedOn <- next
+		})
+		s, err := f.ForceUnlock(t.Context(), "x")
+		require.NoError(t, err)
+		next := <-handedOn
+		require.NotNil(t, next)
+		require.Equal(t, next.Owner(), s.Holder)
+		<-next.Done()
+		require.ErrorIs(t, next.Err(), redlock.ErrLost)
+	})
+}

@@ -1,0 +1,100 @@
+package lock_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/testnet"
+)
+
+// instantClient is a client of five nodes that answer at once.
+func instantClient(t testing.TB, opts ...redlock.Option) *redlock.Client {
+	pools := make([]redlock.Pool, 5)
+	for i := range pools {
+		pools[i] = testnet.InstantPool{}
+	}
+	c, err := redlock.New(pools, append([]redlock.Option{redlock.WithLogger(nil), redlock.WithRestartGuard(0)}, opts...)...)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	require.NoError(t, c.Ping(context.Background()))
+	return c
+}
+
+func lockAndUnlock(t testing.TB, m *redlock.Mutex) {
+	lease, err := m.Lock(context.Background())
+	if err == nil {
+		err = lease.Unlock(context.Background())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// everyHook is a Trace whose hooks are all set, and do nothing.
+func everyHook() *redlock.Trace {
+	return &redlock.Trace{
+		CallStart:       func(redlock.CallStart) {},
+		CallEnd:         func(redlock.CallEnd) {},
+		BallotStart:     func(redlock.BallotStart) {},
+		BallotVote:      func(redlock.BallotVote) {},
+		BallotEnd:       func(redlock.BallotEnd) {},
+		WaitStart:       func(redlock.WaitStart) {},
+		WaitEnd:         func(redlock.WaitEnd) {},
+		LeaseGranted:    func(redlock.LeaseGranted) {},
+		LeaseRenewed:    func(redlock.LeaseRenewed) {},
+		LeaseDanger:     func(redlock.LeaseDanger) {},
+		LeaseLost:       func(redlock.LeaseLost) {},
+		LeaseReleased:   func(redlock.LeaseReleased) {},
+		NodeUp:          func(redlock.NodeUp) {},
+		NodeDown:        func(redlock.NodeDown) {},
+		NodeStalled:     func(redlock.NodeStalled) {},
+		NodeQuarantined: func(redlock.NodeQuarantined) {},
+	}
+}
+
+func TestUnsetHooksAllocateNothing(t *testing.T) {
+	if testnet.RaceDetector {
+		t.Skip("the race detector allocates by itself")
+	}
+	cost := func(opts ...redlock.Option) float64 {
+		m := instantClient(t, opts...).Mutex("x")
+		lockAndUnlock(t, m)
+		return testing.AllocsPerRun(500, func() { lockAndUnlock(t, m) })
+	}
+	without := cost()
+	require.Equal(t, without, cost(redlock.WithTrace(&redlock.Trace{})), "no hook is set")
+	rare := &redlock.Trace{LeaseLost: func(redlock.LeaseLost) {}, NodeDown: func(redlock.NodeDown) {}}
+	require.Equal(t, without, cost(redlock.WithTrace(rare)), "a lock that goes well calls none of those that are set")
+	require.Greater(t, cost(redlock.WithTrace(everyHook())), without, "events are allocated, or this counts nothing")
+}
+
+func BenchmarkLockAndUnlock(b *testing.B) {
+	for name, opts := range map[string][]redlock.Option{
+		"no-trace":    nil,
+		"empty-trace": {redlock.WithTrace(&redlock.Trace{})},
+		"every-hook":  {redlock.WithTrace(everyHook())},
+	} {
+		b.Run(name, func(b *testing.B) {
+			c := instantClient(b, opts...)
+			m := c.Mutex("x")
+			b.ReportAllocs()
+			for b.Loop() {
+				lockAndUnlock(b, m)
+			}
+		})
+		b.Run(name+"-parallel", func(b *testing.B) {
+			c := instantClient(b, opts...)
+			m := c.Mutex("x")
+			b.ReportAllocs()
+			b.SetParallelism(32)
+			b.RunParallel(func(p *testing.PB) {
+				for p.Next() {
+					lockAndUnlock(b, m)
+				}
+			})
+		})
+	}
+}

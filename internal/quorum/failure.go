@@ -1,0 +1,52 @@
+package quorum
+
+import (
+	"time"
+
+	"github.com/redlock-go/redlock/internal/admission"
+	"github.com/redlock-go/redlock/internal/node"
+)
+
+// Failure is a copy of a ballot's votes, made when it failed.
+type Failure struct {
+	Op      string
+	Need    int           // the quorum
+	Elapsed time.Duration // since the ballot's start
+	Late    bool          // a quorum granted, but no validity was left
+	Nodes   []*admission.Member
+	Answers []Answer // by node
+}
+
+// FailureOf returns the votes of a ballot as they are now.
+func FailureOf(b *Ballot) *Failure {
+	f := &Failure{Op: b.Op, Need: b.cluster.Need, Elapsed: b.cluster.Clock() - b.Start, Nodes: b.cluster.Nodes,
+		Answers: make([]Answer, 0, len(b.Votes))}
+	for _, a := range b.Answers() {
+		f.Answers = append(f.Answers, *a)
+	}
+	return f
+}
+
+// IsHopeless reports whether waiting cannot help: so many nodes fail for a permanent reason
+// that the others are no quorum.
+func (f *Failure) IsHopeless() bool {
+	return f.count(func(a *Answer) bool { return node.IsPermanent(a.Cause) }) > len(f.Answers)-f.Need
+}
+
+// LackedScripts reports whether nodes had to load the scripts first: then another ballot may
+// succeed.
+func (f *Failure) LackedScripts() bool {
+	return f.count(LacksScript) > 0
+}
+
+// LacksScript reports whether the node had to load the script first.
+func LacksScript(a *Answer) bool { return node.IsCode(a.Cause, "NOSCRIPT") }
+
+func (f *Failure) count(is func(*Answer) bool) (n int) {
+	for i := range f.Answers {
+		if is(&f.Answers[i]) {
+			n++
+		}
+	}
+	return n
+}

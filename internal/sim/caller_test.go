@@ -1,0 +1,274 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/testhook"
+
+	"github.com/redlock-go/redlock"
+)
+
+// simCaller is one goroutine that uses a client.
+type simCaller struct {
+	client *simClient
+	index  int
+	random *simRandom
+	life   context.Context // ends with the client's death, or before its Close
+	giveUp context.CancelFunc
+}
+
+func (c *simClient) newCaller(k int) *simCaller {
+	caller := &simCaller{client: c, index: k, random: c.random.caller(k)}
+	caller.life, caller.giveUp = context.WithCancel(c.life)
+	return caller
+}
+
+func (c *simCaller) String() string {
+	if len(c.client.callers) == 1 {
+		return fmt.Sprintf("client %d", c.client.index)
+	}
+	return fmt.Sprintf("client %d.%d", c.client.index, c.index)
+}
+
+// roll returns a random number below n, for one decision of the caller in a turn.
+func (c *simCaller) roll(turn, what, n uint64) uint64 {
+	return mix(c.client.run.plan.seed, 77, uint64(c.client.index), uint64(c.index), turn, what) % n
+}
+
+func (c *simCaller) span(turn, what uint64, most time.Duration) time.Duration {
+	return time.Duration(c.roll(turn, what, uint64(most)))
+}
+
+// work takes locks until the time of trouble is over, and once more then.
+func (c *simCaller) work() {
+	r := c.client.run
+	p := r.plan
+	for turn := uint64(1); r.awake() < p.busy && !c.client.isOver(); turn++ {
+		time.Sleep(c.span(turn, 0, p.ttl/4+time.Millisecond))
+		c.turn(turn)
+	}
+	time.Sleep(p.busy + c.span(0, 0, time.Second) - r.awake())
+	if c.client.isOver() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.life, simPatience)
+	defer cancel()
+	for lock := range p.locks {
+		v := r.history.call(c, c.mutex(lock), true)
+		lease, err := v.mutex.Lock(ctx)
+		v.returned(lease, err)
+		if err != nil {
+			r.history.fail("%v is not served when all trouble is over: %v", c, err)
+			continue
+		}
+		c.visit(v, c.span(0, 1, 5*time.Millisecond), 0)
+		c.random.await()
+		v.left(lease.Unlock(context.Background()))
+	}
+	for k := range uint64(3) { // attempts that fail: nothing of them may stay
+		if c.index > 0 {
+			break
+		}
+		if lease, err := c.mutex(0).TryLock(ctx); err == nil {
+			time.Sleep(c.span(k, 17, 3*time.Millisecond))
+			c.random.await()
+			_ = lease.Unlock(ctx)
+		}
+		time.Sleep(c.span(k, 18, 5*time.Millisecond))
+	}
+}
+
+func (c *simCaller) mutex(lock int, opts ...redlock.Option) *redlock.Mutex {
+	return c.client.client.Mutex(fmt.Sprintf("lock-%d", lock), append(opts, withRandom(c.random))...)
+}
+
+// mutexFor returns the mutex of a turn: its lock, with its settings.
+func (c *simCaller) mutexFor(turn uint64) *redlock.Mutex {
+	p := c.client.run.plan
+	ttl := p.ttls[c.client.index]
+	var opts []redlock.Option
+	if u := p.uses.unfenced; u > 0 && c.roll(turn, 30, u) == 0 {
+		opts = append(opts, redlock.WithFencing(false))
+	}
+	if p.uses.longer && c.roll(turn, 31, 6) == 0 {
+		ttl = p.longerThan(ttl)
+		opts = append(opts, redlock.WithTTL(ttl))
+	}
+	if p.uses.maxHolds && c.roll(turn, 32, 4) == 0 {
+		opts = append(opts, redlock.WithMaxHold(ttl/2+c.span(turn, 33, 2*ttl)))
+	}
+	if p.uses.labels {
+		label := []string{"", "worker 7", "a@b", "10.0.0.1:7\tü"}[c.roll(turn, 34, 4)]
+		opts = append(opts, redlock.WithOwnerLabel(label))
+	}
+	return c.mutex(int(c.roll(turn, 1, uint64(p.locks))), opts...)
+}
+
+// turn is one call that may get a lock, and what follows.
+func (c *simCaller) turn(turn uint64) {
+	r := c.client.run
+	p := r.plan
+	m := c.mutexFor(turn)
+	if p.uses.forces && r.awake() > p.calm && r.awake() < p.busy && c.roll(turn, 35, 25) == 0 {
+		c.force(testhook.Lock(m).Name)
+		return
+	}
+	var tail *simTailLoss
+	if p.kind == simTails && c.index == 0 && r.awake() < p.busy && c.roll(turn, 5, 2) == 0 {
+		tail = c.newTailLoss(turn)
+		defer tail.over()
+	}
+	how := c.roll(turn, 2, 8)
+	v := r.history.call(c, m, how > 1)
+	if how <= 1 {
+		lease, err := m.TryLock(c.life)
+		if v.returned(lease, err); err == nil {
+			c.holding(v, turn, tail)
+			c.unlock(v, turn)
+		}
+		return
+	}
+	patience := p.busy + simPatience - r.awake()
+	if c.roll(turn, 3, 4) == 0 {
+		patience = c.span(turn, 4, 2*p.ttl)
+	}
+	ctx, quit := context.WithTimeout(c.life, patience)
+	defer quit()
+	over := r.waits(v, quit)
+	if how == 2 {
+		c.do(ctx, v, turn, tail, over)
+		return
+	}
+	lease, err := m.Lock(ctx)
+	over()
+	if v.returned(lease, err); err == nil {
+		c.holding(v, turn, tail)
+		c.unlock(v, turn)
+	}
+}
+
+// do is a turn with Do.
+func (c *simCaller) do(ctx context.Context, v *simVisit, turn uint64, tail *simTailLoss, over func()) {
+	ran := false
+	err := v.mutex.Do(ctx, func(inner context.Context, lease *redlock.Lease) error {
+		ran = true
+		over()
+		v.works = true
+		v.returned(lease, nil)
+		c.holding(v, turn, tail)
+		if v.lost && inner.Err() == nil {
+			time.Sleep(time.Second) // a client that was suspended notices it within a second
+		}
+		if v.lost && inner.Err() == nil {
+			v.history.fail("%v's Do has lost its lease, token %d, and its context goes on", c, v.token)
+		}
+		c.handsOver(v, turn)
+		c.random.await()
+		return nil
+	})
+	switch over(); {
+	case !ran && err == nil:
+		v.history.fail("%v's Do returned nil without a call of its function", c)
+	case !ran:
+		v.returned(nil, err)
+	default:
+		v.left(err)
+	}
+}
+
+// unlock ends a turn.
+func (c *simCaller) unlock(v *simVisit, turn uint64) {
+	if !c.client.isDead() {
+		c.handsOver(v, turn)
+		c.random.await()
+		v.left(v.lease.Unlock(context.Background()))
+	}
+}
+
+// holding is what a holder does in the time of trouble.
+func (c *simCaller) holding(v *simVisit, turn uint64, tail *simTailLoss) {
+	r := c.client.run
+	p := r.plan
+	if p.kind == simVerdicts && p.renewal && c.index == 0 && r.awake() < p.busy && c.roll(turn, 5, 3) == 0 {
+		c.edge(v, turn)
+	}
+	if tail != nil {
+		tail.strike()
+		v.tried = true
+	}
+	if p.kind == simFlaps && c.index == 0 && c.roll(turn, 5, 2) == 0 && r.awake() < p.busy {
+		c.flap(turn)
+		v.tried = true
+	}
+	if p.kind == simRestarts && v.terms().Lease.TTL > p.longest() && c.roll(turn, 5, 2) == 0 && r.awake() < p.busy {
+		c.majorityForgets(turn)
+		v.tried = true
+	}
+	hold := c.span(turn, 6, p.briefly())
+	if v.tried {
+		hold = 2 * v.terms().Lease.TTL
+	}
+	if c.roll(turn, 7, 3) == 0 && len(c.client.callers) < 8 {
+		hold = c.span(turn, 8, 2*v.terms().Lease.TTL)
+	}
+	extend := uint64(0)
+	if c.roll(turn, 36, 5) == 0 {
+		extend = 1 + c.roll(turn, 37, 4)
+	}
+	c.visit(v, min(hold, max(p.busy-r.awake(), 0)+20*time.Millisecond), extend)
+}
+
+// visit plays a holder: now and then it checks that its lease is valid, and writes with
+// its token; at one of these checks it calls Extend.
+func (c *simCaller) visit(v *simVisit, hold time.Duration, extend uint64) {
+	defer c.client.has(v)()
+	r := c.client.run
+	until := r.awake() + hold
+	for k := uint64(1); ; k++ {
+		if c.client.isDead() {
+			break
+		}
+		if !v.look() && !v.goesOn() {
+			time.Sleep(c.span(k, 16, r.plan.ttl/10))
+			v.lookAgain()
+			break
+		}
+		left := until - r.awake()
+		if left <= 0 {
+			break
+		}
+		if k == extend {
+			v.extends()
+			continue
+		}
+		time.Sleep(min(left, c.span(k, 9, r.plan.ttl/8)+1))
+	}
+	v.leaves()
+}
+
+// extends calls Extend.
+func (v *simVisit) extends() {
+	h := v.history
+	v.caller.random.await()
+	ended := !v.lease.Valid()
+	err := v.lease.Extend(v.caller.life)
+	h.note("%v extends token %d: %v", v.caller, v.token, err)
+	switch {
+	case err == nil && ended:
+		h.fail("%v's lease, token %d, had ended and is valid again, by Extend", v.caller, v.token)
+	case errors.Is(err, redlock.ErrLost) && v.lease.Valid():
+		h.fail("%v's lease, token %d, was lost by Extend and is valid again", v.caller, v.token)
+	}
+}
+
+// force calls ForceUnlock.
+func (c *simCaller) force(lock string) {
+	h := &c.client.run.history
+	c.random.await()
+	f := h.forces(c, lock)
+	s, err := c.client.client.ForceUnlock(c.life, lock)
+	f.returned(s, err)
+}

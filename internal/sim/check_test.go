@@ -1,0 +1,88 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// leases returns the visits that got the lock, in the order of their grants.
+func (h *simHistory) leases(lock string) []*simVisit {
+	var all []*simVisit
+	for _, v := range h.visits {
+		if v.lease != nil && v.name() == lock {
+			all = append(all, v)
+		}
+	}
+	slices.SortFunc(all, func(a, b *simVisit) int { return int(a.answered - b.answered) })
+	return all
+}
+
+// check returns the violations of a run. A schedule that breaks an assumption may have
+// two holders, and is counted as such. In every schedule, no caller writes with another
+// one's token, or with a token lower than one that was handed out before it asked.
+func (h *simHistory) check() []string {
+	wrong := slices.Clone(h.failures)
+	for lock := range h.plan.locks {
+		name := fmt.Sprintf("lock-%d", lock)
+		leases := h.leases(name)
+		if h.outside == "" {
+			wrong = append(wrong, h.exclusion(leases, name)...)
+		}
+		wrong = append(wrong, tokens(append(h.seizures(name), leases...))...)
+		wrong = append(wrong, losses(leases)...)
+		wrong = append(wrong, maxHolds(leases)...)
+		wrong = append(wrong, h.revoked(leases, name)...)
+		if h.plan.kind != simClocks {
+			wrong = append(wrong, h.progress(leases, name)...)
+		}
+		if h.plan.kind == simMinority || h.plan.kind == simCrowds {
+			wrong = append(wrong, h.order(leases, name)...)
+		}
+	}
+	return append(wrong, h.orphans...)
+}
+
+// exclusion checks that no two leases of a lock are valid at one instant, except where
+// ForceUnlock took the lock away.
+func (h *simHistory) exclusion(leases []*simVisit, lock string) (wrong []string) {
+	for i, b := range leases {
+		for _, a := range leases[:i] {
+			if a.ended <= b.answered || b.ended <= b.answered ||
+				slices.ContainsFunc(h.forced, func(f *simForce) bool { return f.excuses(a, b) }) {
+				continue
+			}
+			wrong = append(wrong, fmt.Sprintf("two holders of %s: %v (token %d) until %v, %v (token %d) from %v",
+				lock, a.caller, a.token, a.ended, b.caller, b.token, b.answered))
+		}
+	}
+	return wrong
+}
+
+// losses checks that a lease whose keys were deleted is not renewed any more.
+func losses(leases []*simVisit) (wrong []string) {
+	for _, v := range leases {
+		if v.robbed > 0 && v.ended > v.robbed+v.terms().Lease.TTL*11/10 {
+			wrong = append(wrong, fmt.Sprintf("%v's keys were deleted at %v; its lease went on until %v", v.caller, v.robbed, v.ended))
+		}
+	}
+	return wrong
+}
+
+// tokens checks that a lease that was asked for after another was granted has a greater
+// token, and that no two have the same. A token that ForceUnlock returned counts as a
+// lease's.
+func tokens(leases []*simVisit) (wrong []string) {
+	leases = slices.DeleteFunc(leases, func(v *simVisit) bool { return v.lease != nil && !v.terms().Fencing })
+	slices.SortStableFunc(leases, func(a, b *simVisit) int { return cmp.Compare(a.answered, b.answered) })
+	for i, b := range leases {
+		for _, a := range leases[:i] {
+			before := a.answered < b.began || b.lease != nil && !a.lost && a.ended < b.answered
+			if s, t := a.token, b.token; s == t || before && s > t {
+				wrong = append(wrong, fmt.Sprintf("token %d of %v, granted at %v, after token %d of %v, granted at %v",
+					t, b.caller, b.answered, s, a.caller, a.answered))
+			}
+		}
+	}
+	return wrong
+}

@@ -1,0 +1,133 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/testhook"
+)
+
+// simForce is a call of ForceUnlock.
+type simForce struct {
+	caller   *simCaller
+	lock     string
+	token    int64
+	err      error
+	called   time.Duration // true times
+	answered time.Duration
+}
+
+// forces records that a caller begins a ForceUnlock.
+func (h *simHistory) forces(c *simCaller, lock string) *simForce {
+	f := &simForce{caller: c, lock: lock, called: h.now(), answered: math.MaxInt64, err: redlock.ErrNoQuorum}
+	h.mu.Lock()
+	h.forced = append(h.forced, f)
+	h.mu.Unlock()
+	h.note("%v forces %s", c, lock)
+	return f
+}
+
+// returned records its result.
+func (f *simForce) returned(s redlock.Status, err error) {
+	r := f.caller.client.run
+	f.token, f.err, f.answered = s.Token, err, r.history.now()
+	r.history.note("%v has forced %s: token %d, holder %q, %v", f.caller, f.lock, s.Token, s.Holder, err)
+	r.wellness.shakes()
+}
+
+// excuses reports whether two leases may overlap since the lock was taken from the first
+// one. ForceUnlock takes a key only from a holder that it found there, so the first one
+// had asked for the lock before ForceUnlock returned.
+func (f *simForce) excuses(a, b *simVisit) bool {
+	return f.lock == a.name() && f.called <= b.answered && a.began <= f.answered
+}
+
+// seizures returns the successful calls of ForceUnlock as leases, which they are for a
+// moment.
+func (h *simHistory) seizures(lock string) (all []*simVisit) {
+	for _, f := range h.forced {
+		if f.lock == lock && f.err == nil {
+			all = append(all, &simVisit{history: h, caller: f.caller, token: f.token, began: f.called, answered: f.answered, ended: f.answered, lost: true})
+		}
+	}
+	return all
+}
+
+// revoked checks that a lease whose lock was taken away is not renewed any more: it ends
+// with the validity that it had.
+func (h *simHistory) revoked(leases []*simVisit, lock string) (wrong []string) {
+	for _, f := range h.forced {
+		for _, v := range leases {
+			if f.lock == lock && f.err == nil && v.answered < f.called && v.ended > f.answered+v.terms().Lease.TTL*11/10 {
+				wrong = append(wrong, fmt.Sprintf("%v's lock was taken away by %v; its lease, token %d, went on until %v", v.caller, f.answered, v.token, v.ended))
+			}
+		}
+	}
+	return wrong
+}
+
+// refused records that a call failed. It must not fail with ErrClosed unless its client
+// was closed.
+func (v *simVisit) refused(err error) {
+	c := v.caller.client
+	if errors.Is(err, redlock.ErrClosed) && !c.isOver() {
+		v.history.fail("%v is told that its client is closed: %v", v.caller, err)
+	}
+}
+
+// maxHolds checks that no lease goes on beyond its WithMaxHold.
+func maxHolds(leases []*simVisit) (wrong []string) {
+	for _, v := range leases {
+		if most := v.terms().Lease.MaxHold; most > 0 {
+			if limit := v.began + time.Duration(float64(most)/v.caller.client.rate) + time.Millisecond; v.ended > limit {
+				wrong = append(wrong, fmt.Sprintf("%v's lease, token %d, of at most %v, went on from %v until %v", v.caller, v.token, most, v.began, v.ended))
+			}
+		}
+	}
+	return wrong
+}
+
+// closes checks a client that was closed just now: Close took so long while the machine
+// was awake, which must not be long, and nothing of the client stays at nodes that were
+// well for it.
+func (h *simHistory) closes(c *simClient, began, took time.Duration) {
+	most := testhook.Engine(c.client).NodeTimeout
+	if h.plan.uses.longer {
+		most *= 3
+	}
+	if len(h.forced) > 0 {
+		most += 4 * protocol.ReservationTTL
+	}
+	// A node may show a sign of life just before it is given up, and its connection may
+	// break just before it is given up again: each of these is awaited for a node timeout
+	// and a quarter, as are the attempts under way.
+	if took > 4*most {
+		h.fail("client %d's Close took %v", c.index, took)
+	}
+	time.Sleep(simSettles)
+	if c.isDead() {
+		return
+	}
+	for _, v := range c.held() {
+		if v.works {
+			return // its keys stay until its Do is over
+		}
+	}
+	for i, s := range c.run.servers {
+		if c.run.wellness.ill(i, c.index).touch(began-simNotices, h.now()) {
+			continue
+		}
+		for _, k := range s.Keys() {
+			if c.owns(k) && k.Left > 0 {
+				h.fail("client %d is closed, and node %d still has %s = %s, for %v", c.index, i, k.Name, k.Text, k.Left)
+			}
+		}
+	}
+}
+
+// simSettles is the time in which the releases of a Close must reach the nodes that are well.
+const simSettles = 200 * time.Millisecond

@@ -1,0 +1,93 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"sync"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/testhook"
+)
+
+// simRandom is the randomness of a client, or of one caller of it. Everything is
+// hashed from the seed, the instant and the purpose; nothing is drawn from a generator
+// that others share, so nothing depends on the order in which goroutines run.
+type simRandom struct {
+	seed   uint64
+	client int
+	place  int // of the caller, from 1 on; 0: the client itself
+	now    func() time.Duration
+	turn   func(who string)
+
+	mu   sync.Mutex // protects what follows
+	last time.Duration
+	nth  map[string]uint64 // names for a purpose at that instant
+}
+
+// newSimRandom makes a client's randomness.
+func (r *simRun) newSimRandom(client int) *simRandom {
+	return &simRandom{seed: r.plan.seed, client: client, now: r.world.Now, turn: r.world.Turn}
+}
+
+// caller makes the randomness of one caller, for the settings of its mutexes. Without
+// it, two callers that ask at one instant would get the same pauses, and meet again
+// at the same instant for ever.
+func (c *simRandom) caller(k int) *simRandom {
+	return &simRandom{seed: c.seed, client: c.client, place: k + 1, now: c.now, turn: c.turn}
+}
+
+// name returns an owner, or another name. An attempt begins with its owner: each
+// caller waits here for an instant of its own, so that callers that one event has woken
+// queue their commands in the same order at all nodes and in all runs.
+func (c *simRandom) ID(purpose string) string {
+	if purpose == "attempt" {
+		c.await()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := c.now(); now != c.last || c.nth == nil {
+		c.last, c.nth = now, make(map[string]uint64)
+	}
+	c.nth[purpose]++
+	return fmt.Sprintf("%016X%s", c.mix(c.last, purpose, c.nth[purpose]), c.mark())
+}
+
+// await returns at an instant at which no other caller acts, and no message arrives.
+func (c *simRandom) await() { c.turn(fmt.Sprintf("client %d, caller %d", c.client, c.place)) }
+
+// mark ends the names of this client.
+func (c *simRandom) mark() string { return fmt.Sprintf("%010d", c.client) }
+
+func (c *simRandom) Below(d time.Duration, purpose string) time.Duration {
+	return time.Duration(c.mix(c.now(), purpose, 0) % uint64(d))
+}
+
+func (c *simRandom) mix(at time.Duration, purpose string, nth uint64) uint64 {
+	return mix(c.seed, uint64(c.client), uint64(c.place), uint64(at), nth, textHash(purpose))
+}
+
+// mix hashes numbers, such as a seed, a place and a count, to a random number.
+func mix(numbers ...uint64) uint64 {
+	h := uint64(0x9e3779b97f4a7c15)
+	for _, n := range numbers {
+		h ^= n
+		h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+		h = (h ^ h>>27) * 0x94d049bb133111eb
+		h ^= h >> 31
+	}
+	return h
+}
+
+func textHash(s string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(s))
+	return h.Sum64()
+}
+
+// warmUp returns when the client's first connections are settled and those for wake-ups
+// stand. A client with several callers needs it before they start: all that wait for
+// either would be woken at one instant and race for their tickets.
+func (c *simClient) warmUp(ctx context.Context) error {
+	return testhook.Engine(c.client).Queue().Listen(ctx)
+}

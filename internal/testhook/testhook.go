@@ -1,0 +1,26 @@
+// Package testhook lets this library's own tests do what its users cannot: set a client's clock
+// and randomness, and look into it. The root package sets the variables; nothing else may.
+package testhook
+
+import (
+	"github.com/redlock-go/redlock/internal/lease"
+	"github.com/redlock-go/redlock/internal/lock"
+	"github.com/redlock-go/redlock/internal/system"
+)
+
+var (
+	// WithClock returns a redlock.Option that replaces a client's clock.
+	WithClock func(system.Clock) any
+
+	// WithRandom returns a redlock.Option that replaces the randomness of a client or Mutex.
+	WithRandom func(system.Random) any
+
+	// Engine returns the engine of a *redlock.Client.
+	Engine func(client any) *lock.Engine
+
+	// Lock returns the lock of a *redlock.Mutex.
+	Lock func(mutex any) *lock.Exclusive
+
+	// Lease returns the state of a *redlock.Lease.
+	Lease func(lease any) *lease.Lease
+)

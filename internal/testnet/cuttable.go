@@ -1,0 +1,84 @@
+package testnet
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"sync"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+)
+
+// LoseCalls drops a share of what the nodes send on the connections for calls.
+func (w *Net) LoseCalls(share float64) {
+	for _, n := range w.Nodes {
+		n.Set(func(n *Node) {
+			n.Lose = func(data []byte) bool {
+				return strings.Contains(string(data), "$7\r\nmessage") && rand.Float64() < share
+			}
+		})
+	}
+}
+
+// Cuttable is a pool of one client, which can be cut off alone.
+type Cuttable struct {
+	*Node
+	Mu    sync.Mutex // protects what follows
+	Links []*link
+	Cut   bool
+}
+
+func (p *Cuttable) GetContext(ctx context.Context) (redis.Conn, error) {
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
+	conn, err := p.Node.GetContext(ctx)
+	if err == nil {
+		p.Node.Set(func(n *Node) {
+			l := n.Links[len(n.Links)-1]
+			l.Held = p.Cut
+			p.Links = append(p.Links, l)
+		})
+	}
+	return conn, err
+}
+
+func (p *Cuttable) Hold(cut bool) {
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
+	p.Cut = cut
+	p.Node.Set(func(*Node) {
+		for _, l := range p.Links {
+			l.Held = cut
+		}
+	})
+}
+
+// CuttableClient makes a client that can be cut off alone.
+func (w *Net) CuttableClient() (*redlock.Client, []*Cuttable) {
+	w.T.Helper()
+	mine := make([]*Cuttable, len(w.Nodes))
+	pools := make([]redlock.Pool, len(w.Nodes))
+	for i, n := range w.Nodes {
+		mine[i] = &Cuttable{Node: n}
+		pools[i] = mine[i]
+	}
+	c, err := redlock.New(pools, redlock.WithLogger(nil), redlock.WithRestartGuard(0), WithClock(w.Clock.Now))
+	require.NoError(w.T, err)
+	w.Add(c)
+	require.NoError(w.T, c.Ping(w.T.Context()))
+	return c, mine
+}
+
+// BreakLast breaks the connection that was made last.
+func (p *Cuttable) BreakLast() {
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
+	l := p.Links[len(p.Links)-1]
+	p.Node.Set(func(*Node) {
+		l.Cut = true
+		_ = l.Near.Close()
+	})
+}

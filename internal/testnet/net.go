@@ -1,0 +1,346 @@
+package testnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/system"
+	"github.com/redlock-go/redlock/internal/testhook"
+)
+
+// The network of the tests: embedded nodes behind links that can be slow,
+// held, or cut, all in the virtual time of a synctest bubble.
+
+// Node is one embedded server and the links to it. It is a Pool. It has
+// more than 15 fields: each is a way in which a test makes the node misbehave, or sees what
+// it did.
+type Node struct {
+	T     *testing.T
+	Index int
+	Redis *miniredis.Miniredis
+
+	Mu       sync.Mutex // protects what follows
+	changed  *sync.Cond
+	Links    []*link
+	Refusing error             // what dialling gets
+	Delay    time.Duration     // each way
+	Holding  bool              // frozen: nothing is executed
+	Lose     func([]byte) bool // what the node sends and never arrives
+	Muting   bool              // answers are held back
+	RunID    string
+	Role     string
+	Version  string
+	Override func(cmd string, args []string) string // an error reply, or ""
+	Log      []string                               // commands as they were executed
+	Clients  int
+	runs     int
+}
+
+func NewNode(t *testing.T, index int) *Node {
+	n := &Node{T: t, Index: index, Redis: miniredis.NewMiniRedis(), RunID: fmt.Sprintf("run-%d", index), Role: "master"}
+	n.changed = sync.NewCond(&n.Mu)
+	n.Redis.ClockTTL(true)
+	return n
+}
+
+func (n *Node) String() string { return fmt.Sprintf("test-%d", n.Index) }
+
+func (n *Node) GetContext(ctx context.Context) (redis.Conn, error) {
+	n.Mu.Lock()
+	refusing := n.Refusing
+	n.Mu.Unlock()
+	if refusing != nil {
+		return nil, refusing
+	}
+	// Not under n.mu: a script that runs holds the server's lock, and takes n.mu
+	// in the hook.
+	serverSide, err := n.Redis.Dial()
+	if err != nil {
+		return nil, err
+	}
+	n.Redis.Server().SetPreHook(n.hook)
+	n.Mu.Lock()
+	defer n.Mu.Unlock()
+	clientSide, near := net.Pipe()
+	l := &link{node: n, Near: near, far: serverSide}
+	n.Links = append(n.Links, l)
+	go l.pump(near, serverSide, func() bool { return n.Holding || l.Held })
+	go l.pump(serverSide, near, func() bool { return n.Muting || l.Held })
+	return redis.NewConn(clientSide, 0, 0), nil
+}
+
+// hook runs before each command. It logs, and answers what the embedded server
+// cannot or must not.
+func (n *Node) hook(c *server.Peer, cmd string, args ...string) bool {
+	n.Mu.Lock()
+	defer n.Mu.Unlock()
+	n.Log = append(n.Log, n.Label(cmd, args))
+	if n.Override != nil {
+		if refusal := n.Override(cmd, args); refusal != "" {
+			c.WriteError(refusal)
+			return true
+		}
+	}
+	switch {
+	case cmd == "INFO":
+		c.WriteBulk("# Server\r\nrun_id:" + n.RunID + "\r\nrole:" + n.Role + "\r\nredis_version:" + n.Version + "\r\n")
+	case cmd == "CLIENT" && args[0] == "ID":
+		n.Clients++
+		c.WriteInt(n.Clients)
+	case cmd == "CLIENT" && args[0] == "KILL":
+		c.WriteInt(0)
+	default:
+		return false
+	}
+	return true
+}
+
+// Label names a command in the log: scripts by their names.
+func (n *Node) Label(cmd string, args []string) string {
+	if cmd == "EVALSHA" && args[0] == protocol.Acquire.SHA.(string) && args[1] == "1" {
+		return "claim"
+	}
+	for name, s := range map[string]*protocol.Script{"acquire": protocol.Acquire, "raise": protocol.Raise, "probe": protocol.Probe, "admit": protocol.Admit, "renew": protocol.Renew, "release": protocol.Release} {
+		if (cmd == "EVALSHA" && args[0] == s.SHA.(string)) || (cmd == "EVAL" && args[0] == s.Text.(string)) {
+			return name
+		}
+	}
+	switch {
+	case cmd == "CLIENT":
+		return "client " + strings.ToLower(args[0])
+	case cmd == "SET" && len(args) == 6 && args[5] == "GET":
+		return "claim"
+	case cmd == "SET" && args[len(args)-1] == "NX":
+		return "acquire"
+	}
+	return strings.ToLower(cmd)
+}
+
+// Executed counts a command in the log.
+func (n *Node) Executed(label string) int {
+	n.Mu.Lock()
+	defer n.Mu.Unlock()
+	count := 0
+	for _, l := range n.Log {
+		if l == label {
+			count++
+		}
+	}
+	return count
+}
+
+// Set changes the node's behaviour.
+func (n *Node) Set(change func(n *Node)) {
+	n.Mu.Lock()
+	defer n.Mu.Unlock()
+	change(n)
+	n.changed.Broadcast()
+}
+
+func (n *Node) Freeze() { n.Set(func(n *Node) { n.Holding = true }) }
+func (n *Node) Thaw()   { n.Set(func(n *Node) { n.Holding = false }) }
+func (n *Node) Mute()   { n.Set(func(n *Node) { n.Muting = true }) }
+
+// Cut breaks all links from the client's side. What was sent before is still
+// executed; answers are lost.
+func (n *Node) Cut() {
+	n.Set(func(n *Node) {
+		for _, l := range n.Links {
+			l.Cut = true
+			_ = l.Near.Close()
+		}
+		n.Links, n.Muting = nil, false
+	})
+}
+
+func (n *Node) Keys() []string { return n.Redis.Keys() }
+
+// link is one connection, pumped in both directions.
+type link struct {
+	node      *Node
+	Near, far net.Conn
+	Cut       bool          // protected by node.mu, like what follows
+	Delay     time.Duration // more than the node's, each way
+	Held      bool          // nothing gets through
+}
+
+// pump carries bytes from one end to the other, each after the node's delay and
+// not while held. The sender never waits: a socket has room.
+func (l *link) pump(from, to net.Conn, held func() bool) {
+	type chunk struct {
+		data []byte
+		due  time.Time
+	}
+	n := l.node
+	var queue []chunk
+	ended := false
+	go func() {
+		defer to.Close()
+		for {
+			n.Mu.Lock()
+			for !ended && len(queue) == 0 || held() && !(ended && len(queue) == 0) {
+				n.changed.Wait()
+			}
+			if len(queue) == 0 {
+				n.Mu.Unlock()
+				return
+			}
+			next := queue[0]
+			queue = queue[1:]
+			n.Mu.Unlock()
+			time.Sleep(time.Until(next.due))
+			n.Mu.Lock()
+			lost := to == l.Near && l.Cut
+			skip := to == l.Near && n.Lose != nil && n.Lose(next.data)
+			n.Mu.Unlock()
+			if skip {
+				continue
+			}
+			if _, err := to.Write(next.data); err != nil || lost {
+				_, _ = io.Copy(io.Discard, from)
+				return
+			}
+		}
+	}()
+	buf := make([]byte, 32<<10)
+	for {
+		k, err := from.Read(buf)
+		n.Set(func(n *Node) {
+			if k > 0 {
+				queue = append(queue, chunk{append([]byte(nil), buf[:k]...), time.Now().Add(n.Delay + l.Delay)})
+			}
+			ended = ended || err != nil
+		})
+		if err != nil {
+			return
+		}
+	}
+}
+
+// Net is N nodes and a client over them, in a bubble.
+type Net struct {
+	T       *testing.T
+	Nodes   []*Node
+	Clients []*redlock.Client
+	Clock   *Clock
+	bubble  bool // it is in a synctest bubble
+}
+
+// InBubble runs a test over n embedded nodes in virtual time.
+func InBubble(t *testing.T, n int, test func(t *testing.T, net *Net)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		net := &Net{T: t, Clock: &Clock{Origin: time.Now()}, bubble: true}
+		for i := range n {
+			net.Nodes = append(net.Nodes, NewNode(t, i))
+		}
+		defer net.Stop()
+		test(t, net)
+	})
+}
+
+// Stop closes the clients, lets what is under way arrive, and ends the servers.
+func (w *Net) Stop() {
+	for _, c := range w.Clients {
+		_ = c.Close()
+	}
+	for _, n := range w.Nodes {
+		n.Set(func(n *Node) { n.Holding, n.Muting, n.Delay = false, false, 0 })
+	}
+	time.Sleep(time.Second)
+	for _, n := range w.Nodes {
+		n.Cut()
+		n.Redis.Close()
+	}
+}
+
+// Client makes a client whose connections are up.
+func (w *Net) Client(opts ...redlock.Option) *redlock.Client {
+	w.T.Helper()
+	c := w.NewClient(opts...)
+	require.NoError(w.T, c.Ping(w.T.Context()))
+	if w.bubble {
+		synctest.Wait() // Ping awaits a quorum only
+	}
+	return c
+}
+
+// NewClient makes a client that is closed when the test ends.
+func (w *Net) NewClient(opts ...redlock.Option) *redlock.Client {
+	w.T.Helper()
+	pools := make([]redlock.Pool, len(w.Nodes))
+	for i, n := range w.Nodes {
+		pools[i] = n
+	}
+	c, err := redlock.New(pools, append([]redlock.Option{redlock.WithLogger(nil), redlock.WithRestartGuard(0), WithClock(w.Clock.Now)}, opts...)...)
+	require.NoError(w.T, err)
+	w.Add(c)
+	return c
+}
+
+// Add makes a client one of the network's, which Stop closes.
+func (w *Net) Add(c *redlock.Client) {
+	w.Clients = append(w.Clients, c)
+	if w.bubble {
+		testhook.Engine(c).Renewer.KeepHandles()
+	}
+}
+
+// WithClock replaces the clock.
+func WithClock(c system.Clock) redlock.Option { return testhook.WithClock(c).(redlock.Option) }
+
+// RequireNoKeys checks that no key of anybody is left at any node.
+func (w *Net) RequireNoKeys() {
+	w.T.Helper()
+	synctest.Wait()
+	for _, n := range w.Nodes {
+		for _, key := range n.Keys() {
+			require.True(w.T, strings.HasPrefix(key, protocol.Reserved), "node %d has %s", n.Index, key)
+		}
+	}
+}
+
+// Holders counts the nodes at which the lock's key is this lease's.
+func (w *Net) Holders(l *redlock.Lease) int {
+	synctest.Wait()
+	count := 0
+	for _, n := range w.Nodes {
+		if v, err := n.Redis.Get("redlock:" + l.Name()); err == nil && v == l.Owner() {
+			count++
+		}
+	}
+	return count
+}
+
+var ErrRefused = errors.New("connection refused")
+
+// Dial is a connection of the test's own.
+func Dial(t *testing.T, n *Node) redis.Conn {
+	t.Helper()
+	c, err := n.Redis.Dial()
+	require.NoError(t, err)
+	return redis.NewConn(c, 0, 0)
+}
+
+// Down takes a node away until up.
+func (n *Node) Down() {
+	n.Set(func(n *Node) { n.Refusing = ErrRefused })
+	n.Cut()
+}
+
+func (n *Node) Up() { n.Set(func(n *Node) { n.Refusing = nil }) }

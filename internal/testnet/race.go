@@ -1,0 +1,6 @@
+//go:build race
+
+package testnet
+
+// RaceDetector reports that the tests run with it.
+const RaceDetector = true

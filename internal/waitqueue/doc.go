@@ -1,0 +1,31 @@
+// Package waitqueue is a client's part in the wait queues of all locks: its waiters, how
+// nodes wake them, and when they look at the lock without a wake-up.
+//
+// A caller of Lock that is refused becomes a Waiter: it joins the wait queue for its lock at
+// every node that refuses it. The nodes' scripts keep the order. They hand a lock that is
+// released over to the first waiter: they reserve the lock and send the waiter's client a
+// wake-up. docs/algorithm.md describes the whole; internal/protocol/line.lua has the rules.
+//
+// # Life of a waiter
+//
+// NewWaiter makes it, with the ticket that gives it its position in all queues. Attempting
+// comes before each attempt; AwaitTurn returns when it is time for the next one, and Granted
+// reports whether a quorum has executed the last attempt meanwhile. The waiter ends with
+// Leave, or with GotLease; in this case its ticket is given up with the lease, by Retire.
+//
+// # Parked attempts
+//
+// A waiter's attempt that is refused stays at the node for a moment, parked: if the holder
+// releases the lock meanwhile, the release executes the parked attempt of the first waiter,
+// and the node sends the waiter the token. That saves a round trip (parked.go).
+//
+// # Goroutines
+//
+// The first call of Listen starts one goroutine per node, which receives wake-ups; they end
+// with the client's life. Waiters have none: they wait in their callers' goroutines.
+//
+// # Locks
+//
+// Queue.mu comes before Waiter.mu; a bell's lock is innermost. A lease's lock comes before both; ballots', nodes' and
+// pipes' locks come after both.
+package waitqueue

@@ -1,0 +1,79 @@
+package waitqueue
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// group is the waiters of one client that stand in the queues for one lock, in the order of
+// their tickets. They live and die together: so the first of them, the foremost waiter, looks
+// at the lock for all of them (polling.go). When it leaves or gets the lock, the next one
+// takes its place, and needs no message of a node for that.
+type group []*Waiter
+
+// foremost returns the group's first waiter; nil if the group is empty.
+func (g group) foremost() *Waiter {
+	if len(g) == 0 {
+		return nil
+	}
+	return g[0]
+}
+
+// find returns the waiter's index in the group; if it is not found, the index at which to
+// insert it.
+func (g group) find(w *Waiter) (at int, found bool) {
+	return slices.BinarySearchFunc(g, w.ticket, func(other *Waiter, ticket string) int {
+		return strings.Compare(other.ticket, ticket)
+	})
+}
+
+// join adds a waiter that is about to join the queues, if it does not stand there yet.
+func (q *Queue) join(w *Waiter) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	key := w.lock.Key()
+	if at, found := q.local[key].find(w); !found {
+		q.local[key] = slices.Insert(q.local[key], at, w) // mostly at the end
+	}
+}
+
+// part removes a waiter that has left the queues or got the lock. If it was the foremost, the
+// next one looks within about a second.
+func (q *Queue) part(w *Waiter) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	key := w.lock.Key()
+	at, found := q.local[key].find(w)
+	if !found {
+		return
+	}
+	g := slices.Delete(q.local[key], at, at+1)
+	if len(g) == 0 {
+		delete(q.local, key)
+		delete(q.rejoins, key)
+		return
+	}
+	q.local[key] = g
+	if at == 0 {
+		g[0].bell.lookSoon()
+	}
+}
+
+// isForemost reports whether no earlier waiter of the client stands in the queues for the same
+// lock.
+func (q *Queue) isForemost(w *Waiter) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.local[w.lock.Key()].foremost() == w
+}
+
+// foremost returns the client's foremost waiters of all locks, in the order of the locks'
+// keys. Called under q.mu.
+func (q *Queue) foremost() []*Waiter {
+	all := make([]*Waiter, 0, len(q.local))
+	for _, key := range slices.Sorted(maps.Keys(q.local)) {
+		all = append(all, q.local[key].foremost())
+	}
+	return all
+}

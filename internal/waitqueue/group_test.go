@@ -1,0 +1,56 @@
+package waitqueue
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/life"
+	"github.com/redlock-go/redlock/internal/quorum"
+)
+
+// namedLock is a lock of which only the key is known. Nothing is sent for it.
+type namedLock struct {
+	Lock
+	key string
+}
+
+func (l namedLock) Key() string       { return l.key }
+func (l namedLock) WaitTerms() *Terms { return new(Terms) }
+
+// newTestQueue makes a queue of a client without nodes: what nodes send comes from the test.
+func newTestQueue() *Queue {
+	l := life.New()
+	l.Settle()
+	return NewQueue(Config{ID: "client", Life: l, Clock: func() time.Duration { return 0 }, Cluster: &quorum.Cluster{Need: 2}}, 3)
+}
+
+// newTestWaiters makes waiters that ask one after the other.
+func newTestWaiters(t *testing.T, q *Queue, n int) (all []*Waiter) {
+	for i := range n {
+		w, err := q.NewWaiter(t.Context(), namedLock{key: "redlock:x"}, time.Duration(i)*time.Millisecond)
+		require.NoError(t, err)
+		all = append(all, w)
+	}
+	return all
+}
+
+func TestNextWaiterBecomesTheForemostWhenTheFirstLeavesOrHolds(t *testing.T) {
+	q := newTestQueue()
+	all := newTestWaiters(t, q, 5)
+	for _, i := range []int{3, 0, 4, 1, 2, 2} { // in any order, and again
+		q.join(all[i])
+	}
+	require.Equal(t, group(all), q.local["redlock:x"])
+	require.True(t, q.isForemost(all[0]))
+	q.part(all[1])
+	require.False(t, all[2].bell.read().soon)
+	all[0].GotLease()
+	require.True(t, all[2].bell.read().soon)
+	require.True(t, q.isForemost(all[2]))
+	for _, w := range all[2:] {
+		q.part(w)
+	}
+	require.Empty(t, q.local)
+}

@@ -1,0 +1,149 @@
+package waitqueue
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/admission"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/quorum"
+)
+
+// A waiter's attempt that is refused stays at the node for a moment, parked: if the holder
+// releases the lock meanwhile, the release executes the parked attempt of the first waiter,
+// and the node sends the waiter the token. That saves a round trip. It is what an attempt
+// would be that was long on its way, so its validity counts from when the attempt was begun.
+// The keys last no longer than a reservation, so that a waiter that does not come, or that
+// too few nodes woke, holds nobody up; the lease is renewed at once.
+
+// parkFor is how long a node may keep a refused attempt, and execute it.
+const parkFor = 150 * time.Millisecond
+
+var (
+	parkForArg any = strconv.FormatInt(parkFor.Milliseconds(), 10)
+	notParked  any = "0"
+)
+
+// Parked is an attempt that nodes may execute late. It watches the attempt's ballot.
+type Parked struct {
+	waiter  *Waiter
+	attempt *quorum.Ballot
+
+	// Protected by the waiter's lock.
+	serials []uint64 // of the subscriptions that stood before the attempt was sent; 0: the node has not parked it
+	tokens  []int64  // with which nodes have executed it; 0: not
+
+	before   string         // the owner of the waiter's attempt before
+	beforeAt quorum.NodeSet // nodes that may still execute that one
+}
+
+// Park makes an attempt one that nodes may execute late.
+func (w *Waiter) Park(attempt *quorum.Ballot) *Parked {
+	p := &Parked{waiter: w, attempt: attempt, serials: w.queue.subscriptions(), tokens: make([]int64, len(attempt.Votes))}
+	if !w.lock.WaitTerms().Parking {
+		clear(p.serials)
+	}
+	return p
+}
+
+// ParkFor returns how long a node may keep the attempt, as the script takes it: 0 if the node
+// cannot wake the client, since a grant that the client never learns of would only delay
+// others.
+func (p *Parked) ParkFor(node int) any {
+	if p.serials[node] == 0 {
+		return notParked
+	}
+	return parkForArg
+}
+
+// staleAt returns the nodes that may still execute the attempt, of those that were asked then
+// and are not asked now: at the others, the next attempt takes its place.
+func (p *Parked) staleAt(now quorum.NodeSet) (at quorum.NodeSet) {
+	then := p.attempt.Sent()
+	for i, serial := range p.serials {
+		if serial != 0 && then.Has(i) && !now.Has(i) {
+			at.Add(i)
+		}
+	}
+	return at
+}
+
+// Answered implements quorum.Watcher. It undoes the waiter's attempt before this one at a node
+// that did not execute this one: the attempt before is still parked there, and no one would
+// notice its execution. The waiter leaves the queue there, as at nodes that are not asked.
+func (p *Parked) Answered(v *quorum.Vote, a quorum.Answer) quorum.Answer {
+	if n := v.Node; a.Outcome == quorum.NotSent && p.beforeAt.Has(n.Index) {
+		n.Undo(p.waiter.lock.NewUndo(p.before, p.waiter.ticket))
+	}
+	return a
+}
+
+// Decided implements quorum.Watcher.
+func (p *Parked) Decided(quorum.Verdict, bool) {}
+
+// executed records that a node has executed the parked attempt of this owner. It counts if the
+// message came over a subscription that stood before the attempt was sent, and the attempt's
+// own connection still stands: then no restart, by which the node may have forgotten a vote,
+// was between them. Else the node is ready for the next attempt, as one that sent a wake-up.
+func (w *Waiter) executed(n *admission.Member, serial uint64, owner, token string) {
+	w.mu.Lock()
+	p := w.parked
+	current := p != nil && p.attempt.Owner == owner
+	if current && serial != 0 && serial == p.serials[n.Index] && p.attempt.Votes[n.Index].Right.SameRecord(n.Current()) {
+		p.tokens[n.Index], _ = strconv.ParseInt(token, 10, 64)
+	}
+	w.mu.Unlock()
+	if current {
+		w.bell.ready(n.Index, true)
+	}
+}
+
+// forgetExecuted comes before an attempt is undone at nodes: what they executed late before
+// does not count.
+func (w *Waiter) forgetExecuted(owner string, at quorum.NodeSet) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.parked == nil || w.parked.attempt.Owner != owner {
+		return
+	}
+	for i := range w.parked.tokens {
+		if at.Has(i) {
+			w.parked.serials[i], w.parked.tokens[i] = 0, 0
+		}
+	}
+}
+
+// Grant is a waiter's attempt that a quorum has executed late.
+type Grant struct {
+	Attempt  *quorum.Ballot
+	Tokens   []int64         // by node; 0 if the node has not executed it
+	Recorder quorum.Recorder // of the attempt; nil if there is none
+}
+
+// Granted returns the last attempt, once a quorum has executed it late and enough of its
+// validity is left; else ok is false.
+func (w *Waiter) Granted() (g Grant, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.parked
+	if p == nil || p.executedBy() < w.queue.cfg.Cluster.Need {
+		return Grant{}, false
+	}
+	left := p.attempt.Start + w.lock.WaitTerms().ExecutedValidity - w.queue.cfg.Clock()
+	if left < max(protocol.ReservationTTL/4, 2*w.last.took) {
+		return Grant{}, false
+	}
+	return Grant{Attempt: p.attempt, Tokens: slices.Clone(p.tokens), Recorder: w.last.recorder}, true
+}
+
+// executedBy returns the number of nodes that have executed the attempt late. Called under
+// the waiter's lock.
+func (p *Parked) executedBy() (nodes int) {
+	for _, token := range p.tokens {
+		if token > 0 {
+			nodes++
+		}
+	}
+	return nodes
+}

@@ -1,0 +1,217 @@
+package waitqueue_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/testhook"
+	"github.com/redlock-go/redlock/internal/testnet"
+)
+
+// A lock is free for three seconds and a ttl at most while a client waits, whichever clients die.
+
+// subscribe makes all nodes able to wake a client.
+func subscribe(t *testing.T, c *redlock.Client) {
+	queue := testhook.Engine(c).Queue()
+	require.NoError(t, queue.Listen(t.Context()))
+	for queue.Up().Len() < len(testhook.Engine(c).Cluster.Nodes) {
+		time.Sleep(ms)
+	}
+}
+
+// kill cuts clients off, as if their processes had died, or connects them again, so that the test
+// can end.
+func kill(pools []*testnet.Cuttable, dead bool) {
+	for _, p := range pools {
+		p.Hold(dead)
+	}
+}
+
+func TestClientThatDiesWithAnExecutedAttemptDelaysTheQueueForSeconds(t *testing.T) {
+	for _, waiters := range []int{1, 5, 30, 100} {
+		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+			a, c := net.Client(), testnet.ListeningClient(t, net)
+			b, pools := net.CuttableClient()
+			subscribe(t, b)
+			lease, err := a.Mutex("x").Lock(t.Context())
+			require.NoError(t, err)
+			synctest.Wait() // all nodes have granted it before another client asks
+			leave, gone := testnet.QueueUp(t, b, waiters)
+			_, served := testnet.QueueUp(t, c, 1)
+			kill(pools, true)
+			defer kill(pools, false)
+			require.NoError(t, lease.Unlock(t.Context()))
+			synctest.Wait()
+			require.NotContains(t, holderOf(net.Nodes[0]), protocol.Reservation, "a parked attempt was executed")
+			require.Equal(t, protocol.ReservationTTL, net.Nodes[0].Redis.TTL("redlock:x"))
+			took := testnet.Elapsed(served.Wait)
+			t.Logf("%d dead waiters: %v", waiters, took)
+			assert.Less(t, took, protocol.ReservationTTL+3*time.Second)
+			kill(pools, false)
+			leave()
+			gone.Wait()
+		})
+	}
+}
+
+// With 160 ms of round trip, a waiter whose parked attempt was executed asks once more, and has the
+// lock for a whole ttl.
+func TestClientThatDiesAfterItTookItsExecutedAttemptOverDelaysTheQueueForATTL(t *testing.T) {
+	for _, waiters := range []int{1, 5, 30, 100} {
+		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+			a, c := net.Client(), testnet.ListeningClient(t, net)
+			b, pools := net.CuttableClient()
+			subscribe(t, b)
+			for _, p := range pools {
+				p.Node.Set(func(*testnet.Node) {
+					for _, l := range p.Links {
+						l.Delay = 80 * ms
+					}
+				})
+			}
+			lease, err := a.Mutex("x").Lock(t.Context())
+			require.NoError(t, err)
+			synctest.Wait() // all nodes have granted it before another client asks
+			first := time.Now()
+			leave, gone := testnet.QueueUp(t, b, waiters)
+			_, served := testnet.QueueUp(t, c, 1)
+			time.Sleep(200*ms - time.Since(first))
+			require.NoError(t, lease.Unlock(t.Context()))
+			synctest.Wait()
+			require.Equal(t, protocol.ReservationTTL, net.Nodes[0].Redis.TTL("redlock:x"), "a parked attempt was executed")
+			for net.Nodes[0].Redis.TTL("redlock:x") <= protocol.ReservationTTL {
+				time.Sleep(ms)
+			}
+			kill(pools, true)
+			defer kill(pools, false)
+			took := testnet.Elapsed(served.Wait)
+			t.Logf("%d dead waiters: %v", waiters, took)
+			assert.Less(t, took, 10*time.Second+3*time.Second)
+			kill(pools, false)
+			leave()
+			gone.Wait()
+		})
+	}
+}
+
+// A process holds the lock, with a hundred waiters behind it. Behind these stand two waiters of
+// another client; one of the two leaves before the process dies.
+func TestRemainingWaiterNoticesThatTheHolderDied(t *testing.T) {
+	for _, leaver := range []string{"the first leaves", "the last leaves"} {
+		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+			a, c := net.Client(), net.Client()
+			b, pools := net.CuttableClient()
+			lease, err := a.Mutex("x").Lock(t.Context())
+			require.NoError(t, err)
+			synctest.Wait() // all nodes have granted it before another client asks
+			go func() {
+				if l, err := b.Mutex("x").Lock(t.Context()); err == nil {
+					<-l.Done()
+					_ = l.Unlock(t.Context())
+				}
+			}()
+			time.Sleep(ms)
+			leaveDead, gone := testnet.QueueUp(t, b, 100)
+			leaveFirst, first := testnet.QueueUp(t, c, 1)
+			leaveLast, last := testnet.QueueUp(t, c, 1)
+			time.Sleep(500 * ms)
+			require.NoError(t, lease.Unlock(t.Context()))
+			time.Sleep(3 * time.Second)
+			served := last
+			if leaver == "the last leaves" {
+				leaveLast()
+				served = first
+			} else {
+				leaveFirst()
+			}
+			time.Sleep(ms)
+			kill(pools, true)
+			defer kill(pools, false)
+			took := testnet.Elapsed(served.Wait)
+			t.Logf("%s: %v", leaver, took)
+			assert.Less(t, took, 10*time.Second+3*time.Second, leaver)
+			kill(pools, false)
+			leaveDead()
+			gone.Wait()
+		})
+	}
+}
+
+// holdUntilDone acquires a lock, and releases it when ctx ends.
+func holdUntilDone(ctx context.Context, m *redlock.Mutex) {
+	if lease, err := m.Lock(ctx); err == nil {
+		<-ctx.Done()
+		_ = lease.Unlock(context.WithoutCancel(ctx))
+	}
+}
+
+// A machine dies with the holder and the clients of the next positions in the queue.
+func TestManyClientsThatDieTogetherDelayTheQueueForSeconds(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		const clients = 10
+		var dead []*testnet.Cuttable
+		ctx, cancel := context.WithCancel(t.Context())
+		var gone sync.WaitGroup
+		for range clients {
+			b, pools := net.CuttableClient()
+			dead = append(dead, pools...)
+			gone.Go(func() { holdUntilDone(ctx, b.Mutex("x")) })
+			time.Sleep(10 * ms)
+		}
+		c := net.Client()
+		_, served := testnet.QueueUp(t, c, 1)
+		time.Sleep(20 * time.Second)
+		kill(dead, true)
+		defer kill(dead, false)
+		left := net.Nodes[0].Redis.TTL("redlock:x")
+		took := testnet.Elapsed(served.Wait) - left
+		t.Logf("%d dead clients: %v after the end of the keys", clients, took)
+		assert.Less(t, took, 3*time.Second+100*ms)
+		cancel()
+		kill(dead, false)
+		gone.Wait()
+	})
+}
+
+// All that were ahead of the last client in the queue have died. A TryLock finds the lock free,
+// which reserves it for one of the dead: only that last client can notice it.
+func TestTryLockThatFindsTheLockFreeDoesNotDelayTheQueue(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		var dead []*testnet.Cuttable
+		var gone sync.WaitGroup
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 8 {
+			b, pools := net.CuttableClient()
+			dead = append(dead, pools...)
+			gone.Go(func() { holdUntilDone(ctx, b.Mutex("x")) })
+			time.Sleep(10 * ms)
+			for range 20 {
+				gone.Go(func() {
+					if lease, err := b.Mutex("x").Lock(ctx); err == nil {
+						_ = lease.Unlock(t.Context())
+					}
+				})
+			}
+			time.Sleep(10 * ms)
+		}
+		c, passing := net.Client(), net.Client()
+		_, served := testnet.QueueUp(t, c, 1)
+		time.Sleep(20 * time.Second)
+		kill(dead, true)
+		time.Sleep(net.Nodes[0].Redis.TTL("redlock:x") + 50*ms)
+		_, err := passing.Mutex("x").TryLock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrHeld)
+		require.Less(t, testnet.Elapsed(served.Wait), 4*time.Second)
+		cancel()
+		kill(dead, false)
+		gone.Wait()
+	})
+}

@@ -1,0 +1,153 @@
+package waitqueue
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/life"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/system"
+)
+
+// Config is what the waiters of a client have in common.
+type Config struct {
+	ID          string // names the client in tickets and at the nodes
+	Clock       system.Clock
+	Random      system.Random
+	Life        *life.Life
+	Cluster     *quorum.Cluster
+	NodeTimeout time.Duration // for how long Listen waits for subscriptions, at most
+}
+
+// Queue is a client's part in the wait queues of all locks.
+type Queue struct {
+	cfg    Config
+	serial atomic.Uint64 // of the last ticket
+
+	listen sync.Once
+	opens  sync.Once
+	open   chan struct{} // closed when a quorum of the nodes can wake this client, or all have been tried
+
+	mu      sync.Mutex           // protects what follows
+	waiters map[string]*Waiter   // by ticket: waiters, and those that got the lock
+	local   map[string]group     // by the lock's key: waiters that stand in queues
+	rejoins map[string]rejoining // by the lock's key: the last rejoining of its group
+	links   links
+}
+
+// links are the subscriptions over which nodes wake the client. They are protected by the
+// queue's lock.
+type links struct {
+	up      quorum.NodeSet // nodes that can wake the client
+	tried   quorum.NodeSet // nodes at which that was tried
+	serials []uint64       // of the subscriptions; 0 where there is none
+	latest  uint64         // of these
+}
+
+// NewQueue makes a client's part in the wait queues. Its cluster may still be without nodes.
+func NewQueue(cfg Config, nodes int) *Queue {
+	return &Queue{cfg: cfg, open: make(chan struct{}), waiters: make(map[string]*Waiter), local: make(map[string]group),
+		rejoins: make(map[string]rejoining), links: links{serials: make([]uint64, nodes)}}
+}
+
+// Channel returns the channel over which the nodes wake a client.
+func Channel(id string) string { return protocol.Key("wake", id) }
+
+// IsOpen reports whether the client listens: then a caller of Lock may join the wait queue
+// with its first attempt.
+func (q *Queue) IsOpen() bool {
+	select {
+	case <-q.open:
+		return true
+	default:
+		return false
+	}
+}
+
+// Listen has the client subscribe to wake-ups at all nodes, when it is called for the first
+// time. It returns when a quorum of the subscriptions stands, or after the node timeout: a
+// waiter that joins a queue earlier would miss its wake-up. Errors: life.ErrClosed, or ctx's
+// cause.
+func (q *Queue) Listen(ctx context.Context) error {
+	if err := q.cfg.Life.Enter(ctx); err != nil {
+		return err
+	}
+	q.listen.Do(func() {
+		for _, n := range q.cfg.Cluster.Nodes {
+			q.cfg.Life.Go(func() { n.Listen(q.cfg.Life.Context(), Channel(q.cfg.ID), q) })
+		}
+	})
+	q.cfg.Life.Leave()
+	timeout := time.NewTimer(q.cfg.NodeTimeout)
+	defer timeout.Stop()
+	select {
+	case <-q.open:
+		return nil
+	case <-timeout.C:
+		q.opens.Do(func() { close(q.open) })
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-q.cfg.Life.Closing():
+		return life.ErrClosed
+	}
+}
+
+// canWake reports whether enough nodes can wake the client. Otherwise its waiters look more
+// often.
+func (q *Queue) canWake() bool {
+	return q.Up().Len() >= q.cfg.Cluster.Need
+}
+
+// Up returns the nodes that can wake the client.
+func (q *Queue) Up() quorum.NodeSet {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.links.up
+}
+
+// subscriptions returns the serials of the subscriptions as they are now.
+func (q *Queue) subscriptions() []uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Clone(q.links.serials)
+}
+
+// newTicket makes a ticket for a waiter that asked at an instant. Tickets order alike
+// everywhere, whatever the clients' clocks show: they have the nodes' time.
+func (q *Queue) newTicket(w *Waiter) string {
+	micros := (w.asked + q.serverTime()).Microseconds()
+	ticket := fmt.Sprintf("%016d-%s-%010d", micros, q.cfg.ID, q.serial.Add(1))
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiters[ticket] = w
+	return ticket
+}
+
+// serverTime returns what must be added to the client's clock to have the nodes' time since
+// 1970: the median of those that are known, else by the wall clock. Tickets have this time,
+// not the client's: clients' clocks may be far apart.
+func (q *Queue) serverTime() time.Duration {
+	var all []time.Duration
+	for _, n := range q.cfg.Cluster.Nodes {
+		if ahead, known := n.Offset(); known {
+			all = append(all, ahead)
+		}
+	}
+	if len(all) == 0 {
+		return time.Duration(time.Now().UnixNano()) - q.cfg.Clock()
+	}
+	slices.Sort(all)
+	return all[(len(all)-1)/2]
+}
+
+func (q *Queue) forget(ticket string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.waiters, ticket)
+}

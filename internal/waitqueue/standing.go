@@ -1,0 +1,57 @@
+package waitqueue
+
+import (
+	"slices"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/system"
+)
+
+// Endless is the remaining time of a key without a ttl.
+const Endless time.Duration = -1
+
+// Standing is what a refused attempt showed the waiter.
+type Standing struct {
+	Position int           // in the queue, the median of the nodes'; 0: none
+	Ahead    int           // other clients ahead in the queue: no node shows fewer
+	Joined   bool          // a node did not have the ticket in its queue before
+	Reserved bool          // the lock is reserved for another waiter at a quorum
+	Granted  bool          // nodes granted it, too few
+	Free     time.Duration // until a quorum is free, if nothing is renewed
+	Took     time.Duration // how long the attempt took
+}
+
+// StandingOf returns what an attempt showed that was refused at a quorum of need nodes.
+func StandingOf(b *quorum.Ballot, need int, took time.Duration) Standing {
+	holder, nodes := b.Leader()
+	s := Standing{Reserved: protocol.IsReservation(holder) && nodes >= need, Granted: b.Tally()[quorum.Yes] > 0,
+		Free: system.Forever / 2, Took: took}
+	var positions []int
+	var ends []time.Duration
+	for _, a := range b.Answers() {
+		if a.Position > 0 {
+			if len(positions) == 0 || a.Ahead < s.Ahead {
+				s.Ahead = a.Ahead // the least, since looking too often does no harm
+			}
+			positions = append(positions, a.Position)
+		}
+		s.Joined = s.Joined || a.Joined
+		switch {
+		case a.Count == quorum.Yes:
+			ends = append(ends, 0)
+		case a.Count == quorum.No && a.Remaining != Endless:
+			ends = append(ends, a.Remaining)
+		}
+	}
+	if len(ends) >= need {
+		slices.Sort(ends)
+		s.Free = ends[need-1]
+	}
+	if len(positions) > 0 {
+		slices.Sort(positions)
+		s.Position = positions[len(positions)/2]
+	}
+	return s
+}

@@ -1,0 +1,231 @@
+package redlock
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/lease"
+	"github.com/redlock-go/redlock/internal/lock"
+	"github.com/redlock-go/redlock/internal/notify"
+	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/system"
+)
+
+// observer counts what the engine reports, and has the user's hooks called by the event queue.
+type observer struct {
+	clock  system.Clock
+	events *notify.Queue
+	counts counters
+	hooks  *hooks // nil where no hook is set: that is what unset hooks cost
+}
+
+// hooks are the user's.
+type hooks struct {
+	Trace
+	calls   bool // calls must be known: a hook that reports them is set
+	ballots bool // a hook of ballots is set
+}
+
+// ids names calls and ballots; in the whole process, so that one Trace can serve
+// several Clients.
+var ids atomic.Uint64
+
+func newObserver(t *Trace, events *notify.Queue, clock system.Clock) *observer {
+	return &observer{clock: clock, events: events, hooks: newHooks(t)}
+}
+
+// newHooks returns nil if no hook is set.
+func newHooks(t *Trace) *hooks {
+	if t == nil {
+		return nil
+	}
+	h := &hooks{Trace: *t}
+	h.ballots = t.BallotStart != nil || t.BallotVote != nil || t.BallotEnd != nil
+	h.calls = h.ballots || t.CallStart != nil || t.CallEnd != nil || t.WaitStart != nil || t.WaitEnd != nil ||
+		t.LeaseGranted != nil || t.LeaseReleased != nil
+	rest := t.LeaseRenewed != nil || t.LeaseDanger != nil || t.LeaseLost != nil ||
+		t.NodeUp != nil || t.NodeDown != nil || t.NodeStalled != nil || t.NodeQuarantined != nil
+	if !h.calls && !rest {
+		return nil
+	}
+	return h
+}
+
+// report has a hook called soon, if it is set. Rare events have room of their own.
+func report[E any](q *notify.Queue, hook func(E), rare bool, event E) {
+	switch {
+	case hook == nil:
+	case rare:
+		q.Send(func() { hook(event) })
+	default:
+		q.SendFrequent(func() { hook(event) })
+	}
+}
+
+// call is a call of the user's that is traced.
+type call struct {
+	observer *observer
+	began    time.Duration
+	start    CallStart
+}
+
+type callKey struct{}
+
+// callOf returns the call that a context of this package's own carries; nil if there is none.
+func callOf(ctx context.Context) *call {
+	c, _ := ctx.Value(callKey{}).(*call)
+	return c
+}
+
+// begin reports that a call begins, where hooks are to know. The context carries it to
+// the ballots and must not get out of this package.
+func (o *observer) begin(ctx context.Context, op, name string) (context.Context, *call) {
+	if o.hooks == nil || !o.hooks.calls {
+		return ctx, nil
+	}
+	c := &call{observer: o, began: o.clock(), start: CallStart{
+		Context: ctx, Time: time.Now(), Call: ids.Add(1), Op: op, Name: name,
+	}}
+	report(o.events, o.hooks.CallStart, false, c.start)
+	return context.WithValue(ctx, callKey{}, c), c
+}
+
+// end reports that the call returns.
+func (c *call) end(lease *Lease, err error) {
+	if c == nil || c.observer.hooks.CallEnd == nil {
+		return
+	}
+	e := CallEnd{CallStart: c.start, Elapsed: c.observer.clock() - c.began, Err: err}
+	if lease != nil {
+		e.Owner, e.Token = lease.Owner(), lease.Token()
+	}
+	report(c.observer.events, c.observer.hooks.CallEnd, false, e)
+}
+
+// origin returns the user's context and the call, of one of this package's own.
+func origin(ctx context.Context) (context.Context, uint64) {
+	if c := callOf(ctx); c != nil {
+		return c.start.Context, c.start.Call
+	}
+	return ctx, 0
+}
+
+// Attempted implements lock.Observer.
+func (o *observer) Attempted(refusal *lock.Refusal) {
+	switch {
+	case refusal == nil:
+		o.counts.acquired.Add(1)
+	case refusal.Held:
+		o.counts.held.Add(1)
+	default:
+		o.counts.noQuorum.Add(1)
+	}
+}
+
+// WaitBegan implements lock.Observer.
+func (o *observer) WaitBegan(ctx context.Context, l *lock.Lock, position int) (wait any) {
+	o.counts.waiting.Add(1)
+	h := o.hooks
+	if h == nil || h.WaitStart == nil && h.WaitEnd == nil {
+		return nil
+	}
+	w := &WaitStart{Time: time.Now(), Name: l.Name, Position: position}
+	w.Context, w.Call = origin(ctx)
+	report(o.events, h.WaitStart, false, *w)
+	return w
+}
+
+// WaitEnded implements lock.Observer.
+func (o *observer) WaitEnded(l *lock.Lock, wait any, position int, took time.Duration, failure *lock.Failure) {
+	o.counts.waiting.Add(-1)
+	o.counts.waits.Add(1)
+	o.counts.waited.Add(int64(took))
+	if w, hooked := wait.(*WaitStart); hooked {
+		e := WaitEnd{WaitStart: *w, Waited: took, Err: failureError("lock", l.Name, failure)}
+		e.Position = position
+		report(o.events, o.hooks.WaitEnd, false, e)
+	}
+}
+
+// Granted implements lease.Observer.
+func (o *observer) Granted(ctx context.Context, l *lease.Lease) {
+	if o.hooks == nil || o.hooks.LeaseGranted == nil {
+		return
+	}
+	e := LeaseGranted{Time: time.Now(), Name: l.Name, Owner: l.Owner, Token: l.Token, Remaining: l.Left()}
+	e.Context, e.Call = origin(ctx)
+	if call := callOf(ctx); call != nil {
+		e.Elapsed = o.clock() - call.began
+	}
+	report(o.events, o.hooks.LeaseGranted, false, e)
+}
+
+// Renewed implements lease.Observer.
+func (o *observer) Renewed(l *lease.Lease, by *quorum.Ballot, granted bool) {
+	if !granted {
+		o.counts.unrenewed.Add(1)
+		return
+	}
+	o.counts.renewed.Add(1)
+	if h := o.hooks; h != nil && h.LeaseRenewed != nil {
+		report(o.events, h.LeaseRenewed, false, LeaseRenewed{Time: time.Now(), Name: l.Name, Owner: l.Owner,
+			Token: l.Token, Remaining: l.Left(), Elapsed: o.clock() - by.Start})
+	}
+}
+
+// Ended implements lease.Observer.
+func (o *observer) Ended(ctx context.Context, l *lease.Lease, end *lease.End) {
+	h, now := o.hooks, o.clock()
+	if end.IsLoss() {
+		o.counts.lost.Add(1)
+		if h != nil && h.LeaseLost != nil {
+			report(o.events, h.LeaseLost, true, LeaseLost{Time: time.Now(), Name: l.Name, Owner: l.Owner, Token: l.Token,
+				Held: now - l.Begun, Err: end.Err})
+		}
+		return
+	}
+	o.counts.released.Add(1)
+	if h != nil && h.LeaseReleased != nil {
+		e := LeaseReleased{Time: time.Now(), Name: l.Name, Owner: l.Owner, Token: l.Token, Held: now - l.Begun, Err: end.Err}
+		e.Context, e.Call = origin(ctx)
+		report(o.events, h.LeaseReleased, false, e)
+	}
+}
+
+// Endangered implements lease.Observer.
+func (o *observer) Endangered(l *lease.Lease, remaining time.Duration, failure *quorum.Failure, first bool) {
+	if !first && (o.hooks == nil || o.hooks.LeaseDanger == nil) {
+		return
+	}
+	err := quorumError(l.Name, failure)
+	if first {
+		o.events.Log(slog.LevelWarn, "a lease could not be renewed and is lost unless a later renewal succeeds",
+			"name", l.Name, "owner", l.Owner, "remaining", remaining, "error", err)
+	}
+	if o.hooks != nil {
+		report(o.events, o.hooks.LeaseDanger, true, LeaseDanger{Time: time.Now(), Name: l.Name, Owner: l.Owner, Token: l.Token,
+			Remaining: remaining, Err: err})
+	}
+}
+
+// NodeUp implements node.Observer.
+func (o *observer) NodeUp(index int, name string) {
+	report(o.events, o.hooks.NodeUp, true, NodeUp{Time: time.Now(), Index: index, Node: name})
+}
+
+// NodeDown implements node.Observer.
+func (o *observer) NodeDown(index int, name string, unfit bool, err error) {
+	report(o.events, o.hooks.NodeDown, true, NodeDown{Time: time.Now(), Index: index, Node: name, Unfit: unfit, Err: err})
+}
+
+// NodeQuarantined implements node.Observer.
+func (o *observer) NodeQuarantined(index int, name string, wait time.Duration, err error) {
+	report(o.events, o.hooks.NodeQuarantined, true, NodeQuarantined{Time: time.Now(), Index: index, Node: name, Err: err, Wait: wait})
+}
+
+// NodeStalled implements node.Observer.
+func (o *observer) NodeStalled(index int, name string, silence time.Duration) {
+	report(o.events, o.hooks.NodeStalled, true, NodeStalled{Time: time.Now(), Index: index, Node: name, Silence: silence})
+}

@@ -1,0 +1,208 @@
+package redlock
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-multierror"
+
+	"github.com/redlock-go/redlock/internal/lock"
+	"github.com/redlock-go/redlock/internal/quorum"
+)
+
+// majority returns the quorum of n nodes: N/2+1 of the configured nodes, never of the reachable
+// ones. Any two quorums have a node in common.
+func majority(n int) int { return n/2 + 1 }
+
+// Outcome is how one node voted.
+type Outcome int
+
+// The outcomes of a vote.
+const (
+	// Unknown: the request was sent, and no answer came in time. It may have
+	// been executed, or be later; what it did is undone.
+	Unknown Outcome = iota
+	// Granted: the node did what was asked.
+	Granted
+	// Refused: the node answered, and did not do it.
+	Refused
+	// NotSent: nothing was sent, or the node did not execute it.
+	NotSent
+)
+
+// String is the outcome in words: "granted", "refused", "not sent", "unknown".
+func (o Outcome) String() string {
+	switch o {
+	case Granted:
+		return "granted"
+	case Refused:
+		return "refused"
+	case NotSent:
+		return "not sent"
+	default:
+		return "unknown"
+	}
+}
+
+// Vote is one node's part in a ballot.
+type Vote struct {
+	Index     int           // the node's place in the list given to New or Open
+	Node      string        // the node's name in errors and logs
+	Outcome   Outcome       // how it voted
+	Holder    string        // the owner found there, when refused for a holder
+	Remaining time.Duration // that holder's ttl left at the node; 0: it did not tell; negative: it never expires
+	Cause     error         // why it is refused, not sent, or unknown, if more is known
+}
+
+// err is the vote as an error; nil if granted.
+func (v *Vote) err() error {
+	switch {
+	case v.Outcome == Granted:
+		return nil
+	case v.Cause != nil:
+		return printableError{fmt.Errorf("%s: %v: %w", v.Node, v.Outcome, v.Cause)}
+	case v.Holder != "":
+		return fmt.Errorf("%s: %v: held by %q", v.Node, v.Outcome, v.Holder)
+	default:
+		return fmt.Errorf("%s: %v", v.Node, v.Outcome)
+	}
+}
+
+// HeldError names the holder of the lock. errors.Is finds ErrHeld in it; errors.As
+// takes both *HeldError and HeldError. A key with an empty value, which only other
+// programs set, has the holder "(an empty value)".
+type HeldError struct {
+	Name      string        // the lock's
+	Holder    string        // its owner, as Lease.Owner has it; empty while the lock is reserved for the first waiter
+	Remaining time.Duration // until the holder's keys end, unless it extends them; 0: not known; negative: never
+	Position  int           // of the caller in the wait queue, if it waited; 1 is the first, 0: it did not stand there
+	Votes     []Vote        // each node's part
+}
+
+// Error names the lock, the holder and its time left.
+func (e HeldError) Error() string {
+	left := " for " + e.Remaining.String()
+	switch {
+	case e.Remaining == 0:
+		left = ""
+	case e.Remaining < 0:
+		left = " without an end (its key has no ttl)"
+	}
+	who := fmt.Sprintf("held by %q", e.Holder)
+	if e.Holder == "" {
+		who = "reserved for the first waiter"
+	}
+	position := ""
+	if e.Position > 0 {
+		position = fmt.Sprintf(", position %d in the wait queue", e.Position)
+	}
+	return fmt.Sprintf("redlock: lock %q: %s%s%s", e.Name, who, left, position)
+}
+
+// Is reports that the error is ErrHeld.
+func (e HeldError) Is(target error) bool { return target == ErrHeld }
+
+// As lets errors.As fill a HeldError by value.
+func (e HeldError) As(target any) bool { return fill(target, e) }
+
+// QuorumError says how each node voted when no quorum was reached. errors.Is
+// finds ErrNoQuorum in it, and every node's cause; errors.As takes both
+// *QuorumError and QuorumError.
+type QuorumError struct {
+	Op      string        // "lock", "extend", "unlock", "ping", "inspect" or "force unlock"
+	Name    string        // the lock's; empty for a ping
+	Need    int           // the quorum
+	Elapsed time.Duration // how long the ballot took
+	Late    bool          // a quorum granted, but too late: no validity was left
+	Votes   []Vote        // each node's part, in the order given to New or Open
+}
+
+// Error has the count, then each node's outcome and cause.
+func (e QuorumError) Error() string {
+	var b strings.Builder
+	b.WriteString("redlock: " + e.Op)
+	if e.Name != "" {
+		fmt.Fprintf(&b, " %q", e.Name)
+	}
+	granted := e.count(Granted)
+	fmt.Fprintf(&b, ": no quorum: %d of %d nodes granted, %d needed", granted, len(e.Votes), e.Need)
+	if e.Late {
+		fmt.Fprintf(&b, ", but it took %v and no validity was left", e.Elapsed)
+	}
+	for i := range e.Votes {
+		if err := e.Votes[i].err(); err != nil {
+			b.WriteString("; " + err.Error())
+		}
+	}
+	return b.String()
+}
+
+// Is reports that the error is ErrNoQuorum.
+func (e QuorumError) Is(target error) bool { return target == ErrNoQuorum }
+
+// As lets errors.As fill a QuorumError by value.
+func (e QuorumError) As(target any) bool { return fill(target, e) }
+
+// Unwrap gives the nodes' errors, gathered.
+func (e QuorumError) Unwrap() error {
+	var all *multierror.Error
+	for i := range e.Votes {
+		if err := e.Votes[i].err(); err != nil {
+			all = multierror.Append(all, err)
+		}
+	}
+	return all.ErrorOrNil()
+}
+
+func (e *QuorumError) count(o Outcome) int {
+	n := 0
+	for i := range e.Votes {
+		if e.Votes[i].Outcome == o {
+			n++
+		}
+	}
+	return n
+}
+
+// votesOf returns the nodes' votes in a ballot that failed.
+func votesOf(f *quorum.Failure) []Vote {
+	if f == nil {
+		return nil
+	}
+	all := make([]Vote, len(f.Answers))
+	for i := range f.Answers {
+		all[i] = voteOf(f.Nodes[i].Index, f.Nodes[i].Name, &f.Answers[i])
+	}
+	return all
+}
+
+func voteOf(index int, node string, a *quorum.Answer) Vote {
+	return Vote{Index: index, Node: node, Outcome: Outcome(a.Outcome), Holder: a.Holder, Remaining: a.Remaining, Cause: a.Cause}
+}
+
+// quorumError returns a ballot that failed as an error.
+func quorumError(name string, f *quorum.Failure) *QuorumError {
+	return &QuorumError{Op: f.Op, Name: name, Need: f.Need, Elapsed: f.Elapsed, Late: f.Late, Votes: votesOf(f)}
+}
+
+// refusalError returns why a lock was refused as an error.
+func refusalError(name string, r *lock.Refusal) error {
+	if !r.Held {
+		return quorumError(name, r.Votes)
+	}
+	return &HeldError{Name: name, Holder: r.Holder, Remaining: r.Remaining, Position: r.Standing.Position, Votes: votesOf(r.Votes)}
+}
+
+// failureError returns why a call got no lock as an error; nil without a failure.
+func failureError(op, name string, f *lock.Failure) error {
+	switch {
+	case f == nil:
+		return nil
+	case f.Cause == nil:
+		return refusalError(name, f.Refusal)
+	case f.Refusal == nil:
+		return &waitError{op: op, name: name, cause: f.Cause}
+	}
+	return &waitError{op: op, name: name, cause: f.Cause, last: refusalError(name, f.Refusal)}
+}
