@@ -142,7 +142,7 @@ type heldKey struct {
 // that is held.
 func (m *locker) nested(ctx context.Context) error {
 	outer, ok := ctx.Value(m.held).(*Lease)
-	if !ok || outer.Err() != nil || ctx.Err() != nil {
+	if !ok || outer.Err() != nil || ctx.Err() != nil || m.client.life.IsClosing() {
 		return nil
 	}
 	return fmt.Errorf("%w by this very caller: its context is that of a Do or Lease of the same name, "+

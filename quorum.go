@@ -194,15 +194,19 @@ func refusalError(name string, r *lock.Refusal) error {
 	return &HeldError{Name: name, Holder: r.Holder, Remaining: r.Remaining, Position: r.Standing.Position, Votes: votesOf(r.Votes)}
 }
 
-// failureError returns why a call got no lock as an error; nil without a failure.
+// failureError returns why a call got no lock as an error, the same one at each call; nil
+// without a failure.
 func failureError(op, name string, f *lock.Failure) error {
 	switch {
 	case f == nil:
 		return nil
+	case f.Err != nil:
 	case f.Cause == nil:
-		return refusalError(name, f.Refusal)
+		f.Err = refusalError(name, f.Refusal)
 	case f.Refusal == nil:
-		return &waitError{op: op, name: name, cause: f.Cause}
+		f.Err = &waitError{op: op, name: name, cause: f.Cause}
+	default:
+		f.Err = &waitError{op: op, name: name, cause: f.Cause, last: refusalError(name, f.Refusal)}
 	}
-	return &waitError{op: op, name: name, cause: f.Cause, last: refusalError(name, f.Refusal)}
+	return f.Err
 }

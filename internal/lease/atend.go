@@ -33,8 +33,8 @@ func (l *Lease) AtEnd(f func(*End)) (forget func()) {
 	}
 }
 
-// call calls the functions that AtEnd registered.
-func call(atEnd map[*func(*End)]struct{}, end *End) {
+// runAtEnd calls the functions that AtEnd registered.
+func runAtEnd(atEnd map[*func(*End)]struct{}, end *End) {
 	for f := range atEnd {
 		(*f)(end)
 	}

@@ -5,9 +5,10 @@
 //
 // The lock that granted a lease makes it with New and starts it with Start, which puts it
 // into the care of the client's Renewer. The Renewer renews it when a renewal is due, and
-// ends it when its validity is over. A Lease ends exactly once, for one Reason: its caller
-// released it, the client was closed, or it was lost. From then on it stays ended,
-// whatever the nodes say.
+// ends it when its validity is over. A Lease ends for one Reason: its caller released it, the
+// client was closed, or it was lost. From then on it stays ended, whatever the nodes say. (If
+// the client closes under a Do, the lease ends as Closed, and the Do's release replaces the
+// reason by its own.)
 //
 // Users have a Handle, not the Lease: when a Handle is garbage collected and its lease is
 // still held, the lease is released. From the first renewal on, only the user refers to
@@ -15,7 +16,7 @@
 //
 // # The end of a lease
 //
-// endBy ends a lease. The order of its steps is a contract:
+// endBy ends a lease, but for Close. The order of its steps is a contract:
 //
 //  1. under Lease.mu: record the End, close Done, drop the Handle, take the functions that
 //     AtEnd registered;
@@ -25,6 +26,9 @@
 //  3. under Lease.mu: let a Close that waits for this lease go on;
 //  4. without the lock: log a loss, call the functions of AtEnd, leave the Renewer, and write
 //     the release.
+//
+// Close splits that: Shut does the first step and calls the functions of AtEnd, for all leases;
+// then GiveBack queues the releases, as fast as the nodes answer.
 //
 // # Renewals
 //

@@ -155,7 +155,7 @@ func (l *Lease) Shut() (working bool) {
 		l.ending.gone = make(chan struct{})
 	}
 	l.mu.Unlock()
-	call(atEnd, closed)
+	runAtEnd(atEnd, closed)
 	return working
 }
 
@@ -216,7 +216,8 @@ func (l *Lease) Release(ctx context.Context) (was *End, failure *quorum.Failure)
 // nothing was sent because that had been done before.
 func (l *Lease) end(end *End) (b *quorum.Ballot, was *End) { return l.endBy(context.Background(), end) }
 
-// endBy is end for a call of the user's. The package's documentation lists its steps.
+// endBy is end for a call of the user's. The package's documentation lists its steps. If b is
+// nil, was is not.
 func (l *Lease) endBy(ctx context.Context, end *End) (b *quorum.Ballot, was *End) {
 	l.mu.Lock()
 	left := l.ending.unreleased && l.ending.gone != nil && end.Reason == Released // Close left it to its Do
@@ -243,7 +244,7 @@ func (l *Lease) endBy(ctx context.Context, end *End) (b *quorum.Ballot, was *End
 	if end.IsLoss() {
 		l.logLoss(end)
 	}
-	call(atEnd, end)
+	runAtEnd(atEnd, end)
 	l.renewer.remove(l)
 	b.Flush(yield)
 	return b, was

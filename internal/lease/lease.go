@@ -123,8 +123,8 @@ func (l *Lease) Start(ctx context.Context) bool {
 	return true
 }
 
-// Bind makes h the lease's handle: when the garbage collector finds that nobody refers to h
-// any more, the lease is released, from its first renewal on.
+// Bind makes h the lease's handle. From the start of the first renewal on, the lease notices
+// that the garbage collector found nobody who refers to h any more; then it is released.
 func (l *Lease) Bind(h *Handle) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -117,7 +117,7 @@ func (l *Lease) conclude(b *renewal, v quorum.Verdict) *End {
 	if end == nil && v == quorum.Revoked {
 		end = l.revoked(&b.Ballot)
 	}
-	concluded := l.renewal.running != b // before, or it is not a scheduled one
+	concluded := l.renewal.running != b // a verdict of b was taken before, or b is an Extend's
 	if !concluded {
 		l.renewal.running = nil
 	}

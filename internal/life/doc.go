@@ -6,7 +6,8 @@
 // New begins a life. Enter waits until Settle ends the time of the first connections, and
 // admits a call; the call ends with Leave. Close admits no more calls and waits for those
 // under way and for waiters. End ends the context of the client's goroutines and waits for
-// them. The client calls Settle, Close and End, each at most once, and in this order.
+// them. The client calls each at most once: End after Close, and Settle at any time, at the latest
+// when the context has ended.
 //
 // # Goroutines
 //

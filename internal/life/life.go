@@ -45,6 +45,16 @@ func (l *Life) Settle() { close(l.settled) }
 // Closing returns a channel that is closed when Close begins.
 func (l *Life) Closing() <-chan struct{} { return l.closing }
 
+// IsClosing reports whether Close has begun.
+func (l *Life) IsClosing() bool {
+	select {
+	case <-l.closing:
+		return true
+	default:
+		return false
+	}
+}
+
 // Enter admits a call, after the first connections. After a nil error the caller must call
 // Leave. Errors: ErrClosed after Close has begun, or ctx's cause.
 func (l *Life) Enter(ctx context.Context) error {

@@ -32,7 +32,7 @@ func (l *Lock) Acquire(ctx context.Context) (held *lease.Lease, failure *Failure
 			return nil, &Failure{Cause: err}
 		}
 	}
-	defer func() { c.end(failure) }()
+	defer func() { c.end(failure) }() // from here on the waiter must leave
 	return c.acquire(ctx)
 }
 

@@ -65,7 +65,7 @@ func (c *call) attempt(ctx context.Context) (*lease.Lease, *Refusal, error) {
 			err = life.ErrClosed
 		}
 	}
-	if err == nil || c.waiter == nil {
+	if err == nil || c.waiter == nil { // else the waiter's Leave undoes it
 		a.rollBack()
 	}
 	return nil, refusalOf(&a.Ballot, e.Cluster.Need, c.waiter), err

@@ -17,7 +17,8 @@
 //	refusal     the holder, or why there is no quorum
 //	wait        package waitqueue says when to try again; a caller that does not wait gets the Refusal
 //
-// A free lock needs no wait queue: the Engine makes it when the first caller is refused.
+// A free lock needs no wait queue: the Engine makes it when a quorum has refused a caller of
+// Acquire for the first time.
 //
 // # Goroutines
 //

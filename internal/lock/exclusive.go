@@ -19,7 +19,7 @@ type Exclusive struct {
 	queueArgs [1]any // the same with the key of its wait queue
 }
 
-// Init makes the lock of a name. A caller must not copy x from then on.
+// Init makes the lock of a name. A copy of x goes on using x.
 func (x *Exclusive) Init(e *Engine, t *Terms, prefix, name string) {
 	// The lock's key is the end of its queue's key: one string for both.
 	queueKey := protocol.Key("line", prefix+name)

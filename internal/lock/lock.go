@@ -51,26 +51,27 @@ type Primitive interface {
 	// PrepareRenewal fills in a vote that prolongs the owner's lease. owner is a string.
 	PrepareRenewal(v *quorum.Vote, owner any)
 
-	// ReleaseArgs returns the arguments of the release script, EVALSHA's. With a ticket, the
-	// release leaves the wait queue; with a ticket and stay, it gives back the attempt and
-	// keeps the ticket's position. If passedQueue is set, the attempt was granted what was
-	// free for waiters: a waiter was woken before that did not come.
+	// ReleaseArgs returns the arguments of EVALSHA for the release script.
 	ReleaseArgs(r Release) []any
 
-	// UndoArgs returns the same as EVAL takes them, of a release that leaves the wait queue
-	// if it has a ticket.
+	// UndoArgs returns the arguments of EVAL for a release. With a ticket, it leaves the wait
+	// queue.
 	UndoArgs(owner, ticket string) []any
 
 	// Readers returns what reads the replies.
 	Readers() *Readers
 }
 
-// Release is what a release gives back.
+// Release is what a release gives back. With a ticket, it leaves the wait queue, unless Stay is
+// set.
 type Release struct {
-	Owner       string
-	Ticket      string // "" if the owner does not stand in the wait queue
-	Stay        bool   // keep the ticket's position in the wait queue
-	PassedQueue bool   // without a ticket: the attempt was granted what was free for waiters
+	Owner  string
+	Ticket string // "" if the owner does not stand in the wait queue
+	Stay   bool   // give back the attempt, and keep the ticket's position
+
+	// PassedQueue is set without a ticket: the attempt was granted what was free for waiters,
+	// so a waiter was woken before that did not come.
+	PassedQueue bool
 }
 
 // Readers read the replies to a primitive's commands.

@@ -40,9 +40,10 @@ type Refusal struct {
 type Failure struct {
 	Cause   error    // what ended the call from outside: ctx's cause or life.ErrClosed; nil if nothing did
 	Refusal *Refusal // the last one; nil if no attempt was over
+	Err     error    // for users; the root makes it, once
 }
 
-// refusalOf returns why a ballot failed, which must be closed; w is nil if no waiter asked. Another owner holds the lock only
+// refusalOf returns why a ballot failed; b must be closed, and w is nil if no waiter asked. Another owner holds the lock only
 // where it may have a quorum: the nodes that showed it, and those that showed nothing.
 func refusalOf(b *quorum.Ballot, need int, w *waitqueue.Waiter) *Refusal {
 	votes := quorum.FailureOf(b)

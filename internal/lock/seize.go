@@ -24,7 +24,7 @@ type Found struct {
 // found. It returns what it found at the nodes that took part. ctx matters no more once the
 // lock is seized.
 func (x *Exclusive) Seize(ctx context.Context, values []any) (*lease.Lease, []Found, *Failure) {
-	a := x.newSeizure(ctx, values)
+	a := x.newSeizure(values)
 	a.Send(0, true)
 	v, err := a.Await(ctx, x.timeout(), nil)
 	var token int64
@@ -50,11 +50,11 @@ func (x *Exclusive) Seize(ctx context.Context, values []any) (*lease.Lease, []Fo
 }
 
 // newSeizure makes the ballot that seizes the lock.
-func (x *Exclusive) newSeizure(ctx context.Context, values []any) *Attempt {
+func (x *Exclusive) newSeizure(values []any) *Attempt {
 	owner := x.newOwner()
 	a := &Attempt{lock: &x.Lock, validity: x.terms.Lease.Validity}
 	x.begin(&a.Ballot, opSeize, owner, x.engine.Clock(), quorum.Confirm, seizing)
-	a.Recorder = x.engine.Observer.Recorder(ctx, &x.Lock, opSeize, owner, nil)
+	a.Recorder = x.engine.Observer.Recorder(context.Background(), &x.Lock, opSeize, owner, nil) // it is for no call
 	a.SetCommand("EVAL", nil)
 	stripe := x.stripe
 	if !x.terms.Fencing {

@@ -8,8 +8,8 @@
 //
 // # Life of a waiter
 //
-// NewWaiter makes it, with the ticket that gives it its position in all queues. Attempting
-// comes before each attempt; AwaitTurn returns when it is time for the next one, and Granted
+// NewWaiter makes it, with the ticket that gives it its position in all queues. Park prepares
+// an attempt, and Send sends it; AwaitTurn returns when it is time for the next one, and Granted
 // reports whether a quorum has executed the last attempt meanwhile. The waiter ends with
 // Leave, or with GotLease; in this case its ticket is given up with the lease, by Retire.
 //

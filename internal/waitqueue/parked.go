@@ -30,10 +30,12 @@ type Parked struct {
 	waiter  *Waiter
 	attempt *quorum.Ballot
 
-	// Protected by the waiter's lock.
+	// Written under the waiter's lock, serials only by the waiter's own goroutine, which reads
+	// them without it.
 	serials []uint64 // of the subscriptions that stood before the attempt was sent; 0: the node has not parked it
 	tokens  []int64  // with which nodes have executed it; 0: not
 
+	// Set before the attempt is sent.
 	before   string         // the owner of the waiter's attempt before
 	beforeAt quorum.NodeSet // nodes that may still execute that one
 }

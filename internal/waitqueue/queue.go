@@ -49,7 +49,7 @@ type links struct {
 	latest  uint64         // of these
 }
 
-// NewQueue makes a client's part in the wait queues. Its cluster may still be without nodes.
+// NewQueue makes a client's part in the wait queues of so many nodes.
 func NewQueue(cfg Config, nodes int) *Queue {
 	return &Queue{cfg: cfg, open: make(chan struct{}), waiters: make(map[string]*Waiter), local: make(map[string]group),
 		rejoins: make(map[string]rejoining), links: links{serials: make([]uint64, nodes)}}

@@ -38,7 +38,7 @@ type Terms struct {
 	Random system.Random
 }
 
-// Waiter is a caller of Lock that stands in the wait queues, or is about to.
+// Waiter is a caller of Lock that stands in the wait queues, or is about to, or has got the lock.
 type Waiter struct {
 	queue  *Queue
 	lock   Lock
