@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/lock"
 	"github.com/redlock-go/redlock/internal/quorum"
 )
 
@@ -18,11 +17,11 @@ type ballotTrace struct {
 }
 
 // Recorder implements lock.Observer.
-func (o *observer) Recorder(ctx context.Context, l *lock.Lock, op, owner string, after quorum.Recorder) quorum.Recorder {
+func (o *observer) Recorder(ctx context.Context, op, name, owner string, after quorum.Recorder) quorum.Recorder {
 	if o.hooks == nil || !o.hooks.ballots {
 		return nil
 	}
-	t := &ballotTrace{observer: o, start: BallotStart{Ballot: ids.Add(1), Op: op, Name: l.Name, Owner: owner}}
+	t := &ballotTrace{observer: o, start: BallotStart{Ballot: ids.Add(1), Op: op, Name: name, Owner: owner}}
 	if before, traced := after.(*ballotTrace); traced {
 		t.start.Context, t.start.Call = before.start.Context, before.start.Call
 	} else {

@@ -110,7 +110,7 @@ func (m *locker) leaseOf(ctx context.Context, by func(context.Context) (*lease.L
 	}
 	held, failure := by(ctx)
 	if failure != nil {
-		return nil, failureError("lock", m.name, failure)
+		return nil, failureError(m.name, failure)
 	}
 	l := &Lease{lock: m}
 	held.Bind(&l.handle)

@@ -125,25 +125,25 @@ func (o *observer) Attempted(refusal *lock.Refusal) {
 }
 
 // WaitBegan implements lock.Observer.
-func (o *observer) WaitBegan(ctx context.Context, l *lock.Lock, position int) (wait any) {
+func (o *observer) WaitBegan(ctx context.Context, name string, position int) (wait any) {
 	o.counts.waiting.Add(1)
 	h := o.hooks
 	if h == nil || h.WaitStart == nil && h.WaitEnd == nil {
 		return nil
 	}
-	w := &WaitStart{Time: time.Now(), Name: l.Name, Position: position}
+	w := &WaitStart{Time: time.Now(), Name: name, Position: position}
 	w.Context, w.Call = origin(ctx)
 	report(o.events, h.WaitStart, false, *w)
 	return w
 }
 
 // WaitEnded implements lock.Observer.
-func (o *observer) WaitEnded(l *lock.Lock, wait any, position int, took time.Duration, failure *lock.Failure) {
+func (o *observer) WaitEnded(name string, wait any, position int, took time.Duration, failure *lock.Failure) {
 	o.counts.waiting.Add(-1)
 	o.counts.waits.Add(1)
 	o.counts.waited.Add(int64(took))
 	if w, hooked := wait.(*WaitStart); hooked {
-		e := WaitEnd{WaitStart: *w, Waited: took, Err: failureError("lock", l.Name, failure)}
+		e := WaitEnd{WaitStart: *w, Waited: took, Err: failureError(name, failure)}
 		e.Position = position
 		report(o.events, o.hooks.WaitEnd, false, e)
 	}

@@ -196,7 +196,7 @@ func refusalError(name string, r *lock.Refusal) error {
 
 // failureError returns why a call got no lock as an error, the same one at each call; nil
 // without a failure.
-func failureError(op, name string, f *lock.Failure) error {
+func failureError(name string, f *lock.Failure) error {
 	switch {
 	case f == nil:
 		return nil
@@ -204,9 +204,9 @@ func failureError(op, name string, f *lock.Failure) error {
 	case f.Cause == nil:
 		f.Err = refusalError(name, f.Refusal)
 	case f.Refusal == nil:
-		f.Err = &waitError{op: op, name: name, cause: f.Cause}
+		f.Err = &waitError{op: "lock", name: name, cause: f.Cause}
 	default:
-		f.Err = &waitError{op: op, name: name, cause: f.Cause, last: refusalError(name, f.Refusal)}
+		f.Err = &waitError{op: "lock", name: name, cause: f.Cause, last: refusalError(name, f.Refusal)}
 	}
 	return f.Err
 }

@@ -39,7 +39,6 @@ import (
 // a process needs one for each list. It ends with Close.
 type Client struct {
 	opts    options
-	id      string // names the client in logs, in tickets and at the nodes
 	life    *life.Life
 	cluster quorum.Cluster
 	renewer *lease.Renewer
@@ -136,13 +135,14 @@ func start(pools []Pool, settings options) *Client {
 
 // newClient makes a client that has no nodes yet. Nothing runs.
 func newClient(nodes int, settings options) *Client {
-	c := &Client{opts: settings, id: settings.random.ID("client")[:16], life: life.New(),
+	id := settings.random.ID("client")[:16] // names the client in logs, in tickets and at the nodes
+	c := &Client{opts: settings, life: life.New(),
 		cluster: quorum.Cluster{Need: majority(nodes), Clock: settings.clock}}
-	c.events = notify.NewQueue(settings.logger.With("client", c.id), settings.trace != nil)
+	c.events = notify.NewQueue(settings.logger.With("client", id), settings.trace != nil)
 	c.observe = newObserver(settings.trace, c.events, settings.clock)
 	c.renewer = lease.NewRenewer(&lease.Config{Clock: settings.clock, Events: c.events,
 		Observer: c.observe, LostError: lostError})
-	c.locks = &lock.Engine{ID: c.id, Clock: settings.clock, Random: settings.random, NodeTimeout: settings.voteTimeout(),
+	c.locks = &lock.Engine{ID: id, Clock: settings.clock, Random: settings.random, NodeTimeout: settings.voteTimeout(),
 		Life: c.life, Cluster: &c.cluster, Renewer: c.renewer, Observer: c.observe}
 	return c
 }

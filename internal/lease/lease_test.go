@@ -83,13 +83,8 @@ func TestDroppedHandleIsLoggedIfTheLeaseWasHeld(t *testing.T) {
 	})
 }
 
-// The garbage collector does not run on virtual time: this test has no bubble.
 func TestDroppedLeaseIsReleased(t *testing.T) {
-	net := &testnet.Net{T: t, Clock: &testnet.Clock{Origin: time.Now()}}
-	for i := range 3 {
-		net.Nodes = append(net.Nodes, testnet.NewNode(t, i))
-	}
-	defer net.Stop()
+	net := testnet.InRealTime(t, 3)
 	c := net.Client(redlock.WithTTL(3 * time.Second))
 	done := make(chan (<-chan struct{}), 1)
 	func() {

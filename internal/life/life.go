@@ -71,13 +71,11 @@ func (l *Life) Enter(ctx context.Context) error {
 	}
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	select {
-	case <-l.closing:
+	if l.IsClosing() {
 		return ErrClosed
-	default:
-		l.calls.Add(1)
-		return nil
 	}
+	l.calls.Add(1)
+	return nil
 }
 
 // Leave ends a call that Enter admitted.

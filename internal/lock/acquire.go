@@ -46,15 +46,10 @@ func (c *call) acquire(ctx context.Context) (*lease.Lease, *Failure) {
 		}
 	}
 	for try := 0; ; try++ {
-		held, refusal, err := c.attempt(ctx)
-		if err == nil {
-			e.Observer.Attempted(refusal)
-		}
+		held, refusal, failure := c.try(ctx, last)
 		switch {
-		case held != nil:
-			return held, nil
-		case err != nil:
-			return nil, &Failure{Cause: err, Refusal: cmp.Or(last, refusal)}
+		case held != nil || failure != nil:
+			return held, failure
 		case refusal.hopeless:
 			return nil, &Failure{Refusal: refusal}
 		}
@@ -65,6 +60,17 @@ func (c *call) acquire(ctx context.Context) (*lease.Lease, *Failure) {
 	}
 }
 
+// try makes an attempt and reports it; last is the refusal before. It returns a failure if the
+// attempt was ended from outside.
+func (c *call) try(ctx context.Context, last *Refusal) (*lease.Lease, *Refusal, *Failure) {
+	held, refusal, err := c.attempt(ctx)
+	if err != nil {
+		return nil, nil, &Failure{Cause: err, Refusal: cmp.Or(last, refusal)}
+	}
+	c.engine.Observer.Attempted(refusal)
+	return held, refusal, nil
+}
+
 // wait returns when it is time for the next attempt, after one that was refused. Errors:
 // life.ErrClosed, or ctx's cause.
 func (c *call) wait(ctx context.Context, r *Refusal, try int) (err error) {
@@ -72,7 +78,7 @@ func (c *call) wait(ctx context.Context, r *Refusal, try int) (err error) {
 	c.position = r.Standing.Position
 	if !c.waiting {
 		c.waiting, c.since = true, e.Clock()
-		c.observed = e.Observer.WaitBegan(ctx, c.Lock, c.position)
+		c.observed = e.Observer.WaitBegan(ctx, c.Name, c.position)
 	}
 	switch {
 	case !r.reached:
@@ -94,7 +100,7 @@ func (c *call) wait(ctx context.Context, r *Refusal, try int) (err error) {
 // end ends the call with its result.
 func (c *call) end(failure *Failure) {
 	if c.waiting {
-		c.engine.Observer.WaitEnded(c.Lock, c.observed, c.position, c.engine.Clock()-c.since, failure)
+		c.engine.Observer.WaitEnded(c.Name, c.observed, c.position, c.engine.Clock()-c.since, failure)
 	}
 	if c.waiter != nil {
 		c.waiter.Leave()
@@ -111,15 +117,10 @@ func (l *Lock) TryAcquire(ctx context.Context) (*lease.Lease, *Failure) {
 	var last *Refusal
 	c := &call{Lock: l, asked: e.Clock()}
 	for try := 1; ; try++ {
-		held, refusal, err := c.attempt(ctx)
-		if err == nil {
-			e.Observer.Attempted(refusal)
-		}
+		held, refusal, failure := c.try(ctx, last)
 		switch {
-		case held != nil:
-			return held, nil
-		case err != nil:
-			return nil, &Failure{Cause: err, Refusal: cmp.Or(last, refusal)}
+		case held != nil || failure != nil:
+			return held, failure
 		case refusal.registering && e.Clock()-c.asked < l.timeout():
 			// Nothing was asked yet.
 		case !refusal.again || try >= maxTries:

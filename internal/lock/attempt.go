@@ -95,7 +95,7 @@ func (c *call) newAttempt(ctx context.Context) *Attempt {
 	a := &Attempt{lock: l, Waits: c.waits, Waiter: w, validity: l.terms.Lease.Validity}
 	owner := l.newOwner()
 	l.begin(&a.Ballot, opLock, owner, l.engine.Clock(), quorum.Acquire, l.primitive.Readers().Acquire)
-	a.Recorder = l.engine.Observer.Recorder(ctx, l, opLock, owner, nil)
+	a.Recorder = l.engine.Observer.Recorder(ctx, opLock, l.Name, owner, nil)
 	a.SetCommand("EVALSHA", nil)
 	if w != nil {
 		a.Parked = w.Park(&a.Ballot)
@@ -118,7 +118,7 @@ func (c *call) executedAttempt(g waitqueue.Grant) *Attempt {
 	l := c.Lock
 	a := &Attempt{lock: l, Waits: true, Waiter: c.waiter, validity: l.terms.Wait.ExecutedValidity}
 	l.begin(&a.Ballot, opLock, g.Attempt.Owner, g.Attempt.Start, quorum.AcquireWaiting, l.primitive.Readers().Acquire)
-	a.Recorder = l.engine.Observer.Recorder(context.Background(), l, opLock, g.Attempt.Owner, g.Recorder)
+	a.Recorder = l.engine.Observer.Recorder(context.Background(), opLock, l.Name, g.Attempt.Owner, g.Recorder)
 	a.SetAnswers(g.Attempt.Sent(), func(i int) (*admission.VoteRight, quorum.Answer) {
 		answer := quorum.Answer{Count: quorum.NoAnswer, Outcome: quorum.NotSent}
 		if g.Tokens[i] > 0 {

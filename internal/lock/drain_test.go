@@ -58,13 +58,8 @@ func TestCloseReleasesALeaseWhoseDoHasNotBegun(t *testing.T) {
 	})
 }
 
-// The garbage collector does not run on virtual time, so this one does not.
 func TestHandleIsCollectedIfCloseCameBeforeItsDo(t *testing.T) {
-	net := &testnet.Net{T: t, Clock: &testnet.Clock{Origin: time.Now()}}
-	for i := range 3 {
-		net.Nodes = append(net.Nodes, testnet.NewNode(t, i))
-	}
-	defer net.Stop()
+	net := testnet.InRealTime(t, 3)
 	c := net.Client(redlock.WithRenewEvery(ms))
 	gone := make(chan struct{})
 	held := func() *lease.Lease {

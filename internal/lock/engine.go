@@ -31,10 +31,10 @@ type Engine struct {
 
 // Observer is informed of what happens to locks. Its methods must not block.
 type Observer interface {
-	// Recorder returns the recorder of a ballot for op. The ballot belongs to the call of ctx
+	// Recorder returns the recorder of a ballot for op on the lock of that name. The ballot belongs to the call of ctx
 	// or, if after is not nil, to that of the ballot that after records. It returns nil if
 	// nobody is to know.
-	Recorder(ctx context.Context, l *Lock, op, owner string, after quorum.Recorder) quorum.Recorder
+	Recorder(ctx context.Context, op, name, owner string, after quorum.Recorder) quorum.Recorder
 
 	// Attempted is called after each attempt that ctx or Close has not ended. refusal is nil if
 	// the attempt was granted.
@@ -43,8 +43,8 @@ type Observer interface {
 	// WaitBegan is called when a caller that was refused begins to wait, at a position in the
 	// queue or at 0 if that is not known. WaitEnded gets its result when the call ends;
 	// failure is nil if the caller got the lock.
-	WaitBegan(ctx context.Context, l *Lock, position int) (wait any)
-	WaitEnded(l *Lock, wait any, position int, took time.Duration, failure *Failure)
+	WaitBegan(ctx context.Context, name string, position int) (wait any)
+	WaitEnded(name string, wait any, position int, took time.Duration, failure *Failure)
 }
 
 // openQueue returns the wait queue if the client already listens for wake-ups; else nil.

@@ -12,9 +12,7 @@ import (
 type Exclusive struct {
 	Lock
 	keyArg    any
-	ttlArg    any    // in milliseconds
 	stripe    any    // the counter that the key is hashed to
-	least     any    // Terms.LeastToken
 	keyArgs   [1]any // of commands that take the key alone
 	queueArgs [1]any // the same with the key of its wait queue
 }
@@ -25,7 +23,7 @@ func (x *Exclusive) Init(e *Engine, t *Terms, prefix, name string) {
 	queueKey := protocol.Key("line", prefix+name)
 	key := queueKey[len(queueKey)-len(prefix)-len(name):]
 	x.Lock = Lock{Name: name, key: key, engine: e, terms: t, primitive: x}
-	x.keyArg, x.ttlArg, x.stripe, x.least = key, t.ttlArg, protocol.StripeArg(key), t.leastArg
+	x.keyArg, x.stripe = key, protocol.StripeArg(key)
 	x.keyArgs[0], x.queueArgs[0] = x.keyArg, queueKey
 }
 
@@ -44,10 +42,10 @@ func (x *Exclusive) PrepareAttempt(a *Attempt) {
 		switch {
 		case v.Skip != nil:
 		case x.terms.Fencing:
-			v.Call.Args = []any{protocol.Acquire.SHA, "2", x.keyArg, v.Right.Record, owner, x.ttlArg, x.stripe, x.least,
+			v.Call.Args = []any{protocol.Acquire.SHA, "2", x.keyArg, v.Right.Record, owner, x.terms.ttlArg, x.stripe, x.terms.leastArg,
 				a.Waiter.Ticket(), x.terms.Label, before, a.Parked.ParkFor(i)}
 		default:
-			v.Call.Args = []any{protocol.Acquire.SHA, protocol.OneKey, x.keyArg, owner, x.ttlArg, "", x.least,
+			v.Call.Args = []any{protocol.Acquire.SHA, protocol.OneKey, x.keyArg, owner, x.terms.ttlArg, "", x.terms.leastArg,
 				a.Waiter.Ticket(), x.terms.Label, before, a.Parked.ParkFor(i)}
 		}
 	}
@@ -55,12 +53,12 @@ func (x *Exclusive) PrepareAttempt(a *Attempt) {
 
 // PrepareRaise implements Primitive.
 func (x *Exclusive) PrepareRaise(v *quorum.Vote, owner string, token int64) {
-	v.Call.Args = []any{protocol.Raise.SHA, "2", x.keyArg, v.Right.Record, owner, x.stripe, strconv.FormatInt(token, 10), x.least}
+	v.Call.Args = []any{protocol.Raise.SHA, "2", x.keyArg, v.Right.Record, owner, x.stripe, strconv.FormatInt(token, 10), x.terms.leastArg}
 }
 
 // PrepareRenewal implements Primitive.
 func (x *Exclusive) PrepareRenewal(v *quorum.Vote, owner any) {
-	v.Call.Args = []any{protocol.Renew.SHA, "2", x.keyArg, v.Right.Record, owner, x.ttlArg, x.least}
+	v.Call.Args = []any{protocol.Renew.SHA, "2", x.keyArg, v.Right.Record, owner, x.terms.ttlArg, x.terms.leastArg}
 }
 
 // ReleaseArgs implements Primitive.

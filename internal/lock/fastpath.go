@@ -57,7 +57,7 @@ const (
 // preparePlainly fills in the votes of an attempt of a caller that is not queued.
 func (x *Exclusive) preparePlainly(a *Attempt) {
 	votes := make([]plainVote, len(a.Votes))
-	set := []any{x.keyArg, a.Owner, "PX", x.ttlArg, "NX"}
+	set := []any{x.keyArg, a.Owner, "PX", x.terms.ttlArg, "NX"}
 	for i := range a.Votes {
 		if v := &a.Votes[i]; v.Skip == nil {
 			votes[i].prepare(v, x, set, !a.Waits)

@@ -82,7 +82,7 @@ func answered(t *testing.T, remaining bool, replies []any) *quorum.Vote {
 	x.begin(b, opLock, "me", 0, quorum.Acquire, acquiring)
 	v := &b.Votes[0]
 	v.Right = &admission.VoteRight{Record: "record"}
-	new(plainVote).prepare(v, x, []any{x.keyArg, "me", "PX", x.ttlArg, "NX"}, remaining)
+	new(plainVote).prepare(v, x, []any{x.keyArg, "me", "PX", x.terms.ttlArg, "NX"}, remaining)
 	for c := &v.Call; c != nil; c = c.Then {
 		require.Equal(t, quorum.Pending, answerOf(v).Count, "not before the last answer")
 		if err, is := replies[0].(error); is {

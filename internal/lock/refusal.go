@@ -43,8 +43,9 @@ type Failure struct {
 	Err     error    // for users; the root makes it, once
 }
 
-// refusalOf returns why a ballot failed; b must be closed, and w is nil if no waiter asked. Another owner holds the lock only
-// where it may have a quorum: the nodes that showed it, and those that showed nothing.
+// refusalOf returns why a ballot failed; b must be closed, and w is nil if no waiter asked.
+// Another owner holds the lock only where it may have a quorum: the nodes that showed it, and
+// those that showed nothing.
 func refusalOf(b *quorum.Ballot, need int, w *waitqueue.Waiter) *Refusal {
 	votes := quorum.FailureOf(b)
 	r := &Refusal{Votes: votes, hopeless: votes.IsHopeless(), took: votes.Elapsed}
@@ -58,8 +59,8 @@ func refusalOf(b *quorum.Ballot, need int, w *waitqueue.Waiter) *Refusal {
 	}
 	switch {
 	case answered < need:
-		scriptless, registering := unprepared(b)
-		r.again = answered+scriptless+registering >= need
+		registering := votes.Count(isRegistering)
+		r.again = answered+votes.Count(quorum.LacksScript)+registering >= need
 		r.registering = r.again && registering > 0
 	case nodes+tally[quorum.NoAnswer] >= need:
 		r.Held, r.Remaining = true, longest(b, holder)
@@ -80,19 +81,9 @@ func lateRefusal(b *quorum.Ballot) *Refusal {
 	return &Refusal{Votes: votes, took: votes.Elapsed}
 }
 
-// unprepared counts the nodes that had to load the scripts first, and those that put the ttl
-// on record; a repeated ballot finds that done.
-func unprepared(b *quorum.Ballot) (scriptless, registering int) {
-	for _, a := range b.Answers() {
-		switch {
-		case quorum.LacksScript(a):
-			scriptless++
-		case errors.Is(a.Cause, admission.ErrRegistering):
-			registering++
-		}
-	}
-	return scriptless, registering
-}
+// isRegistering reports whether the node put the ttl on record first; a repeated ballot finds
+// that done.
+func isRegistering(a *quorum.Answer) bool { return errors.Is(a.Cause, admission.ErrRegistering) }
 
 // longest returns the longest ttl that a holder has left at any node; waitqueue.Endless if its
 // key has none, 0 if no node reported it.

@@ -45,7 +45,7 @@ func (l *Lock) BeginRelease(ctx context.Context, held *lease.Lease) *quorum.Ball
 	if w, queued := held.Seat.(*waitqueue.Waiter); queued {
 		r.Ticket = w.Retire()
 	}
-	return l.newRelease(r, l.engine.Observer.Recorder(ctx, l, opUnlock, held.Owner, nil))
+	return l.newRelease(r, l.engine.Observer.Recorder(ctx, opUnlock, l.Name, held.Owner, nil))
 }
 
 // Released implements lease.Lock.
@@ -64,14 +64,14 @@ func (l *Lock) Released(held *lease.Lease, b *quorum.Ballot) {
 // BeginRollback implements waitqueue.Lock.
 func (l *Lock) BeginRollback(owner, ticket string, stay bool, after quorum.Recorder) *quorum.Ballot {
 	return l.newRelease(Release{Owner: owner, Ticket: ticket, Stay: stay},
-		l.engine.Observer.Recorder(context.Background(), l, opRollback, owner, after))
+		l.engine.Observer.Recorder(context.Background(), opRollback, l.Name, owner, after))
 }
 
 // rollBack drops what an attempt of a caller that does not queue left at the nodes, behind it
 // on the same connections, and does not wait. Nodes that cannot be reached get it later.
 func (l *Lock) rollBack(owner string, at quorum.NodeSet, after quorum.Recorder, passedQueue bool) *quorum.Ballot {
 	b := l.newRelease(Release{Owner: owner, PassedQueue: passedQueue},
-		l.engine.Observer.Recorder(context.Background(), l, opRollback, owner, after))
+		l.engine.Observer.Recorder(context.Background(), opRollback, l.Name, owner, after))
 	b.Send(at, false)
 	return b
 }
@@ -79,7 +79,7 @@ func (l *Lock) rollBack(owner string, at quorum.NodeSet, after quorum.Recorder, 
 // BeginRenewal implements lease.Lock.
 func (l *Lock) BeginRenewal(ctx context.Context, b *quorum.Ballot, held *lease.Lease) {
 	l.begin(b, opExtend, held.Owner, l.engine.Clock(), quorum.Renew, l.primitive.Readers().Renew)
-	b.Recorder = l.engine.Observer.Recorder(ctx, l, opExtend, held.Owner, nil)
+	b.Recorder = l.engine.Observer.Recorder(ctx, opExtend, l.Name, held.Owner, nil)
 	b.SetCommand("EVALSHA", nil)
 	var owner any = held.Owner // boxed once
 	for i := range b.Votes {

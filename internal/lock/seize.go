@@ -54,7 +54,7 @@ func (x *Exclusive) newSeizure(values []any) *Attempt {
 	owner := x.newOwner()
 	a := &Attempt{lock: &x.Lock, validity: x.terms.Lease.Validity}
 	x.begin(&a.Ballot, opSeize, owner, x.engine.Clock(), quorum.Confirm, seizing)
-	a.Recorder = x.engine.Observer.Recorder(context.Background(), &x.Lock, opSeize, owner, nil) // it is for no call
+	a.Recorder = x.engine.Observer.Recorder(context.Background(), opSeize, x.Name, owner, nil) // it is for no call
 	a.SetCommand("EVAL", nil)
 	stripe := x.stripe
 	if !x.terms.Fencing {
@@ -65,7 +65,7 @@ func (x *Exclusive) newSeizure(values []any) *Attempt {
 		if v.Right, v.Skip = v.Node.Right(x.terms.Lease.TTL); v.Skip != nil {
 			continue
 		}
-		v.Call.Args = []any{protocol.Seize.Text, "2", x.keyArg, v.Right.Record, owner, x.ttlArg, stripe, x.least}
+		v.Call.Args = []any{protocol.Seize.Text, "2", x.keyArg, v.Right.Record, owner, x.terms.ttlArg, stripe, x.terms.leastArg}
 		v.Call.Args = append(v.Call.Args, values...)
 	}
 	x.engine.spareAMinority(&a.Ballot)

@@ -29,7 +29,7 @@ func (l *Lock) tokenOf(ctx context.Context, granted *quorum.Ballot) (token int64
 	}
 	raise := new(quorum.Ballot)
 	l.begin(raise, opLock, granted.Owner, l.engine.Clock(), quorum.Confirm, l.primitive.Readers().Raise)
-	raise.Recorder = l.engine.Observer.Recorder(ctx, l, opRaise, granted.Owner, nil)
+	raise.Recorder = l.engine.Observer.Recorder(ctx, opRaise, l.Name, granted.Owner, nil)
 	raise.SetCommand("EVALSHA", nil)
 	for i := range raise.Votes {
 		v := &raise.Votes[i]

@@ -30,19 +30,20 @@ func FailureOf(b *Ballot) *Failure {
 // IsHopeless reports whether waiting cannot help: so many nodes fail for a permanent reason
 // that the others are no quorum.
 func (f *Failure) IsHopeless() bool {
-	return f.count(func(a *Answer) bool { return node.IsPermanent(a.Cause) }) > len(f.Answers)-f.Need
+	return f.Count(func(a *Answer) bool { return node.IsPermanent(a.Cause) }) > len(f.Answers)-f.Need
 }
 
 // LackedScripts reports whether nodes had to load the scripts first: then another ballot may
 // succeed.
 func (f *Failure) LackedScripts() bool {
-	return f.count(LacksScript) > 0
+	return f.Count(LacksScript) > 0
 }
 
 // LacksScript reports whether the node had to load the script first.
 func LacksScript(a *Answer) bool { return node.IsCode(a.Cause, "NOSCRIPT") }
 
-func (f *Failure) count(is func(*Answer) bool) (n int) {
+// Count returns the number of answers that satisfy is.
+func (f *Failure) Count(is func(*Answer) bool) (n int) {
 	for i := range f.Answers {
 		if is(&f.Answers[i]) {
 			n++

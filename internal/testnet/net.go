@@ -241,19 +241,6 @@ type Net struct {
 	bubble  bool // it is in a synctest bubble
 }
 
-// InBubble runs a test over n embedded nodes in virtual time.
-func InBubble(t *testing.T, n int, test func(t *testing.T, net *Net)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		net := &Net{T: t, Clock: &Clock{Origin: time.Now()}, bubble: true}
-		for i := range n {
-			net.Nodes = append(net.Nodes, NewNode(t, i))
-		}
-		defer net.Stop()
-		test(t, net)
-	})
-}
-
 // Stop closes the clients, lets what is under way arrive, and ends the servers.
 func (w *Net) Stop() {
 	for _, c := range w.Clients {
