@@ -1,7 +1,6 @@
 package simredis
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -21,6 +20,9 @@ var errWrongType = redis.Error("WRONGTYPE Operation against a key holding the wr
 // client use them. ok is false for any other command.
 func (s *Server) data(args []string) (reply any, ok bool) {
 	now := s.now()
+	if len(args) == 1 && strings.EqualFold(args[0], "TIME") {
+		return s.time(), true
+	}
 	if len(args) < 2 {
 		return nil, false
 	}
@@ -53,7 +55,13 @@ func (s *Server) data(args []string) (reply any, ok bool) {
 		if err != nil {
 			return redis.Error("ERR value is not an integer or out of range"), true
 		}
-		return s.store.expire(key, now, ms), true
+		return s.store.expire(key, now, now+ms), true
+	case "PEXPIREAT":
+		at, err := strconv.ParseInt(rest[0], 10, 64)
+		if err != nil {
+			return redis.Error("ERR value is not an integer or out of range"), true
+		}
+		return s.store.expire(key, now, at), true
 	case "PERSIST":
 		e := s.store.get(key, now)
 		if e == nil || e.expires == 0 {
@@ -63,7 +71,7 @@ func (s *Server) data(args []string) (reply any, ok bool) {
 		return int64(1), true
 	case "HSET", "HGET", "HEXISTS", "HGETALL", "HINCRBY":
 		return s.store.hashCommand(command, key, rest, now), true
-	case "ZADD", "ZREM", "ZRANK", "ZRANGE":
+	case "ZADD", "ZREM", "ZRANK", "ZSCORE", "ZRANGE", "ZREMRANGEBYSCORE":
 		return s.store.sortedSetCommand(command, key, rest, now), true
 	case "PUBLISH":
 		return s.publish(key, rest[0]), true
@@ -78,7 +86,7 @@ func count(yes bool) int64 {
 	return 0
 }
 
-// set executes SET key value [NX] [PX ms] [GET].
+// set executes SET key value [NX] [PX ms] [PXAT ms] [GET].
 func (s store) set(key string, rest []string, now int64) any {
 	var onlyNew, get bool
 	var expires int64
@@ -88,13 +96,16 @@ func (s store) set(key string, rest []string, now int64) any {
 			onlyNew = true
 		case "GET":
 			get = true
-		case "PX":
-			i++
-			ms, err := strconv.ParseInt(rest[i], 10, 64)
+		case "PX", "PXAT":
+			ms, err := strconv.ParseInt(rest[i+1], 10, 64)
 			if err != nil || ms <= 0 {
 				return redis.Error("ERR invalid expire time in 'set' command")
 			}
-			expires = now + ms
+			expires = ms
+			if strings.EqualFold(rest[i], "PX") {
+				expires += now
+			}
+			i++
 		default:
 			return redis.Error("ERR syntax error")
 		}
@@ -155,43 +166,4 @@ func (s store) hashCommand(command, key string, rest []string, now int64) any {
 		e.hash[rest[i]] = rest[i+1]
 	}
 	return added
-}
-
-// sortedSetCommand executes one of the commands for sorted sets; their scores are all 0.
-func (s store) sortedSetCommand(command, key string, rest []string, now int64) any {
-	e := s.get(key, now)
-	if e != nil && e.members == nil {
-		return errWrongType
-	}
-	if command == "ZADD" {
-		if rest[0] != "0" {
-			return redis.Error(fmt.Sprintf("ERR the simulation knows the score 0 only, not %s", rest[0]))
-		}
-		return s.obtain(key, now).add(rest[1])
-	}
-	if e == nil {
-		e = &entry{}
-	}
-	switch command {
-	case "ZREM":
-		n := e.remove(rest[0])
-		if len(e.members) == 0 {
-			delete(s, key)
-		}
-		return n
-	case "ZRANK":
-		for i, m := range e.members {
-			if m == rest[0] {
-				return int64(i)
-			}
-		}
-		return nil
-	}
-	from, _ := strconv.Atoi(rest[0])
-	to, _ := strconv.Atoi(rest[1])
-	all := []any{}
-	for _, m := range e.span(from, to) {
-		all = append(all, []byte(m))
-	}
-	return all
 }

@@ -23,7 +23,7 @@ const (
 // changes are the commands that change the memory, and whether they add to it.
 var changes = map[string]bool{
 	"SET": true, "HSET": true, "HINCRBY": true, "ZADD": true,
-	"DEL": false, "PEXPIRE": false, "PERSIST": false, "ZREM": false,
+	"DEL": false, "PEXPIRE": false, "PEXPIREAT": false, "PERSIST": false, "ZREM": false, "ZREMRANGEBYSCORE": false,
 }
 
 // Refuse makes the server refuse commands from now on; "" ends that.

@@ -128,8 +128,7 @@ func (s *Server) execute(c *stream, args []string) any {
 	case "INFO":
 		return []byte(fmt.Sprintf("# Server\r\nredis_version:7.2.0\r\nrun_id:run-%d-%d\r\nrole:master\r\n", s.index, s.runs))
 	case "TIME":
-		micros := s.clock(s.world.now()).Microseconds()
-		return []any{[]byte(strconv.FormatInt(micros/1e6, 10)), []byte(strconv.FormatInt(micros%1e6, 10))}
+		return s.time()
 	case "CLIENT":
 		return s.client(c, args[1:])
 	case "SCRIPT":
@@ -148,6 +147,12 @@ func (s *Server) execute(c *stream, args []string) any {
 		return reply
 	}
 	return redis.Error(fmt.Sprintf("ERR the simulation does not know %q", args))
+}
+
+// time is TIME: seconds and microseconds.
+func (s *Server) time() any {
+	micros := s.clock(s.world.now()).Microseconds()
+	return []any{[]byte(strconv.FormatInt(micros/1e6, 10)), []byte(strconv.FormatInt(micros%1e6, 10))}
 }
 
 func (s *Server) script(command string, args []string) any {

@@ -13,7 +13,8 @@ type store map[string]*entry
 type entry struct {
 	text    []byte            // a string, if neither of these is set
 	hash    map[string]string //
-	members []string          // a sorted set whose scores are all 0: in the order of their bytes
+	members []member          // a sorted set, in its order
+	scored  bool              // a score in it is, or was, not 0
 	expires int64             // in milliseconds of the server's clock; 0: never
 }
 
@@ -21,7 +22,7 @@ type entry struct {
 func (s store) copy() store {
 	all := make(store, len(s))
 	for key, e := range s {
-		all[key] = &entry{text: e.text, hash: maps.Clone(e.hash), members: slices.Clone(e.members), expires: e.expires}
+		all[key] = &entry{text: e.text, hash: maps.Clone(e.hash), members: slices.Clone(e.members), scored: e.scored, expires: e.expires}
 	}
 	return all
 }
@@ -60,50 +61,14 @@ func (s store) pttl(key string, now int64) int64 {
 	return e.expires - now
 }
 
-// expire sets when a key expires.
-func (s store) expire(key string, now, ms int64) int64 {
+// expire sets the instant at which a key expires.
+func (s store) expire(key string, now, at int64) int64 {
 	e := s.get(key, now)
 	if e == nil {
 		return 0
 	}
-	e.expires = now + ms
+	e.expires = at
 	return 1
-}
-
-// add puts a member into a sorted set, and returns 1 if it is new.
-func (e *entry) add(member string) int64 {
-	i, found := slices.BinarySearch(e.members, member)
-	if found {
-		return 0
-	}
-	e.members = slices.Insert(e.members, i, member)
-	return 1
-}
-
-// remove takes a member out, and returns 1 if it was there.
-func (e *entry) remove(member string) int64 {
-	i, found := slices.BinarySearch(e.members, member)
-	if !found {
-		return 0
-	}
-	e.members = slices.Delete(e.members, i, i+1)
-	return 1
-}
-
-// span returns the members from one rank to another, as ZRANGE counts them.
-func (e *entry) span(from, to int) []string {
-	n := len(e.members)
-	if from < 0 {
-		from = max(from+n, 0)
-	}
-	if to < 0 {
-		to += n
-	}
-	to = min(to, n-1)
-	if from > to {
-		return nil
-	}
-	return e.members[from : to+1]
 }
 
 // Key is one key, for tests that check which keys a server has.
