@@ -3,6 +3,7 @@ package redlock
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/redlock-go/redlock/internal/lease"
 	"github.com/redlock-go/redlock/internal/life"
@@ -60,7 +61,7 @@ func fill[T any](target any, e T) bool {
 // waitError is a call that was ended from outside: it is the cause of that, and
 // what the call had met until then.
 type waitError struct {
-	op    string // "lock" or "extend"
+	op    string // "lock", "extend" or "downgrade"
 	name  string
 	cause error // the ctx's, or ErrClosed
 	last  error // nil when no ballot was over
@@ -78,4 +79,98 @@ func (e *waitError) Unwrap() []error {
 		return []error{e.cause}
 	}
 	return []error{e.cause, e.last}
+}
+
+// LostReason is why a lease was lost.
+type LostReason int
+
+// The reasons for which a lease is lost.
+const (
+	// LostExpired: its validity ended, and no renewal had been begun that could have
+	// prolonged it. Either it had WithoutRenewal and was not extended in time, or the
+	// process or the machine was suspended, or Close had ended the renewals while a Do
+	// went on.
+	LostExpired LostReason = iota
+	// LostMaxHold: it was held for as long as WithMaxHold allows.
+	LostMaxHold
+	// LostRevoked: a quorum of the nodes did not have it any more. Its keys were deleted
+	// or replaced, by ForceUnlock or by hand, or the servers lost their memory.
+	LostRevoked
+	// LostNoQuorum: its renewals failed until its validity ended.
+	LostNoQuorum
+)
+
+// String returns the reason in words: "expired", "max hold", "revoked", "no quorum".
+func (r LostReason) String() string {
+	switch r {
+	case LostExpired:
+		return "expired"
+	case LostMaxHold:
+		return "max hold"
+	case LostRevoked:
+		return "revoked"
+	case LostNoQuorum:
+		return "no quorum"
+	default:
+		return fmt.Sprintf("LostReason(%d)", int(r))
+	}
+}
+
+// LostError is the error of a lost lease. errors.Is finds ErrLost in it; errors.As takes
+// both *LostError and LostError.
+//
+// It has no Unwrap, so errors.Is does not find ErrNoQuorum in it, also where Cause is a
+// *QuorumError: ErrNoQuorum in the error of Extend means that the lease is still valid
+// until its old end, and ErrLost that it is not.
+type LostError struct {
+	Name, Owner string     // the lock's name, and the owner that marked the lease
+	Token       int64      // the lease's fencing token
+	Reason      LostReason // why it was lost
+	Holder      string     // the new owner, where Reason is LostRevoked and a quorum named it
+	Votes       []Vote     // of the renewal that showed it; nil if none did
+	Cause       error      // the last renewal's error, a *QuorumError, where Reason is LostNoQuorum; else nil
+}
+
+// Error names the lock, says what happened, and where possible what to do.
+func (e LostError) Error() string {
+	return fmt.Sprintf("redlock: the lease of %q is lost: %s", e.Name, e.explain())
+}
+
+// explain returns a sentence about the reason, with the details that the error has.
+func (e *LostError) explain() string {
+	switch e.Reason {
+	case LostExpired:
+		return "its validity ended and no renewal was begun in time: either it has WithoutRenewal, and must be extended " +
+			"before Remaining is 0, or the process or the machine was suspended, or the client was closed"
+	case LostMaxHold:
+		return "it was held for as long as WithMaxHold allows"
+	case LostRevoked:
+		why := "its keys were deleted or replaced at a quorum: by ForceUnlock, by hand, or by servers that lost their memory"
+		if e.Holder != "" {
+			why += fmt.Sprintf("; the lock is held by %q now", e.Holder)
+		}
+		return why
+	default:
+		why := "its renewals failed until its validity ended"
+		if e.Cause != nil {
+			why += ": " + strings.TrimPrefix(e.Cause.Error(), "redlock: ")
+		}
+		return why
+	}
+}
+
+// Is reports that the error is ErrLost.
+func (e LostError) Is(target error) bool { return target == ErrLost }
+
+// As lets errors.As fill a LostError by value.
+func (e LostError) As(target any) bool { return fill(target, e) }
+
+// lostError makes the error of a lease that was lost.
+func lostError(l *lease.Lease, loss lease.Loss) error {
+	e := &LostError{Name: l.Name, Owner: l.Owner, Token: l.Token, Reason: LostReason(loss.Reason - lease.Expired),
+		Holder: loss.Holder, Votes: votesOf(loss.Renewal)}
+	if e.Reason == LostNoQuorum {
+		e.Cause = quorumError(l.Name, loss.Renewal)
+	}
+	return e
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/lease"
+	"github.com/redlock-go/redlock/internal/lock"
 )
 
 // Lease is one holding of a lock, from grant to release or loss. It is safe for
@@ -34,6 +35,10 @@ func (l *Lease) Owner() string { return l.state().Owner }
 // the lock protects, so that it can refuse a holder that comes too late. 0 where
 // WithFencing is off.
 func (l *Lease) Token() int64 { return l.state().Token }
+
+// Shared reports whether the lease is a share: a reader's, or a writer's after Downgrade. Other
+// readers may hold the lock beside it.
+func (l *Lease) Shared() bool { return l.state().Shared() }
 
 // Remaining is how long the lease may still be trusted: its ttl less the time
 // since it was asked for, less the drift allowance; 0 when it has ended. A lease
@@ -76,7 +81,8 @@ func (l *Lease) Context(parent context.Context) (context.Context, context.Cancel
 	forget := l.state().AtEnd(func(end *lease.End) { cancel(endError("hold", name, end)) })
 	// The value is outside of what the lease's state refers to: as long as somebody
 	// has the context he has the Lease, but the state itself does not.
-	held := context.WithValue(ctx, l.lock.held, l)
+	outer, _ := parent.Value(heldKey{}).(*heldLease)
+	held := context.WithValue(ctx, heldKey{}, &heldLease{l, outer})
 	return held, func() {
 		forget()
 		cancel(context.Canceled)
@@ -97,17 +103,39 @@ func (l *Lease) Context(parent context.Context) (context.Context, context.Cancel
 func (l *Lease) Extend(ctx context.Context) error {
 	defer runtime.KeepAlive(l) // it is not dropped before this is over
 	ctx, call := l.lock.client.observe.begin(ctx, "extend", l.lock.name)
-	err := l.extend(ctx)
+	err := l.extension("extend", l.state().Extend(ctx))
 	call.end(l, err)
 	return err
 }
 
-func (l *Lease) extend(ctx context.Context) error {
-	switch e := l.state().Extend(ctx); {
+// Downgrade makes a lease that holds the lock alone a share, without letting the lock go in
+// between: readers may hold the lock beside it from then on, and those that wait in front of
+// the first writer are let in. It is an Extend as well: the lease is prolonged to a full ttl from now.
+// Of a share it is only that.
+//
+// From the call on the lease is a share, whatever Downgrade returns: stop writing before it,
+// and use Guard.Read of package fence after it. There is no way back: a share cannot become a
+// lease that holds the lock alone. It takes at most one node timeout.
+//
+// Errors: those of Extend. After ErrNoQuorum the lease is valid until its old end, as a share;
+// its renewals go on letting readers in at the nodes that did not answer.
+func (l *Lease) Downgrade(ctx context.Context) error {
+	defer runtime.KeepAlive(l)
+	ctx, call := l.lock.client.observe.begin(ctx, "downgrade", l.lock.name)
+	var shared lock.Shared
+	shared.Init(l.lock.client.locks, l.lock.opts.terms, l.lock.opts.prefix, l.lock.name)
+	err := l.extension("downgrade", l.state().Downgrade(ctx, &shared.Lock))
+	call.end(l, err)
+	return err
+}
+
+// extension returns what a call came to as an error.
+func (l *Lease) extension(op string, e lease.Extension) error {
+	switch {
 	case e.End != nil:
-		return endError("extend", l.lock.name, e.End)
+		return endError(op, l.lock.name, e.End)
 	case e.Cause != nil:
-		return &waitError{op: "extend", name: l.lock.name, cause: e.Cause, last: quorumError(l.lock.name, e.Failure)}
+		return &waitError{op: op, name: l.lock.name, cause: e.Cause, last: quorumError(l.lock.name, e.Failure)}
 	case e.Failure != nil:
 		return quorumError(l.lock.name, e.Failure)
 	}

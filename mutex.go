@@ -24,7 +24,6 @@ type locker struct {
 	name   string
 	opts   *options
 	err    error // bad settings, which calls return
-	held   any   // a heldKey: under it a context carries a lease of this lock
 	lock   *lock.Lock
 }
 
@@ -58,7 +57,7 @@ func (c *Client) newLocker(name string, opts []Option) locker {
 
 // use sets the lock that the engine knows.
 func (l *locker) use(lock *lock.Lock) {
-	l.lock, l.held = lock, heldKey{l.client, lock.Key()}
+	l.lock = lock
 	if strings.HasPrefix(lock.Key(), protocol.Reserved) && l.err == nil {
 		l.err = configError("the lock's key %q begins with %q, which is reserved", lock.Key(), protocol.Reserved)
 	}
@@ -77,7 +76,7 @@ func (l *locker) use(lock *lock.Lock) {
 // quorum; ErrClosed; ErrConfig. After an error nothing of the attempt stays at the
 // nodes.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
-	return m.acquire(ctx, "lock", m.lock.Acquire)
+	return m.acquire(ctx, m.op("lock", "rlock"), m.lock.Acquire)
 }
 
 // TryLock acquires the lock without waiting for a holder. It takes at most one
@@ -90,7 +89,15 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 // ErrNoQuorum (a *QuorumError has each node's vote); ctx's cause; ErrClosed;
 // ErrConfig. After an error nothing of the attempt stays at the nodes.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
-	return m.acquire(ctx, "trylock", m.lock.TryAcquire)
+	return m.acquire(ctx, m.op("trylock", "tryrlock"), m.lock.TryAcquire)
+}
+
+// op names a call for hooks: alone if the caller asks for the lock alone, else share.
+func (m *locker) op(alone, share string) string {
+	if m.lock.Shared() {
+		return share
+	}
+	return alone
 }
 
 // acquire makes a call that returns a lease.
@@ -132,18 +139,36 @@ func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, lease *Leas
 	return lease.do(ctx, fn)
 }
 
-// heldKey is under what a context carries a lease that is held meanwhile.
-type heldKey struct {
-	client *Client
-	key    string
+// heldKey is under what a context carries the leases that are held meanwhile: a *heldLease.
+type heldKey struct{}
+
+// heldLease is a lease whose context a caller has, and the one in whose context it was acquired.
+type heldLease struct {
+	lease *Lease
+	outer *heldLease // nil: none
+}
+
+// find returns the innermost lease of the lock that is held; nil if there is none.
+func (h *heldLease) find(m *locker) *Lease {
+	for ; h != nil; h = h.outer {
+		if l := h.lease; l.lock.client == m.client && l.lock.lock.Key() == m.lock.Key() && l.Err() == nil {
+			return l
+		}
+	}
+	return nil
 }
 
 // nested finds a caller that would wait for itself: its ctx is a lease's, of the same lock,
 // that is held.
 func (m *locker) nested(ctx context.Context) error {
-	outer, ok := ctx.Value(m.held).(*Lease)
-	if !ok || outer.Err() != nil || ctx.Err() != nil || m.client.life.IsClosing() {
+	held, _ := ctx.Value(heldKey{}).(*heldLease)
+	outer := held.find(m)
+	if outer == nil || ctx.Err() != nil || m.client.life.IsClosing() {
 		return nil
+	}
+	if outer.Shared() && !m.lock.Shared() {
+		return fmt.Errorf("%w by this very caller: its context is that of an RDo or shared Lease of the same name, "+
+			"and a share cannot become a lease that holds the lock alone; unlock the share first", ErrHeld)
 	}
 	return fmt.Errorf("%w by this very caller: its context is that of a Do or Lease of the same name, "+
 		"so waiting would be for itself; use the lease at hand, or a context of its own", ErrHeld)

@@ -154,7 +154,7 @@ func (o *observer) Granted(ctx context.Context, l *lease.Lease) {
 	if o.hooks == nil || o.hooks.LeaseGranted == nil {
 		return
 	}
-	e := LeaseGranted{Time: time.Now(), Name: l.Name, Owner: l.Owner, Token: l.Token, Remaining: l.Left()}
+	e := LeaseGranted{Time: time.Now(), Name: l.Name, Owner: l.Owner, Token: l.Token, Shared: l.IsShared(), Remaining: l.Left()}
 	e.Context, e.Call = origin(ctx)
 	if call := callOf(ctx); call != nil {
 		e.Elapsed = o.clock() - call.began

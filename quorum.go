@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/go-multierror"
 
 	"github.com/redlock-go/redlock/internal/lock"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorum"
 )
 
@@ -50,8 +51,9 @@ type Vote struct {
 	Index     int           // the node's place in the list given to New or Open
 	Node      string        // the node's name in errors and logs
 	Outcome   Outcome       // how it voted
-	Holder    string        // the owner found there, when refused for a holder
-	Remaining time.Duration // that holder's ttl left at the node; 0: it did not tell; negative: it never expires
+	Holder    string        // the owner found there, when refused for a holder; "" for readers
+	Shared    bool          // readers hold the lock there
+	Remaining time.Duration // that holder's ttl left at the node, or the longest reader's; 0: it did not tell; negative: it never expires
 	Cause     error         // why it is refused, not sent, or unknown, if more is known
 }
 
@@ -62,6 +64,8 @@ func (v *Vote) err() error {
 		return nil
 	case v.Cause != nil:
 		return printableError{fmt.Errorf("%s: %v: %w", v.Node, v.Outcome, v.Cause)}
+	case v.Shared:
+		return fmt.Errorf("%s: %v: held by readers", v.Node, v.Outcome)
 	case v.Holder != "":
 		return fmt.Errorf("%s: %v: held by %q", v.Node, v.Outcome, v.Holder)
 	default:
@@ -74,8 +78,9 @@ func (v *Vote) err() error {
 // programs set, has the holder "(an empty value)".
 type HeldError struct {
 	Name      string        // the lock's
-	Holder    string        // its owner, as Lease.Owner has it; empty while the lock is reserved for the first waiter
-	Remaining time.Duration // until the holder's keys end, unless it extends them; 0: not known; negative: never
+	Holder    string        // its owner, as Lease.Owner has it; empty if Shared is set, and while the lock is reserved for the first waiter
+	Shared    bool          // readers hold the lock; a reader is refused so if a writer waits ahead of it
+	Remaining time.Duration // until the holder's keys end, unless it extends them, or those of the longest reader; 0: not known; negative: never
 	Position  int           // of the caller in the wait queue, if it waited; 1 is the first, 0: it did not stand there
 	Votes     []Vote        // each node's part
 }
@@ -90,7 +95,10 @@ func (e HeldError) Error() string {
 		left = " without an end (its key has no ttl)"
 	}
 	who := fmt.Sprintf("held by %q", e.Holder)
-	if e.Holder == "" {
+	switch {
+	case e.Shared:
+		who = "held by readers"
+	case e.Holder == "":
 		who = "reserved for the first waiter"
 	}
 	position := ""
@@ -178,7 +186,11 @@ func votesOf(f *quorum.Failure) []Vote {
 }
 
 func voteOf(index int, node string, a *quorum.Answer) Vote {
-	return Vote{Index: index, Node: node, Outcome: Outcome(a.Outcome), Holder: a.Holder, Remaining: a.Remaining, Cause: a.Cause}
+	v := Vote{Index: index, Node: node, Outcome: Outcome(a.Outcome), Holder: a.Holder, Remaining: a.Remaining, Cause: a.Cause}
+	if a.Holder == protocol.Shared {
+		v.Holder, v.Shared = "", true
+	}
+	return v
 }
 
 // quorumError returns a ballot that failed as an error.
@@ -191,7 +203,7 @@ func refusalError(name string, r *lock.Refusal) error {
 	if !r.Held {
 		return quorumError(name, r.Votes)
 	}
-	return &HeldError{Name: name, Holder: r.Holder, Remaining: r.Remaining, Position: r.Standing.Position, Votes: votesOf(r.Votes)}
+	return &HeldError{Name: name, Holder: r.Holder, Shared: r.Shared, Remaining: r.Remaining, Position: r.Standing.Position, Votes: votesOf(r.Votes)}
 }
 
 // failureError returns why a call got no lock as an error, the same one at each call; nil

@@ -15,8 +15,8 @@ import (
 // None is called after Close has returned, unless a Do was running then. Hooks must
 // not call Close, which waits for them. Hooks that are not set cost nothing.
 type Trace struct {
-	// CallStart is called when Lock, TryLock, Extend or Unlock begins. (Do is a
-	// Lock and an Unlock.)
+	// CallStart is called when Lock, TryLock, RLock, TryRLock, Extend, Downgrade or Unlock
+	// begins. (Do is a Lock and an Unlock, RDo an RLock and an Unlock.)
 	CallStart func(CallStart)
 	// CallEnd is called when it returns.
 	CallEnd func(CallEnd)
@@ -67,7 +67,7 @@ type CallStart struct {
 	Context context.Context // the caller's
 	Time    time.Time       // when it began
 	Call    uint64          // names the call in later events; no other of this process has it
-	Op      string          // "lock", "trylock", "extend" or "unlock"
+	Op      string          // "lock", "trylock", "rlock", "tryrlock", "extend", "downgrade" or "unlock"
 	Name    string          // the lock's
 }
 
@@ -139,6 +139,7 @@ type LeaseGranted struct {
 	Name      string        // the lock's
 	Owner     string        // the lease's
 	Token     int64         // the lease's
+	Shared    bool          // it is a reader's
 	Remaining time.Duration // how long the lease is valid yet
 	Elapsed   time.Duration // since the call began
 }

@@ -105,7 +105,7 @@ func (l *Lease) expiry() *End {
 // revoked returns the end of a lease that the renewal by found to be gone at a quorum.
 func (l *Lease) revoked(by *quorum.Ballot) *End {
 	loss := Loss{Reason: Revoked, Renewal: quorum.FailureOf(by)}
-	if holder, nodes := by.Leader(); nodes >= loss.Renewal.Need && !protocol.IsReservation(holder) {
+	if holder, nodes := by.Leader(); nodes >= loss.Renewal.Need && protocol.IsHolder(holder) {
 		loss.Holder = holder
 	}
 	return l.lost(loss)
@@ -199,8 +199,8 @@ func (l *Lease) Release(ctx context.Context) (was *End, failure *quorum.Failure)
 	case b == nil:
 		return was, nil
 	}
-	v, _ := b.Await(context.Background(), l.lock.LeaseTerms().NodeTimeout, nil)
-	l.lock.Released(l, b)
+	v, _ := b.Await(context.Background(), l.terms.NodeTimeout, nil)
+	l.released(b)
 	switch {
 	case was != nil:
 		return was, nil
@@ -210,6 +210,14 @@ func (l *Lease) Release(ctx context.Context) (was *End, failure *quorum.Failure)
 		return l.lost(Loss{Reason: Revoked}), nil
 	}
 	return nil, nil
+}
+
+// released informs the lock of a release.
+func (l *Lease) released(b *quorum.Ballot) {
+	l.mu.Lock()
+	lock := l.lock
+	l.mu.Unlock()
+	lock.Released(l, b)
 }
 
 // end ends the lease, and sends the release. was is why it had ended before; b is nil where
@@ -274,7 +282,7 @@ func (l *Lease) queueRelease(ctx context.Context, end *End, must quorum.NodeSet)
 // level Error.
 func (l *Lease) logLoss(e *End) {
 	about := []any{"name", l.Name, "owner", l.Owner, "reason", e.Reason.String(), "holder", e.Holder, "error", e.Err}
-	if e.Reason == MaxHold || e.Reason == Expired && l.lock.LeaseTerms().RenewEvery == 0 {
+	if e.Reason == MaxHold || e.Reason == Expired && l.terms.RenewEvery == 0 {
 		l.cfg.Events.Log(slog.LevelInfo, "a lease has run out, as its options say", about...)
 		return
 	}

@@ -48,6 +48,9 @@ type Lock interface {
 	// LeaseTerms returns the terms of the lock's leases.
 	LeaseTerms() *Terms
 
+	// Shared reports whether others may hold the lock at the same time.
+	Shared() bool
+
 	// BeginRenewal makes b a renewal of l that is not queued yet.
 	BeginRenewal(ctx context.Context, b *quorum.Ballot, l *Lease)
 
@@ -79,11 +82,12 @@ type Lease struct {
 	Grant
 
 	cfg     *Config
-	lock    Lock
+	terms   *Terms
 	renewer *Renewer
 	limit   time.Duration // the validity never goes beyond it
 
 	mu      sync.Mutex     // protects what follows; ballots are queued, and the renewer's lock taken, under it
+	lock    Lock           // Downgrade replaces it, by one with the same terms
 	until   time.Duration  // end of validity, on the client's clock
 	mayHold quorum.NodeSet // nodes where its key may stand, now or later
 	renewal schedule
@@ -98,8 +102,8 @@ type Handle struct{ lease *Lease }
 
 // New makes the lease of a lock that a ballot granted. Start must follow.
 func (r *Renewer) New(lock Lock, g Grant) *Lease {
-	l := &Lease{Grant: g, cfg: r.cfg, lock: lock, renewer: r, limit: system.Forever, mayHold: g.MayHold}
 	terms := lock.LeaseTerms()
+	l := &Lease{Grant: g, cfg: r.cfg, terms: terms, lock: lock, renewer: r, limit: system.Forever, mayHold: g.MayHold}
 	if terms.MaxHold > 0 {
 		l.limit = g.Begun + min(terms.MaxHold, system.Forever-g.Begun) // no overflow
 	}
@@ -144,7 +148,14 @@ func (h *Handle) Lease() *Lease { return h.lease }
 func (l *Lease) now() time.Duration { return l.cfg.Clock() }
 
 // TTL returns how long the lease's keys last at the nodes.
-func (l *Lease) TTL() time.Duration { return l.lock.LeaseTerms().TTL }
+func (l *Lease) TTL() time.Duration { return l.terms.TTL }
+
+// Shared reports whether others may hold the lock at the same time.
+func (l *Lease) Shared() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lock.Shared()
+}
 
 // Remaining returns for how long the lease is still valid; 0 when it has ended.
 func (l *Lease) Remaining() time.Duration {
@@ -174,10 +185,13 @@ func (l *Lease) Schedule() (next time.Duration, underWay bool) {
 // the lease's lock.
 func (l *Lease) Left() time.Duration { return l.until - l.now() }
 
+// IsShared is Shared for Observers.
+func (l *Lease) IsShared() bool { return l.lock.Shared() }
+
 // next returns when the renewer must look again. Called under l.mu.
 func (l *Lease) next() time.Duration {
 	if b := l.renewal.running; b != nil {
-		return min(l.until, b.Start+l.lock.LeaseTerms().NodeTimeout)
+		return min(l.until, b.Start+l.terms.NodeTimeout)
 	}
 	return min(l.until, l.renewal.at)
 }
@@ -193,7 +207,7 @@ func (l *Lease) tick() *quorum.Ballot {
 	case now >= l.until:
 		l.mu.Unlock()
 		l.expire()
-	case late != nil && now >= late.Start+l.lock.LeaseTerms().NodeTimeout:
+	case late != nil && now >= late.Start+l.terms.NodeTimeout:
 		l.mu.Unlock()
 		late.Close(errNoVerdict)
 		l.conclude(late, late.Verdict())

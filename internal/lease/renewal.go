@@ -40,7 +40,7 @@ type renewal struct {
 // the instants are rounded, so that those of many leases coincide and share their writes.
 // Called under l.mu.
 func (l *Lease) planRenewal(start time.Duration) {
-	terms := l.lock.LeaseTerms()
+	terms := l.terms
 	every := terms.RenewEvery
 	l.renewal.at = system.Forever
 	if every > 0 && l.until < l.limit {
@@ -58,7 +58,7 @@ func (l *Lease) queueRenewal(ctx context.Context, scheduled bool) (b *renewal, y
 	b.Watcher, b.LateUntil = b, l.until
 	yield = b.Queue(0, true)
 	l.mayHold |= b.Sent()
-	l.renewal.keysEnd = b.Start + l.lock.LeaseTerms().Validity
+	l.renewal.keysEnd = b.Start + l.terms.Validity
 	return b, yield
 }
 
@@ -126,7 +126,7 @@ func (l *Lease) conclude(b *renewal, v quorum.Verdict) *End {
 		l.end(end)
 		return l.End()
 	}
-	terms := l.lock.LeaseTerms()
+	terms := l.terms
 	endangered, first, left := false, false, time.Duration(0)
 	if v == quorum.Granted {
 		// Of two renewals the one that began later counts.
@@ -158,26 +158,38 @@ type Extension struct {
 }
 
 // Extend prolongs the lease to its full validity from now.
-func (l *Lease) Extend(ctx context.Context) Extension {
-	e := l.extend(ctx)
+func (l *Lease) Extend(ctx context.Context) Extension { return l.extendAs(ctx, nil) }
+
+// Downgrade makes the lease one of the lock to, which others may hold at the same time, and
+// prolongs it. It is that from before the first node hears of it, and stays it whatever they
+// answer: nodes that have not heard of it refuse more than they need to. to must have the
+// keys and the terms of the lease's lock.
+func (l *Lease) Downgrade(ctx context.Context, to Lock) Extension { return l.extendAs(ctx, to) }
+
+// extendAs prolongs the lease as one of the lock as; nil if that stays.
+func (l *Lease) extendAs(ctx context.Context, as Lock) Extension {
+	e := l.extend(ctx, as)
 	if e.Cause == nil && e.Failure != nil && e.Failure.LackedScripts() { // they are loaded by now
-		e = l.extend(ctx)
+		e = l.extend(ctx, nil)
 	}
 	return e
 }
 
-func (l *Lease) extend(ctx context.Context) Extension {
+func (l *Lease) extend(ctx context.Context, as Lock) Extension {
 	l.mu.Lock()
 	if end := l.ended(); end != nil {
 		l.mu.Unlock()
 		l.expire()
 		return Extension{End: end}
 	}
+	if as != nil {
+		l.lock = as
+	}
 	b, yield := l.queueRenewal(ctx, false)
 	l.mu.Unlock()
 	b.Flush(yield)
 
-	v, err := b.Await(ctx, l.lock.LeaseTerms().NodeTimeout, nil)
+	v, err := b.Await(ctx, l.terms.NodeTimeout, nil)
 	end := l.conclude(b, v)
 	if end != nil || v == quorum.Granted {
 		return Extension{End: end}

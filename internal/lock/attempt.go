@@ -44,7 +44,7 @@ func (c *call) attempt(ctx context.Context) (*lease.Lease, *Refusal, error) {
 		var failed *quorum.Ballot
 		if token, failed, err = c.tokenOf(ctx, &a.Ballot); failed != nil && err == nil {
 			a.rollBack()
-			return nil, refusalOf(failed, e.Cluster.Need, nil), nil
+			return nil, c.refusalOf(failed, nil), nil
 		}
 	}
 	if err == nil && v == quorum.Granted {
@@ -68,7 +68,7 @@ func (c *call) attempt(ctx context.Context) (*lease.Lease, *Refusal, error) {
 	if err == nil || c.waiter == nil { // else the waiter's Leave undoes it
 		a.rollBack()
 	}
-	return nil, refusalOf(&a.Ballot, e.Cluster.Need, c.waiter), err
+	return nil, c.refusalOf(&a.Ballot, c.waiter), err
 }
 
 // ask makes an attempt's ballot, and returns its verdict. Where the nodes have executed a

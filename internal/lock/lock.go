@@ -37,6 +37,8 @@ type Lock struct {
 	engine    *Engine
 	terms     *Terms
 	primitive Primitive
+	shared    bool   // others may hold it at the same time
+	suffix    string // of tickets: what their waiters want
 }
 
 // Primitive is one kind of lock. Its methods fill in the commands of votes whose Right is set.
@@ -48,13 +50,14 @@ type Primitive interface {
 	// owner's attempt stands there.
 	PrepareRaise(v *quorum.Vote, owner string, token int64)
 
-	// PrepareRenewal fills in a vote that prolongs the owner's lease. owner is a string.
-	PrepareRenewal(v *quorum.Vote, owner any)
+	// PrepareRenewal fills in a vote that prolongs the owner's lease. owner is a string, and
+	// so is ticket: that of the waiter that got the lease, or "".
+	PrepareRenewal(v *quorum.Vote, owner, ticket any)
 
 	// ReleaseArgs returns the arguments of EVALSHA for the release script.
 	ReleaseArgs(r Release) []any
 
-	// UndoArgs returns the arguments of EVAL for a release. With a ticket, it leaves the wait
+	// UndoArgs returns the arguments of the release script. With a ticket, it leaves the wait
 	// queue.
 	UndoArgs(owner, ticket string) []any
 
@@ -82,6 +85,12 @@ func (l *Lock) Terms() *Terms { return l.terms }
 
 // Key returns the lock's key at the nodes.
 func (l *Lock) Key() string { return l.key }
+
+// Shared implements lease.Lock.
+func (l *Lock) Shared() bool { return l.shared }
+
+// TicketSuffix implements waitqueue.Lock.
+func (l *Lock) TicketSuffix() string { return l.suffix }
 
 // LeaseTerms implements lease.Lock.
 func (l *Lock) LeaseTerms() *lease.Terms { return &l.terms.Lease }

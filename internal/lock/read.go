@@ -81,6 +81,7 @@ const (
 	forgotten  = -1 // acquire.lua, seize.lua: the record is not whole
 	keptForYou = 2  // release.lua: the key is reserved for the ticket
 	handedOver = 3  // release.lua: the key is reserved for another ticket
+	othersHold = 4  // release.lua: other shares stand
 )
 
 // errGone is why a node was not raised.
@@ -133,6 +134,8 @@ func readReleased(n int64) (quorum.Answer, bool) {
 		a.Kept = true
 	case handedOver:
 		a.Handed = true
+	case othersHold:
+		a.Shared = true
 	default:
 		return nothing, false
 	}

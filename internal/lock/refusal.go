@@ -23,7 +23,8 @@ const (
 // Refusal is why an attempt was refused, and what to do next.
 type Refusal struct {
 	Held      bool            // another owner has the lock, or may have it
-	Holder    string          // that owner; "" while the lock is reserved for a waiter
+	Holder    string          // that owner; "" while the lock is reserved for a waiter, or readers hold it
+	Shared    bool            // readers hold it
 	Remaining time.Duration   // the holder's time left; waitqueue.Endless, or 0: unknown
 	Votes     *quorum.Failure // nil if nothing was asked
 	Standing  waitqueue.Standing
@@ -46,7 +47,8 @@ type Failure struct {
 // refusalOf returns why a ballot failed; b must be closed, and w is nil if no waiter asked.
 // Another owner holds the lock only where it may have a quorum: the nodes that showed it, and
 // those that showed nothing.
-func refusalOf(b *quorum.Ballot, need int, w *waitqueue.Waiter) *Refusal {
+func (l *Lock) refusalOf(b *quorum.Ballot, w *waitqueue.Waiter) *Refusal {
+	need := l.engine.Cluster.Need
 	votes := quorum.FailureOf(b)
 	r := &Refusal{Votes: votes, hopeless: votes.IsHopeless(), took: votes.Elapsed}
 
@@ -63,13 +65,13 @@ func refusalOf(b *quorum.Ballot, need int, w *waitqueue.Waiter) *Refusal {
 		r.again = answered+votes.Count(quorum.LacksScript)+registering >= need
 		r.registering = r.again && registering > 0
 	case nodes+tally[quorum.NoAnswer] >= need:
-		r.Held, r.Remaining = true, longest(b, holder)
-		if !protocol.IsReservation(holder) {
+		r.Held, r.Remaining, r.Shared = true, longest(b, holder), holder == protocol.Shared
+		if protocol.IsHolder(holder) {
 			r.Holder = holder
 		}
 	default:
 		r.again = true
-		r.rank = rank(b)
+		r.rank = l.rank(b)
 	}
 	return r
 }
@@ -102,12 +104,12 @@ func longest(b *quorum.Ballot, holder string) (longest time.Duration) {
 
 // rank orders the attempts that split the votes: by their owners, which are random, so that
 // each of them comes to the same order. An attempt without a vote stands behind all that were
-// seen, for they do not see it.
-func rank(b *quorum.Ballot) int {
+// seen, for they do not see it. Readers stand behind the writers, who cannot tell them apart.
+func (l *Lock) rank(b *quorum.Ballot) int {
 	ahead := make(map[string]bool)
-	none := b.Tally()[quorum.Yes] == 0
+	last := l.shared || b.Tally()[quorum.Yes] == 0
 	for _, a := range b.Answers() {
-		if a.Count == quorum.No && a.Holder != "" && (none || strings.Compare(a.Holder, b.Owner) < 0) {
+		if a.Count == quorum.No && a.Holder != "" && (last || a.Holder != protocol.Shared && strings.Compare(a.Holder, b.Owner) < 0) {
 			ahead[a.Holder] = true
 		}
 	}

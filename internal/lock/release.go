@@ -32,7 +32,7 @@ func (b *release) NewUndo() *node.Undo { return b.lock.NewUndo(b.Owner, b.ticket
 // NewUndo implements waitqueue.Lock. With a ticket the undo leaves the queue, also if the waiter
 // is to stay elsewhere: a waiter that still waits rejoins with its next attempt.
 func (l *Lock) NewUndo(owner, ticket string) *node.Undo {
-	u := &node.Undo{Owner: owner, Args: l.primitive.UndoArgs(owner, ticket), Lasts: l.terms.Lease.TTL}
+	u := &node.Undo{Owner: owner, Script: protocol.Release, Args: l.primitive.UndoArgs(owner, ticket), Lasts: l.terms.Lease.TTL}
 	if ticket != "" {
 		u.Lasts = max(u.Lasts, protocol.QueueTTL)
 	}
@@ -56,7 +56,7 @@ func (l *Lock) Released(held *lease.Lease, b *quorum.Ballot) {
 		now := e.Clock()
 		e.handover.begin(l.key, now, now-b.Start)
 	case held.Seat == nil: // no waiter of this client need stand in the queue
-	case b.HasQuorum(func(a *quorum.Answer) bool { return a.Count == quorum.Yes && !a.Handed }):
+	case b.HasQuorum(func(a *quorum.Answer) bool { return a.Count == quorum.Yes && !a.Handed && !a.Shared }):
 		e.Queue().Freed(l.key, b.Start)
 	}
 }
@@ -81,13 +81,16 @@ func (l *Lock) BeginRenewal(ctx context.Context, b *quorum.Ballot, held *lease.L
 	l.begin(b, opExtend, held.Owner, l.engine.Clock(), quorum.Renew, l.primitive.Readers().Renew)
 	b.Recorder = l.engine.Observer.Recorder(ctx, opExtend, l.Name, held.Owner, nil)
 	b.SetCommand("EVALSHA", nil)
-	var owner any = held.Owner // boxed once
+	var owner, ticket any = held.Owner, "" // boxed once
+	if w, queued := held.Seat.(*waitqueue.Waiter); queued {
+		ticket = w.Ticket()
+	}
 	for i := range b.Votes {
 		v := &b.Votes[i]
 		if v.Right = v.Node.Current(); v.Right == nil {
 			v.Skip = v.Node.Why()
 			continue
 		}
-		l.primitive.PrepareRenewal(v, owner)
+		l.primitive.PrepareRenewal(v, owner, ticket)
 	}
 }

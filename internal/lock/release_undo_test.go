@@ -53,7 +53,7 @@ func TestRefusedUndoIsSentAgainForAsLongAsTheAttemptStands(t *testing.T) {
 		n, m := testhook.Engine(c).Cluster.Nodes[0], c.Mutex("x", redlock.WithTTL(5*time.Second))
 		net.Nodes[0].Set(func(n *testnet.Node) {
 			n.Override = func(cmd string, args []string) string {
-				if cmd == "EVAL" && args[0] == protocol.Release.Text {
+				if isRelease(cmd, args) {
 					return "OOM command not allowed"
 				}
 				return ""
@@ -118,7 +118,7 @@ func TestAllUndosAreConfirmed(t *testing.T) {
 
 		net.Nodes[0].Set(func(n *testnet.Node) {
 			n.Override = func(cmd string, args []string) string {
-				if cmd == "EVAL" && args[0] == protocol.Release.Text {
+				if isRelease(cmd, args) {
 					return "OOM command not allowed"
 				}
 				return ""
@@ -130,5 +130,39 @@ func TestAllUndosAreConfirmed(t *testing.T) {
 		net.Nodes[0].Set(func(n *testnet.Node) { n.Override = nil })
 		time.Sleep(2 * testhook.Engine(c).NodeTimeout) // half of the time that it awaits an answer
 		require.Zero(t, n.Undos(), "after refusals")
+	})
+}
+
+// isRelease reports whether a node is asked to release, by the script's name or its text.
+func isRelease(cmd string, args []string) bool {
+	return cmd == "EVALSHA" && args[0] == protocol.Release.SHA || cmd == "EVAL" && args[0] == protocol.Release.Text
+}
+
+func TestUndoIsSentWithTheScriptsTextOnlyIfTheServerForgotTheScript(t *testing.T) {
+	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		n := testhook.Engine(c).Cluster.Nodes[0]
+		var sent []string // commands by which the node was asked to release
+		net.Nodes[0].Set(func(n *testnet.Node) {
+			n.Override = func(cmd string, args []string) string {
+				if isRelease(cmd, args) {
+					sent = append(sent, cmd)
+				}
+				return ""
+			}
+		})
+		require.True(t, n.Undo(testhook.Lock(c.Mutex("x")).NewUndo("me", "")))
+		synctest.Wait()
+		require.Zero(t, n.Undos())
+		require.Equal(t, []string{"EVALSHA"}, sent)
+
+		conn := testnet.Dial(t, net.Nodes[0])
+		defer conn.Close()
+		_, err := conn.Do("SCRIPT", "FLUSH")
+		require.NoError(t, err)
+		require.True(t, n.Undo(testhook.Lock(c.Mutex("x")).NewUndo("me", "")))
+		synctest.Wait()
+		require.Zero(t, n.Undos())
+		require.Equal(t, []string{"EVALSHA", "EVALSHA", "EVAL"}, sent)
 	})
 }

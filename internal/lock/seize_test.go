@@ -162,14 +162,14 @@ func TestForceUnlockKeepsThePositionOfTheWaiterThatHadTheReservation(t *testing.
 		for _, ticket := range []string{testnet.FirstTicket, testnet.SecondTicket} {
 			require.Equal(t, "holder", testnet.Ask(t, eval, "redlock:x", ticket))
 		}
-		eval(protocol.Release, 1, "redlock:x", "holder")
+		eval(protocol.Release, testnet.Keys("redlock:x", "holder")...)
 		require.Equal(t, protocol.Reservation+testnet.FirstTicket, holderAt(n))
 		conn := testnet.Dial(t, n)
 		defer conn.Close()
 		_, err := conn.Do("EVAL", protocol.Seize.Text, 1, "redlock:x", "the one that forces", 10_000, "", 1)
 		require.NoError(t, err)
 		require.Equal(t, "the one that forces", holderAt(n))
-		eval(protocol.Release, 1, "redlock:x", "the one that forces")
+		eval(protocol.Release, testnet.Keys("redlock:x", "the one that forces")...)
 		require.Equal(t, protocol.Reservation+testnet.FirstTicket, holderAt(n), "it keeps its position")
 	})
 }

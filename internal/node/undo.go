@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/redlock-go/redlock/internal/pipe"
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 const (
@@ -26,10 +27,12 @@ const (
 // the attempt, or may yet do so. It lasts until it is confirmed, since a frozen server can
 // execute an attempt long after its ttl.
 type Undo struct {
-	Owner string        // of the attempt; a node has one undo for each owner
-	Args  []any         // of EVAL: it works also after SCRIPT FLUSH
-	Lasts time.Duration // how long, at most, an executed attempt lasts at the server by itself
-	Then  pipe.Receiver // receives the answer that confirms or refuses the undo; nil: none
+	Owner  string // of the attempt; a node has one undo for each owner
+	Script *protocol.Script
+	Args   []any         // of the script
+	ByText bool          // the server has forgotten the script: it is sent with its text
+	Lasts  time.Duration // how long, at most, an executed attempt lasts at the server by itself
+	Then   pipe.Receiver // receives the answer that confirms or refuses the undo; nil: none
 
 	log  *undoLog
 	call pipe.Call
@@ -144,7 +147,10 @@ func (l *undoLog) retry(p *pipe.Pipe) {
 // send queues one undo. Called under link.mu.
 func (l *undoLog) send(p *pipe.Pipe, u *Undo) error {
 	u.refused = false
-	u.call = pipe.Call{Command: "EVAL", Args: u.Args, To: u}
+	u.call = pipe.Call{Command: "EVALSHA", Args: append([]any{u.Script.SHA}, u.Args...), To: u}
+	if u.ByText {
+		u.call.Command, u.call.Args[0] = "EVAL", u.Script.Text
+	}
 	flush, _, err := p.Queue(&u.call, l.cfg.Clock(), nil)
 	if flush {
 		// In another goroutine: the caller may be the reader of this connection.
@@ -157,12 +163,20 @@ func (l *undoLog) send(p *pipe.Pipe, u *Undo) error {
 // owner has replaced it: this answer does not undo what the owner sent between the two. An
 // undo without an answer is sent on the next connection. A refused one is sent again for
 // as long as an executed attempt lasts: the server is running, so an attempt that it may
-// have executed has ended by then.
+// have executed has ended by then. If the server has forgotten the script, the undo is sent at
+// once with its text.
 func (u *Undo) Receive(reply any, err error) {
 	var refusal redis.Error
 	l := u.log
 	l.link.mu.Lock()
 	switch {
+	case IsCode(err, "NOSCRIPT") && !u.ByText:
+		u.ByText = true
+		if p := l.link.pipe.Load(); p != nil {
+			_ = l.send(p, u) // or else it is sent on the next connection
+		}
+		l.link.mu.Unlock()
+		return
 	case err == nil || IsCode(err, "WRONGTYPE"): // not even a key of ours
 		if l.byOwner[u.Owner] == u {
 			delete(l.byOwner, u.Owner)

@@ -22,31 +22,7 @@
 local granted = redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
 if not granted or redis.call('EXISTS', 'redlock::line:' .. KEYS[1]) == 1 then
   --@line
-
-  -- Counts the other clients ahead of a ticket at this position, up to three. It walks
-  -- back from the ticket, so that it soon finds three where there are many. It stops at
-  -- an earlier ticket of the same client, or after 4096 tickets: then it may count too
-  -- few.
-  local function clientsAhead(ticket, place)
-    local seen, clients = {}, 0
-    for to = place - 2, math.max(0, place - 4096), -64 do
-      local chunk = redis.call('ZRANGE', line, math.max(0, to - 63), to)
-      for i = #chunk, 1, -1 do
-        local other = client(chunk[i])
-        if chunk[i] < ticket and other == client(ticket) then
-          return clients
-        end
-        if chunk[i] < ticket and not seen[other] then
-          seen[other] = true
-          clients = clients + 1
-        end
-        if clients == 3 then
-          return clients
-        end
-      end
-    end
-    return clients
-  end
+  --@ahead
 
   local ticket = ARGV[5]
   local holder = not granted and redis.call('GET', KEYS[1])
@@ -70,19 +46,7 @@ if not granted or redis.call('EXISTS', 'redlock::line:' .. KEYS[1]) == 1 then
       found = true
     end
     if not granted then
-      local place, new = join(ticket, ARGV[6])
-      local clients = clientsAhead(ticket, place)
-      if ARGV[8] == '0' then
-        redis.call('DEL', parkedKey(ticket)) -- of the attempt before
-      else
-        redis.call('SET', parkedKey(ticket), table.concat({KEYS[2] or '', ARGV[3], ARGV[4], ARGV[1]}, ' '), 'PX', ARGV[8])
-      end
-      if found then
-        place = 2 -- it watches over the one that is called
-      elseif kept then
-        place = place + 1 -- behind the one it is reserved for
-      end
-      return {holder, redis.call('PTTL', KEYS[1]), place, clients, new and 1 or 0}
+      --@refuse
     end
     if kept then
       putBack(kept)

@@ -29,6 +29,12 @@ const (
 	// The waiter's ticket follows.
 	Reservation = Reserved + "reserved:"
 
+	// Shared is a lock's value while readers hold the lock.
+	Shared = Reserved + "shared"
+
+	// ReaderSuffix ends the tickets of readers that wait.
+	ReaderSuffix = "r"
+
 	// ReservationTTL is how long a reservation lasts, and the key of a parked attempt that
 	// a node executed: see line.lua.
 	ReservationTTL = 500 * time.Millisecond
@@ -41,8 +47,21 @@ const (
 // client.
 func Key(kind, subject string) string { return Reserved + kind + ":" + subject }
 
+// KeysBeside returns the keys that stand beside a lock's key, and the lock's key. One string
+// has all three.
+func KeysBeside(prefix, name string) (queue, readers, key string) {
+	const line, shares = Reserved + "line:", Reserved + "readers:"
+	length := len(prefix) + len(name)
+	all := line + prefix + name + shares + prefix + name
+	queue, readers = all[:len(line)+length], all[len(line)+length:]
+	return queue, readers, queue[len(line):]
+}
+
 // IsReservation reports whether the value of a lock's key is a reservation.
 func IsReservation(value string) bool { return strings.HasPrefix(value, Reservation) }
+
+// IsHolder reports whether the value of a lock's key names one owner, who holds the lock alone.
+func IsHolder(value string) bool { return value != "" && value != Shared && !IsReservation(value) }
 
 // stripes are the names of the counters, boxed once, as scripts take them.
 var stripes = func() (all [Stripes]any) {

@@ -4,28 +4,50 @@
 -- the key for the waiter. A waiter that releases leaves the queue, or stays in it.
 --
 -- KEYS[1]  the lock's key
+-- KEYS[2]  the lock's wait queue
+-- KEYS[3]  the lock's readers
 -- ARGV[1]  the owner of the attempt or lease to undo
 -- ARGV[2]  the waiter's ticket, also of a waiter that got the lease; missing if the caller
 --          was not queued; empty if it was not queued and got the lock though others wait
 -- ARGV[3]  the label of the ticket's client, if the waiter stays in the queue; missing if
 --          it leaves
 --
--- Returns 1 when the key was this attempt's and is gone, 3 when it was this attempt's and
--- is now reserved for a waiter or held by one, 2 when it is reserved for this ticket, 0
--- when the node has nothing of the attempt.
+-- Returns 1 when the key, or the share, was this attempt's and is gone; 4 when the share is
+-- gone and others stand; 3 when it was this attempt's and the lock is now reserved for a
+-- waiter or held by one, 2 when it is reserved for this ticket, 0 when the node has nothing
+-- of the attempt.
+local readers = KEYS[3]
 local holder = redis.call('GET', KEYS[1])
 local ticket, stays = ARGV[2], ARGV[3]
 local found = ticket == '' or not holder
 if ticket == '' then
   ticket = nil
 end
-if not ticket and holder ~= ARGV[1] then
-  return 0
+local among = holder == 'redlock::shared'
+if not ticket and not among then
+  if holder ~= ARGV[1] then
+    return 0
+  end
+  if redis.call('EXISTS', KEYS[2]) == 0 then
+    return redis.call('DEL', KEYS[1])
+  end
 end
-if not ticket and redis.call('EXISTS', 'redlock::line:' .. KEYS[1]) == 0 then
-  return redis.call('DEL', KEYS[1])
+--@shares
+local mine, others = holder == ARGV[1], false -- the key, or a share, was this attempt's
+if among then
+  mine = redis.call('ZREM', readers, ARGV[1]) == 1
+  if not ticket and not mine then
+    return 0
+  end
+  others = settle()
+  if not ticket and redis.call('EXISTS', KEYS[2]) == 0 then
+    return others and 4 or 1
+  end
+  holder = mine and ARGV[1]
+  found = found or not mine
 end
 --@line
+--@readers
 
 -- Executes the parked attempt of the first waiter, and sends the waiter the count. The
 -- key lasts as long as a reservation: a waiter that does not come delays others no longer.
@@ -51,29 +73,40 @@ local function execute(first)
 end
 
 local kept = reserved(holder)
-local mine = ticket and kept == ticket
+local keptForIt = ticket and kept == ticket
+local waited = false
 if stays then
   join(ticket, stays)
   redis.call('DEL', parkedKey(ticket))
 elseif ticket then
-  local waited = redis.call('ZREM', line, ticket) == 1
+  waited = redis.call('ZREM', line, ticket) == 1
   if waited then
     redis.call('DEL', parkedKey(ticket))
   end
-  if (waited or mine) and redis.call('PTTL', aliveOf(ticket)) <= claim then
+  if (waited or keptForIt) and redis.call('PTTL', aliveOf(ticket)) <= claim then
     -- Its client was challenged, and shows by this release that it lives. This lasts
     -- until the client's next waiter polls.
     redis.call('PEXPIRE', aliveOf(ticket), 5000)
   end
 end
-if not holder or holder == ARGV[1] or mine and not stays then
+if others then
+  if waited then
+    letReadersIn(shared, false) -- those that a writer was ahead of, which has left
+  end
+  return mine and 4 or 0
+end
+if not holder or mine or keptForIt and not stays then
   -- A waiter's rollback executes no parked attempt: the key would pass from one parked
   -- attempt to the next, and no renewal could restore it.
-  if holder == ARGV[1] and not stays and not found and execute(redis.call('ZRANGE', line, 0, 0)[1]) then
+  local executes = mine and not stays and not found
+  local first = redis.call('ZRANGE', line, 0, 0)[1]
+  if executes and first and not reads(first) and execute(first) then
     return 3
   end
-  local first = head()
-  if first then
+  first = head()
+  if first and first ~= ticket and reads(first) then
+    letReadersIn(nil, executes, ticket, found)
+  elseif first then
     reserve(first, ticket, found)
   elseif holder then
     redis.call('DEL', KEYS[1])
@@ -81,6 +114,6 @@ if not holder or holder == ARGV[1] or mine and not stays then
   if first and first == ticket then
     return 2
   end
-  return holder ~= ARGV[1] and 0 or first and 3 or 1
+  return not mine and 0 or first and 3 or 1
 end
-return mine and 2 or 0
+return keptForIt and 2 or 0

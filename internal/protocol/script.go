@@ -14,11 +14,15 @@ type Script struct {
 	SHA  any // string, as SCRIPT LOAD answers it
 }
 
-// newScript makes a script of a file's text. It replaces the line "--@line" with the
-// functions of line.lua, and leaves comments and indentation out.
+// newScript makes a script of a file's text. It replaces a line like "--@line" with the
+// part of that name, and leaves comments and indentation out.
 func newScript(file string) *Script {
+	for name, part := range map[string]string{"line": lineText, "ahead": aheadText, "refuse": refuseText, "shares": sharesText,
+		"readers": readersText} {
+		file = strings.Replace(file, "--@"+name+"\n", part, 1)
+	}
 	var lines []string
-	for line := range strings.Lines(strings.Replace(file, "--@line\n", lineText, 1)) {
+	for line := range strings.Lines(file) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "--") {
 			lines = append(lines, line)
 		}
@@ -33,6 +37,27 @@ var acquireText string
 
 //go:embed line.lua
 var lineText string
+
+//go:embed ahead.lua
+var aheadText string
+
+//go:embed refuse.lua
+var refuseText string
+
+//go:embed shares.lua
+var sharesText string
+
+//go:embed readers.lua
+var readersText string
+
+//go:embed read.lua
+var readText string
+
+//go:embed keep.lua
+var keepText string
+
+//go:embed lift.lua
+var liftText string
 
 //go:embed raise.lua
 var raiseText string
@@ -67,6 +92,9 @@ var (
 	Renew   = newScript(renewText)
 	Release = newScript(releaseText)
 	Raise   = newScript(raiseText)
+	Read    = newScript(readText)
+	Keep    = newScript(keepText)
+	Lift    = newScript(liftText)
 	Probe   = newScript(probeText)
 	Admit   = newScript(admitText)
 	Level   = newScript(levelText)
@@ -77,27 +105,4 @@ var (
 
 // Loaded are the scripts that are called by their hash. A client loads them when it
 // connects.
-var Loaded = []*Script{Acquire, Raise, Renew, Release}
-
-// OneKey is the number of keys of a script over one key, as EVAL and EVALSHA take it.
-var OneKey any = "1"
-
-// BySHA returns the arguments of EVALSHA for a script over one key.
-func (s *Script) BySHA(key any, args ...any) []any {
-	all := make([]any, 0, 6) // on the hot path: one allocation
-	return append(append(all, s.SHA, OneKey, key), args...)
-}
-
-// ByText returns the arguments of EVAL, which never answers NOSCRIPT.
-func (s *Script) ByText(key any, args ...any) []any {
-	return append([]any{s.Text, OneKey, key}, args...)
-}
-
-// WithTicket adds a waiter's ticket to the arguments of a release, so that the waiter
-// leaves the wait queue as well. An empty ticket adds nothing.
-func WithTicket(args []any, ticket string) []any {
-	if ticket == "" {
-		return args
-	}
-	return append(args, ticket)
-}
+var Loaded = []*Script{Acquire, Raise, Renew, Release, Read, Keep, Lift}

@@ -28,6 +28,7 @@ type Answer struct {
 	Ahead     int           // other clients ahead of it there, up to a limit
 	Joined    bool          // its ticket was not in the node's queue before
 	Handed    bool          // a release: the key is reserved for another waiter
+	Shared    bool          // a release: other readers hold the lock
 	Kept      bool          // a release of a waiter's attempt: the key is reserved for this waiter
 	Token     int64         // the node's count, with a grant
 	Cause     error         // why there is no confirmation, if that is known
@@ -96,7 +97,7 @@ func (v *Vote) resendAsUndo(err error) bool {
 	u := v.ballot.Undo.NewUndo()
 	counts := node.IsCode(err, "NOSCRIPT")
 	if counts {
-		u.Then = undone{v}
+		u.Then, u.ByText = undone{v}, true
 	}
 	return v.Node.Undo(u) && counts
 }

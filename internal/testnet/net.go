@@ -115,7 +115,8 @@ func (n *Node) Label(cmd string, args []string) string {
 	if cmd == "EVALSHA" && args[0] == protocol.Acquire.SHA.(string) && args[1] == "1" {
 		return "claim"
 	}
-	for name, s := range map[string]*protocol.Script{"acquire": protocol.Acquire, "raise": protocol.Raise, "probe": protocol.Probe, "admit": protocol.Admit, "renew": protocol.Renew, "release": protocol.Release} {
+	for name, s := range map[string]*protocol.Script{"acquire": protocol.Acquire, "raise": protocol.Raise, "probe": protocol.Probe, "admit": protocol.Admit, "renew": protocol.Renew, "release": protocol.Release,
+		"read": protocol.Read, "keep": protocol.Keep, "lift": protocol.Lift} {
 		if (cmd == "EVALSHA" && args[0] == s.SHA.(string)) || (cmd == "EVAL" && args[0] == s.Text.(string)) {
 			return name
 		}
@@ -291,13 +292,14 @@ func (w *Net) Add(c *redlock.Client) {
 // WithClock replaces the clock.
 func WithClock(c system.Clock) redlock.Option { return testhook.WithClock(c).(redlock.Option) }
 
-// RequireNoKeys checks that no key of anybody is left at any node.
+// RequireNoKeys checks that no lock's key, and no readers, are left at any node.
 func (w *Net) RequireNoKeys() {
 	w.T.Helper()
 	synctest.Wait()
 	for _, n := range w.Nodes {
 		for _, key := range n.Keys() {
 			require.True(w.T, strings.HasPrefix(key, protocol.Reserved), "node %d has %s", n.Index, key)
+			require.False(w.T, strings.HasPrefix(key, protocol.Key("readers", "")), "node %d has %s", n.Index, key)
 		}
 	}
 }

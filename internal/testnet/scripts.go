@@ -25,6 +25,11 @@ func Scripted(t *testing.T, net *Net) (n *Node, eval func(s *protocol.Script, ar
 	}
 }
 
+// Keys returns the arguments of a release of a lock's key: the keys, and what follows them.
+func Keys(lock string, args ...any) []any {
+	return append([]any{3, lock, protocol.Key("line", lock), protocol.Key("readers", lock)}, args...)
+}
+
 // Ask is an attempt of a ticket for a lock that the node does not park. The answer is the holder, and
 // empty if it was granted.
 func Ask(t *testing.T, eval func(*protocol.Script, ...any) any, lock, ticket string) (holder string) {

@@ -44,7 +44,7 @@ func TestWaiterThatLeavesWhenItIsWokenShowsThatItsClientLives(t *testing.T) {
 		}
 		n.Redis.Del("redlock:x")
 		require.Equal(t, protocol.Reservation+testnet.FirstTicket, testnet.Ask(t, eval, "redlock:x", testnet.SecondTicket))
-		eval(protocol.Release, 1, "redlock:x", "of "+testnet.FirstTicket, testnet.FirstTicket)
+		eval(protocol.Release, testnet.Keys("redlock:x", "of "+testnet.FirstTicket, testnet.FirstTicket)...)
 		require.Equal(t, protocol.Reservation+anotherOfFirst, holderOf(n))
 		time.Sleep(protocol.ReservationTTL)
 		require.Equal(t, protocol.Reservation+"0000000000000001-AAAAAAAAAAAAAAAA-0000000003", testnet.Ask(t, eval, "redlock:x", testnet.SecondTicket))

@@ -16,8 +16,9 @@ type namedLock struct {
 	key string
 }
 
-func (l namedLock) Key() string       { return l.key }
-func (l namedLock) WaitTerms() *Terms { return new(Terms) }
+func (l namedLock) Key() string          { return l.key }
+func (l namedLock) TicketSuffix() string { return "" }
+func (l namedLock) WaitTerms() *Terms    { return new(Terms) }
 
 // newTestQueue makes a queue of a client without nodes: what nodes send comes from the test.
 func newTestQueue() *Queue {

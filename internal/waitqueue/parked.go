@@ -51,9 +51,9 @@ func (w *Waiter) Park(attempt *quorum.Ballot) *Parked {
 
 // ParkFor returns how long a node may keep the attempt, as the script takes it: 0 if the node
 // cannot wake the client, since a grant that the client never learns of would only delay
-// others.
+// others. A nil p is not parked.
 func (p *Parked) ParkFor(node int) any {
-	if p.serials[node] == 0 {
+	if p == nil || p.serials[node] == 0 {
 		return notParked
 	}
 	return parkForArg

@@ -52,7 +52,7 @@ func holderOf(n *testnet.Node) string {
 func TestReleaseOfTheHolderExecutesTheFirstParkedAttempt(t *testing.T) {
 	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
 		n, eval := queueParked(t, net, time.Minute, 1)
-		require.EqualValues(t, handedOver, eval(protocol.Release, 1, "redlock:x", "holder"))
+		require.EqualValues(t, handedOver, eval(protocol.Release, testnet.Keys("redlock:x", "holder")...))
 		require.Equal(t, "of "+testnet.FirstTicket, holderOf(n))
 		require.Equal(t, protocol.ReservationTTL, n.Redis.TTL("redlock:x"))
 		require.Equal(t, "1", n.Redis.HGet("record", "7"))
@@ -71,7 +71,7 @@ func TestReleaseOfAnAttemptExecutesNoParkedAttempt(t *testing.T) {
 	} {
 		testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
 			n, eval := queueParked(t, net, time.Minute, 1)
-			eval(protocol.Release, append([]any{1, "redlock:x"}, args...)...)
+			eval(protocol.Release, testnet.Keys("redlock:x", args...)...)
 			require.False(t, strings.HasPrefix(holderOf(n), "of "), name)
 			require.True(t, n.Redis.Exists("redlock::bid:"+testnet.FirstTicket), name)
 		})
@@ -81,7 +81,7 @@ func TestReleaseOfAnAttemptExecutesNoParkedAttempt(t *testing.T) {
 func TestParkedAttemptIsNotCountedInAnIncompleteRecord(t *testing.T) {
 	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
 		n, eval := queueParked(t, net, time.Minute, protocol.FirstCount)
-		require.EqualValues(t, handedOver, eval(protocol.Release, 1, "redlock:x", "holder"))
+		require.EqualValues(t, handedOver, eval(protocol.Release, testnet.Keys("redlock:x", "holder")...))
 		require.Equal(t, protocol.Reservation+testnet.FirstTicket, holderOf(n))
 		require.False(t, n.Redis.Exists("record"), "a count that begins at 0 must not make a record")
 	})
@@ -91,7 +91,7 @@ func TestParkedAttemptExpiresSoon(t *testing.T) {
 	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
 		n, eval := queueParked(t, net, time.Minute, 1)
 		time.Sleep(parkFor)
-		eval(protocol.Release, 1, "redlock:x", "holder")
+		eval(protocol.Release, testnet.Keys("redlock:x", "holder")...)
 		require.Equal(t, protocol.Reservation+testnet.FirstTicket, holderOf(n))
 	})
 }
@@ -149,7 +149,7 @@ func TestNextAttemptUndoesTheParkedOneAtANodeThatLacksTheScript(t *testing.T) {
 			})
 			if executed {
 				conn := testnet.Dial(t, n)
-				_, err := conn.Do("EVALSHA", protocol.Release.SHA, 1, "redlock:x", holderOf(n))
+				_, err := conn.Do("EVALSHA", append([]any{protocol.Release.SHA}, testnet.Keys("redlock:x", holderOf(n))...)...)
 				require.NoError(t, err)
 				require.NoError(t, conn.Close())
 				require.Equal(t, w.attempt.Owner, holderOf(n))

@@ -14,6 +14,10 @@ import (
 type Lock interface {
 	Key() string
 
+	// TicketSuffix ends the tickets of the lock's waiters; "" for a lock that one owner holds
+	// at a time. The nodes' scripts know by it what a waiter wants.
+	TicketSuffix() string
+
 	// WaitTerms returns the settings of the lock's waiters.
 	WaitTerms() *Terms
 

@@ -1,0 +1,64 @@
+package lock
+
+import (
+	"strconv"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/quorum"
+)
+
+// keyed is a lock of one key: what the primitives Exclusive and Shared have in common. Its
+// fields are arguments of commands, boxed once for all of them, and only read.
+type keyed struct {
+	Lock
+	keyArg     any
+	stripe     any    // the counter that the key is hashed to
+	readersArg any    // the key of the lock's readers
+	queueArgs  [1]any // the key of the lock's wait queue, for commands that take that alone
+}
+
+// init makes the lock of a name, whose commands the primitive fills in.
+func (k *keyed) init(e *Engine, t *Terms, prefix, name string, primitive Primitive) {
+	queue, readers, key := protocol.KeysBeside(prefix, name)
+	k.Lock = Lock{Name: name, key: key, engine: e, terms: t, primitive: primitive}
+	k.keyArg, k.stripe = key, protocol.StripeArg(key)
+	k.readersArg, k.queueArgs[0] = readers, queue
+}
+
+// ReleaseArgs implements Primitive. One script releases whatever an owner holds.
+func (k *keyed) ReleaseArgs(r Release) []any {
+	args := make([]any, 0, 8) // on the hot path: one allocation
+	args = append(args, protocol.Release.SHA, "3", k.keyArg, k.queueArgs[0], k.readersArg, r.Owner)
+	switch {
+	case r.Stay:
+		args = append(args, r.Ticket, k.terms.Label)
+	case r.PassedQueue:
+		args = append(args, "")
+	case r.Ticket != "":
+		args = append(args, r.Ticket)
+	}
+	return args
+}
+
+// UndoArgs implements Primitive.
+func (k *keyed) UndoArgs(owner, ticket string) []any {
+	args := []any{"3", k.keyArg, k.queueArgs[0], k.readersArg, owner}
+	if ticket != "" {
+		args = append(args, ticket)
+	}
+	return args
+}
+
+// raise fills in a vote for a script that raises a counter: raise.lua, or lift.lua with the
+// key of the readers.
+func (k *keyed) raise(v *quorum.Vote, keys []any, owner string, token int64) {
+	v.Call.Args = append(keys, owner, k.stripe, strconv.FormatInt(token, 10), k.terms.leastArg)
+}
+
+// Readers implements Primitive.
+func (k *keyed) Readers() *Readers {
+	if k.terms.Fencing {
+		return fenced
+	}
+	return unfenced
+}

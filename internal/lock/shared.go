@@ -1,0 +1,48 @@
+package lock
+
+import (
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/quorum"
+)
+
+// Shared is a lock that many owners hold together: the Primitive of the readers of a
+// read-write lock. It has the key of the Exclusive lock of that name, and excludes it.
+type Shared struct{ keyed }
+
+// Init makes the lock of a name. A copy of s goes on using s.
+func (s *Shared) Init(e *Engine, t *Terms, prefix, name string) {
+	s.init(e, t, prefix, name, s)
+	s.shared, s.suffix = true, protocol.ReaderSuffix
+}
+
+// PrepareAttempt implements Primitive. Every attempt is a script: a share is an entry in a set
+// that the lock's key must outlast.
+func (s *Shared) PrepareAttempt(a *Attempt) {
+	var owner, ticket, before, stripe any = a.Owner, "", "", s.stripe
+	if a.Waiter != nil {
+		ticket, before = a.Waiter.Ticket(), a.Waiter.LastOwner()
+	}
+	if !s.terms.Fencing {
+		stripe = ""
+	}
+	for i := range a.Votes {
+		v := &a.Votes[i]
+		if v.Skip != nil {
+			continue
+		}
+		v.Call.Args = []any{protocol.Read.SHA, "4", s.keyArg, v.Right.Record, s.queueArgs[0], s.readersArg,
+			owner, s.terms.ttlArg, stripe, s.terms.leastArg, ticket, s.terms.Label, before, a.Parked.ParkFor(i)}
+	}
+}
+
+// PrepareRaise implements Primitive.
+func (s *Shared) PrepareRaise(v *quorum.Vote, owner string, token int64) {
+	s.raise(v, []any{protocol.Lift.SHA, "3", s.keyArg, v.Right.Record, s.readersArg}, owner, token)
+}
+
+// PrepareRenewal implements Primitive. The first renewal of a lease that held the lock alone
+// makes it a share.
+func (s *Shared) PrepareRenewal(v *quorum.Vote, owner, ticket any) {
+	v.Call.Args = []any{protocol.Keep.SHA, "4", s.keyArg, v.Right.Record, s.queueArgs[0], s.readersArg,
+		owner, s.terms.ttlArg, s.terms.leastArg, ticket}
+}

@@ -1,0 +1,43 @@
+-- keep: prolongs a share at this node; where it is missing, and no writer has the lock, it
+-- gives the share anew. Of a lease that holds the lock alone it makes a share: so a
+-- downgrade is its first renewal by this script.
+--
+-- KEYS     as read's
+-- ARGV[1]  the lease's owner
+-- ARGV[2]  time to live from now on, in milliseconds
+-- ARGV[3]  "1" where admission is off, else another value
+-- ARGV[4]  the ticket of the waiter that got the lease, which leaves the queue; '' if it did
+--          not queue
+--
+-- Returns as renew does: 1 when the share, or the key, was still the lease's; 2 when it was
+-- missing, and has been given anew; 0 when it was missing and this server has no record;
+-- else {holder, its remaining milliseconds}.
+local readers = KEYS[4]
+--@shares
+local holder = redis.call('GET', KEYS[1])
+local stood = holder == ARGV[1]
+if holder == shared then
+  stood = (tonumber(redis.call('ZSCORE', readers, ARGV[1])) or 0) > now
+end
+local left = ARGV[4] ~= '' and redis.call('ZREM', KEYS[3], ARGV[4]) == 1
+if stood and holder == shared and not left then
+  share(ARGV[1], ARGV[2], holder)
+  return 1
+end
+--@line
+--@readers
+local kept = reserved(holder)
+if not stood then
+  if holder and holder ~= shared and not kept then
+    return {holder, redis.call('PTTL', KEYS[1])}
+  end
+  if ARGV[3] ~= '1' and redis.call('HEXISTS', KEYS[2], 'nodes') == 0 then
+    return 0
+  end
+  if kept and kept ~= ARGV[4] then
+    putBack(kept)
+  end
+end
+share(ARGV[1], ARGV[2], holder)
+letReadersIn(shared, false)
+return stood and 1 or 2

@@ -1,0 +1,80 @@
+-- read: grants a share of the lock, unless a writer holds the lock, or waits for it with an
+-- earlier ticket; a caller without a ticket gives way to every writer that waits. A refused
+-- waiter joins the wait queue, and its attempt may be parked.
+--
+-- KEYS[1]  the lock's key
+-- KEYS[2]  the record of this run of the server
+-- KEYS[3]  the lock's wait queue
+-- KEYS[4]  the lock's readers
+-- ARGV     as acquire's; the ticket ends with r, or is '' for a caller that does not queue
+--
+-- Returns as acquire does; a caller that does not queue gets {holder or reservation, its
+-- remaining milliseconds}. The count is the node's, and not counted on: readers that hold
+-- the lock together have the same token.
+local readers = KEYS[4]
+local ticket, before = ARGV[5], ARGV[7]
+local count = 1
+if ARGV[3] ~= '' then
+  count = tonumber(redis.call('HGET', KEYS[2], ARGV[3]))
+  if not count and ARGV[4] == '1' then
+    -- Without admission counters begin at 0; admit.lua says what the field is for.
+    redis.call('HSET', KEYS[2], 'about', 'counters of fencing tokens, by stripe; without admission they begin at 0')
+    count = redis.call('HINCRBY', KEYS[2], ARGV[3], 1)
+  end
+  if not count or count < tonumber(ARGV[4]) then
+    return -1
+  end
+end
+--@shares
+local holder = redis.call('GET', KEYS[1])
+if before == '' and (not holder or holder == shared) and redis.call('EXISTS', KEYS[3]) == 0 then
+  share(ARGV[1], ARGV[2], holder)
+  return count
+end
+--@line
+--@ahead
+--@readers
+local took = false -- the node has executed the attempt before: this one takes its place
+if holder == shared and before ~= '' and redis.call('ZREM', readers, before) == 1 then
+  took = true
+  holder = settle() and shared
+end
+local kept = reserved(holder)
+local open = took or ticket ~= '' and kept == ticket
+if open then
+  if redis.call('PTTL', aliveOf(ticket)) < 3000 then
+    -- Its client was challenged, and lives. This lasts until the client's next waiter
+    -- polls.
+    redis.call('SET', aliveOf(ticket), ARGV[6], 'PX', 5000)
+  end
+elseif not holder or holder == shared or kept and (reads(kept) or ticket ~= '' and ticket < kept) then
+  local writer = firstWriter()
+  open = not writer or ticket ~= '' and ticket < writer
+end
+if open then
+  if kept and kept ~= ticket and not reads(kept) then
+    putBack(kept)
+  end
+  if ticket ~= '' then
+    redis.call('ZREM', line, ticket)
+    redis.call('DEL', parkedKey(ticket))
+  end
+  share(ARGV[1], ARGV[2], holder)
+  letReadersIn(shared, false)
+  return count
+end
+local found = false
+if not holder then -- free, but a writer is ahead
+  local first = head()
+  if reads(first) then
+    letReadersIn(nil, false, ticket, true)
+  else
+    reserve(first, ticket, true)
+  end
+  holder = redis.call('GET', KEYS[1])
+  found = true
+end
+if ticket == '' then
+  return {holder, redis.call('PTTL', KEYS[1])}
+end
+--@refuse

@@ -1,0 +1,74 @@
+-- readers: what concerns readers in the wait queue; a part of the scripts that let them in,
+-- in place of their @readers, behind the parts line and shares.
+
+-- Reports whether the ticket is a reader's.
+local function reads(ticket)
+  return string.sub(ticket, -1) == 'r'
+end
+
+-- Returns the earliest ticket of a writer whose client lives, and drops those before it;
+-- nil if there is none among the first 64 tickets.
+local function firstWriter()
+  for _, ticket in ipairs(redis.call('ZRANGE', line, 0, 63)) do
+    if not reads(ticket) then
+      if not dead(ticket) then
+        return ticket
+      end
+      redis.call('ZREM', line, ticket)
+    end
+  end
+end
+
+-- Executes a reader's parked attempt, and sends the reader the count. The share lasts as
+-- long as a reservation. held is the value of the lock's key. Returns whether there was
+-- such an attempt.
+local function executeRead(ticket, held)
+  local parked = redis.call('GET', parkedKey(ticket))
+  local record, stripe, least, owner = string.match(parked or '', '^(%S*) (%S*) (%S*) (.*)$')
+  if not owner then
+    return false
+  end
+  redis.call('DEL', parkedKey(ticket))
+  local count = stripe == '' and 1 or tonumber(redis.call('HGET', record, stripe))
+  if not count or count < tonumber(least) then
+    return false
+  end
+  if held == shared then
+    redis.call('ZADD', readers, now + claim, owner) -- the set lasts as long, by the first
+  else
+    share(owner, claim, held)
+  end
+  tell('yours', ticket, string.format('%.0f ', count) .. owner)
+  return true
+end
+
+-- Lets in the readers in front of the first writer, up to 32 of them; each that comes lets
+-- in more. With executes, parked attempts are executed; the other readers are woken. held
+-- is the value of the lock's key; if it is nil or false, the lock is reserved for the first
+-- reader that is woken. asking and found are those of reserve.
+local function letReadersIn(held, executes, asking, found)
+  local any = false
+  for _, ticket in ipairs(redis.call('ZRANGE', line, 0, 31)) do
+    if not reads(ticket) then
+      break
+    end
+    redis.call('ZREM', line, ticket)
+    if not dead(ticket) then
+      any = true
+      if executes and executeRead(ticket, held) then
+        held = shared
+      elseif held then
+        tell('ready', ticket)
+      else
+        reserve(ticket, asking, found)
+        held = 'redlock::reserved:' .. ticket
+      end
+    end
+  end
+  if any then
+    -- They were far from the head, and did not get this message on their way.
+    for _, ticket in ipairs(redis.call('ZRANGE', line, 0, 1)) do
+      tell('near', ticket)
+    end
+  end
+end

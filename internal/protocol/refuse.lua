@@ -1,0 +1,17 @@
+-- refuse: the end of acquire.lua and read.lua for a waiter that is refused, in place of their
+-- @refuse. The waiter joins the queue, and its attempt may be parked. found is set if the
+-- script found the key free and has reserved it for an earlier waiter; kept is the ticket
+-- that the key was reserved for before.
+local place, new = join(ticket, ARGV[6])
+local clients = clientsAhead(ticket, place)
+if ARGV[8] == '0' then
+  redis.call('DEL', parkedKey(ticket)) -- of the attempt before
+else
+  redis.call('SET', parkedKey(ticket), table.concat({KEYS[2] or '', ARGV[3], ARGV[4], ARGV[1]}, ' '), 'PX', ARGV[8])
+end
+if found then
+  place = 2 -- it watches over the one that is called
+elseif kept then
+  place = place + 1 -- behind the one it is reserved for
+end
+return {holder, redis.call('PTTL', KEYS[1]), place, clients, new and 1 or 0}
