@@ -3,10 +3,10 @@
 //
 // No lock can keep its holder from being paused at the wrong moment: after it asked whether
 // its lease is valid, before it writes. When it wakes, another client may hold the lock, and
-// may have written. So every lease has a token that is greater than those of all exclusive
+// may have written. So every exclusive lease has a token that is greater than those of all
 // leases of the lock before it. Send it along with every write, and let the resource refuse a
-// token that is smaller than one that it has seen. Equal tokens are one holder's, and are
-// accepted.
+// token that is smaller than one that it has seen. Equal tokens of two writes are one
+// holder's, and are accepted.
 //
 // The resource must compare the token in one step with the write. There is a function for
 // each kind of resource:
