@@ -9,17 +9,17 @@ import (
 // defaultLimit is the Limit of a Guard that has none.
 const defaultLimit = 65536
 
-// Guard fences resources that only one process writes to: a structure in its memory, a
-// device, a service that only this process calls. It keeps the greatest token of each
-// resource. It is safe for concurrent use; the zero Guard is ready, and must not be copied
-// once used.
+// Guard fences resources that only one process accesses: a structure in its memory, a device,
+// a service that only this process calls. It keeps the greatest token that wrote and the
+// greatest that read, for each resource. It is safe for concurrent use; the zero Guard is
+// ready, and must not be copied once used.
 //
-// It keeps the token of every resource that was ever written, since without it a late write
-// would be accepted: about 100 bytes and the name each. So their number has a limit. A Guard
-// at its limit goes on serving the resources that it knows, and refuses others until Forget
-// makes room.
+// It keeps the tokens of every resource that was ever written or read, since without them a
+// late write would be accepted: about 100 bytes and the name each. So their number has a
+// limit. A Guard at its limit goes on serving the resources that it knows, and refuses others
+// until Forget makes room.
 //
-// Its memory ends with the process. A resource that outlives the process must keep the token
+// Its memory ends with the process. A resource that outlives the process must keep the tokens
 // itself: see Exec and Set.
 type Guard struct {
 	// Limit is the greatest number of resources; 65536 if it is 0 or less. It must not be
@@ -31,38 +31,81 @@ type Guard struct {
 }
 
 type resource struct {
-	mu        sync.Mutex // held while it is written; protects what follows
-	highest   int64
-	forgotten bool // it is no longer in known
+	mu        sync.RWMutex // held while it is written, read-locked while it is read; protects what follows
+	written   int64        // the greatest token that wrote
+	forgotten bool         // it is no longer in known
+
+	registering sync.Mutex // under mu's read lock it protects read as well
+	read        int64      // the greatest token that read
 }
 
-// Do runs write if no greater token was seen for the resource, and returns its error. The
-// token counts as seen even if write fails.
+// Read runs read if no greater token has written the resource, and returns its error. Before
+// that it registers the token: from then on Write refuses this token and smaller ones. The
+// token counts as registered even if read fails.
 //
-// Writes to one resource run one at a time: if another write could run between the check
-// and this write, it could be a later lease's. So write must end, and must not use the Guard
-// for the same resource.
+// It is for shared leases only. The holder of an exclusive lease reads by Write: after a Read
+// its own Write would be refused.
 //
-// Errors without running write: ErrStale (a *StaleError), ErrUnfenced for a
-// token of 0 or less, ErrFull.
-func (g *Guard) Do(name string, token int64, write func() error) error {
-	if err := requireToken(name, token); err != nil {
+// Reads of one resource run at the same time as other reads of it, and never while a write
+// runs. So read must end, and must not use the Guard for the same resource.
+//
+// Errors without running read: ErrStale (a *StaleError), ErrUnfenced for a token of 0 or less,
+// ErrFull.
+func (g *Guard) Read(name string, token int64, read func() error) error {
+	if err := requireToken(name, "read", token); err != nil {
 		return err
 	}
-	r, err := g.lock(name)
+	r, held, err := g.lock(name, func(r *resource) sync.Locker { return r.mu.RLocker() })
 	if err != nil {
 		return err
 	}
-	defer r.mu.Unlock() // also when write panics
-	if token < r.highest {
-		return &StaleError{Resource: name, Token: token, Highest: r.highest}
+	defer held.Unlock() // also when read panics
+	if token < r.written {
+		return &StaleError{Resource: name, Token: token, Highest: r.written}
 	}
-	r.highest = token
+	r.registerRead(token)
+	return read()
+}
+
+// Write runs write if no greater token has written the resource, and no greater or equal
+// token has read it, and returns its error. The token counts as seen even if write fails.
+//
+// The holder of an exclusive lease uses Write for whatever it does with the resource, for its
+// reads as well: then Write keeps late writers away from what it has read, and its next Write
+// is accepted.
+//
+// A write runs alone: if another access could run between the check and this write, it could
+// be a later lease's. So write must end, and must not use the Guard for the same resource.
+//
+// Errors without running write: ErrStale (a *StaleError, which says whether a reader is the
+// cause), ErrUnfenced for a token of 0 or less, ErrFull.
+func (g *Guard) Write(name string, token int64, write func() error) error {
+	if err := requireToken(name, "write", token); err != nil {
+		return err
+	}
+	r, held, err := g.lock(name, func(r *resource) sync.Locker { return &r.mu })
+	if err != nil {
+		return err
+	}
+	defer held.Unlock() // also when write panics
+	if token <= r.read && r.read >= r.written {
+		return &StaleError{Resource: name, Token: token, Highest: r.read, Read: true}
+	}
+	if token < r.written {
+		return &StaleError{Resource: name, Token: token, Highest: r.written}
+	}
+	r.written = token
 	return write()
 }
 
+// Do is the same as Write: for locks without readers, one method is all that is needed.
+func (g *Guard) Do(name string, token int64, write func() error) error {
+	return g.Write(name, token, write)
+}
+
 // Forget makes room: it removes a resource that does not exist any more. If the resource is
-// written again, any token is accepted. Forget waits for a write that is under way.
+// written or read again, any token is accepted. Forget waits for writes and reads that are
+// under way.
 func (g *Guard) Forget(name string) {
 	g.mu.Lock()
 	r := g.known[name]
@@ -81,19 +124,28 @@ func (g *Guard) Forget(name string) {
 	delete(g.known, name)
 }
 
-// lock returns the resource, locked. If the resource was forgotten while the caller waited
-// for its lock, lock looks it up again: a new one may have replaced it.
-func (g *Guard) lock(name string) (*resource, error) {
+// registerRead raises the greatest token that read. The caller holds mu's read lock.
+func (r *resource) registerRead(token int64) {
+	r.registering.Lock()
+	defer r.registering.Unlock()
+	r.read = max(r.read, token)
+}
+
+// lock returns the resource and the lock of it that it has taken: the side of r.mu that the
+// caller chooses. If the resource was forgotten while the caller waited, lock looks it up
+// again: a new one may have replaced it.
+func (g *Guard) lock(name string, side func(*resource) sync.Locker) (*resource, sync.Locker, error) {
 	for {
 		r, err := g.find(name)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		r.mu.Lock()
+		held := side(r)
+		held.Lock()
 		if !r.forgotten {
-			return r, nil
+			return r, held, nil
 		}
-		r.mu.Unlock()
+		held.Unlock()
 	}
 }
 

@@ -41,20 +41,51 @@ type Execer interface {
 // A row with a fence must not be deleted while a late write may create it again: mark it as
 // deleted instead.
 //
-// Errors: ErrStale (a *StaleError) when no row was affected. Then the row has a greater
-// token, or there is no such row: an UPDATE cannot distinguish these, but a SELECT can.
-// ErrUnfenced, without asking the database, for a token of 0 or less, or one that is not
-// among args. Else the driver's error: then the row may or may not have been written, as
-// without a fence.
+// # Readers and writers
+//
+// Where leases may be shared, the row keeps the greatest token that read, too:
+//
+//	ALTER TABLE accounts ADD COLUMN read_fence BIGINT NOT NULL DEFAULT 0;
+//
+// Every statement of a writer compares both columns, an INSERT for a conflicting row and the
+// UPDATE of a row that represents a lock as well:
+//
+//	UPDATE accounts SET balance = ?, fence = ?
+//	WHERE id = ? AND fence <= ? AND read_fence < ?
+//
+// A reader opens a transaction, and begins it with Exec for the statement that registers its
+// token. Then it reads, and commits:
+//
+//	UPDATE accounts SET read_fence = CASE WHEN read_fence < ? THEN ? ELSE read_fence END
+//	WHERE id = ? AND fence <= ?
+//
+// A reader must not use what it has read before the commit has succeeded: a read that was
+// rolled back is not registered. Readers of one row wait for each other until their
+// transactions end. A row that does not exist cannot register a read, and does not keep a
+// late INSERT away: let a row that represents the lock do so.
+//
+// The holder of an exclusive lease that reads first, and writes what depends on it, registers
+// its token as a writer's: it begins its transaction with
+//
+//	UPDATE accounts SET fence = ? WHERE id = ? AND fence <= ? AND read_fence < ?
+//
+// # Errors
+//
+// ErrStale (a *StaleError) when no row was affected. Then the row has a greater token, or a
+// reader's that is not smaller than a writer's, or there is no such row: an UPDATE cannot
+// distinguish these, but a SELECT can. ErrUnfenced, without asking the database, for a token
+// of 0 or less, or one that is not among args. Else the driver's error: then the row may or
+// may not have been written, as without a fence.
 //
 // MySQL counts rows that an UPDATE found but did not change as not affected, so a repeated
-// write looks stale: connect with clientFoundRows=true (the name in go-sql-driver/mysql).
+// write or read looks stale: connect with clientFoundRows=true (the name in
+// go-sql-driver/mysql).
 func Exec(ctx context.Context, db Execer, resource string, token int64, query string, args ...any) error {
-	if err := requireToken(resource, token); err != nil {
+	if err := requireToken(resource, "write", token); err != nil {
 		return err
 	}
 	if !contains(args, token) {
-		return fmt.Errorf("fence: %q: %w: token %d is not among the statement's args, as an int64", resource, ErrUnfenced, token)
+		return fmt.Errorf("fence: %q: the write is %w: token %d is not among the statement's args, as an int64", resource, ErrUnfenced, token)
 	}
 	result, err := db.ExecContext(ctx, query, args...)
 	if err != nil {

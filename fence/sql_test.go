@@ -81,3 +81,37 @@ func TestExecPassesOnTheErrorsOfTheDatabase(t *testing.T) {
 	require.ErrorContains(t, err, "the database does not report whether the row was written")
 	require.NotErrorIs(t, err, fence.ErrStale)
 }
+
+func TestExecRefusesAWriterAfterAReaderAndALateReader(t *testing.T) {
+	db, books := openBooks()
+	defer db.Close()
+	set := func(balance, token int64) error {
+		return fence.Exec(t.Context(), db, "account 7", token, updateBesideReaders, balance, token, 7)
+	}
+	register := func(token int64) error {
+		return fence.Exec(t.Context(), db, "account 7", token, registerRead, token, 7)
+	}
+	require.NoError(t, set(110, 33))
+	require.NoError(t, register(33), "a reader's token may equal that of the writer before it")
+	require.NoError(t, register(33))
+	require.ErrorIs(t, set(120, 33), fence.ErrStale)
+
+	require.NoError(t, register(40))
+	require.NoError(t, register(39), "readers do not refuse each other")
+	require.ErrorIs(t, set(130, 40), fence.ErrStale)
+	require.EqualValues(t, 110, books.balance[7])
+
+	require.NoError(t, set(140, 41))
+	require.ErrorIs(t, register(40), fence.ErrStale)
+	require.NoError(t, register(41))
+	require.EqualValues(t, 140, books.balance[7])
+}
+
+// The statement for locks without readers does not protect them: the package says so.
+func TestExecWithOneColumnAcceptsAWriterAfterAReader(t *testing.T) {
+	db, books := openBooks()
+	defer db.Close()
+	require.NoError(t, fence.Exec(t.Context(), db, "account 7", 40, registerRead, int64(40), 7))
+	require.NoError(t, fence.Exec(t.Context(), db, "account 7", 39, update, 0, int64(39), 7))
+	require.Zero(t, books.balance[7])
+}

@@ -1,5 +1,6 @@
 // Fencing shows what happens when the holder of a lock is paused for longer than its lease
 // lasts: first without a fence and then with one, over the accounts of a real SQL database.
+// Then it shows what the fence needs in addition where readers share the lock.
 //
 // The database (SQLite) and the three nodes are embedded in this program, so
 // nothing has to be installed.
@@ -73,7 +74,10 @@ func run(ctx context.Context, out io.Writer) error {
 	if err := s.withoutFence(ctx); err != nil {
 		return err
 	}
-	return s.withFence(ctx)
+	if err := s.withFence(ctx); err != nil {
+		return err
+	}
+	return besideReaders(ctx, out, books)
 }
 
 func open(nodes *redlocktest.Nodes, label string, opts ...redlock.Option) (*redlock.Client, error) {
