@@ -22,9 +22,10 @@ import (
 // lease before this call, and less than those of all after it.
 //
 // The Status is what was found at the nodes, and broken: Holder is "" if nobody
-// held the lock. Waiters keep their positions. It takes at most four node timeouts, and
-// another one, or half a second if that is longer, so that renewals and attempts on
-// their way find the lock taken. Where another caller gets the lock meanwhile, it asks
+// held the lock alone; Readers has the readers that held it, all of whom lose it. Waiters keep
+// their positions. It takes at most four node timeouts, and another one, or half a second if
+// that is longer, so that renewals and attempts on their way find the lock taken; one more
+// where readers held it. Where another caller gets the lock meanwhile, it asks
 // again, up to three times in all. When the lock was taken, ctx matters no more.
 //
 // Errors: a *QuorumError (ErrNoQuorum) when less than a quorum answered, or took
@@ -67,8 +68,11 @@ func (c *Client) forceUnlock(ctx context.Context, s *Status) error {
 		return fmt.Errorf("redlock: force unlock %q: %w", s.Name, err)
 	}
 	defer c.life.Leave()
-	held, found, failure := m.exclusive.Seize(ctx, s.holders())
-	s.took(found, c.cluster.Need)
+	values, readers := s.holders(), s.readersUntil(c.opts.clock()+c.opts.voteTimeout())
+	held, found, failure := m.exclusive.Seize(ctx, func(node int) lock.Target {
+		return lock.Target{Values: values, ReadersUntil: readers[node]}
+	})
+	s.add(found, c.cluster.Need)
 	switch {
 	case failure != nil && failure.Cause != nil:
 		return fmt.Errorf("redlock: force unlock %q: %w", s.Name, failure.Cause)
@@ -78,7 +82,11 @@ func (c *Client) forceUnlock(ctx context.Context, s *Status) error {
 	if c.opts.fencing {
 		s.Token = held.Token // others may have counted higher at a minority: later leases need not
 	}
-	time.Sleep(max(c.opts.voteTimeout(), protocol.ReservationTTL)) // renewals that began before are over then, and parked attempts
+	wait := max(c.opts.voteTimeout(), protocol.ReservationTTL) // renewals that began before are over then, and parked attempts
+	if slices.Max(readers) > 0 {
+		wait += s.took // a command that is late finds readersUntil over
+	}
+	time.Sleep(wait)
 	lease := &Lease{lock: &m.locker}
 	held.Bind(&lease.handle)
 	if err := lease.Unlock(ctx); err != nil && !errors.Is(err, ErrLost) {
@@ -103,8 +111,21 @@ func (s *Status) holders() (values []any) {
 	return values
 }
 
-// took records what was found at the nodes that took part in seizing the lock.
-func (s *Status) took(found []lock.Found, quorum int) {
+// readersUntil returns, for each node, the instant of its clock until which readers may be
+// replaced there: that at which the client's clock shows until, and a little later, as it is
+// not known when in Inspect the server read its clock. 0 where Inspect found no readers.
+func (s *Status) readersUntil(until time.Duration) []time.Duration {
+	all := make([]time.Duration, len(s.Nodes))
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; n.shared {
+			all[i] = n.time + until - s.begun
+		}
+	}
+	return all
+}
+
+// add records what was found at the nodes that took part in seizing the lock.
+func (s *Status) add(found []lock.Found, quorum int) {
 	if found == nil {
 		return
 	}

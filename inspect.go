@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,11 +21,22 @@ import (
 // changed when it is read.
 type Status struct {
 	Name      string
-	Holder    string        // the owner of whose lease a quorum of the nodes has the key; "" if there is none
+	Holder    string        // the owner of whose lease a quorum of the nodes has the key; "" if there is none, as while readers hold the lock
 	Remaining time.Duration // until a quorum no longer has it, unless it is renewed; negative: never
 	Token     int64         // the greatest count of the nodes: no lease has a greater token yet
+	Readers   []Reader      // that hold the lock: of each node, the hundred that do for longest; the longest of them first
 	Queue     []Waiter      // the waiters, in turn: the first hundred of each node
 	Nodes     []NodeStatus  // in the order given to New or Open
+
+	begun, took time.Duration // when Inspect began, on the client's clock, and how long it took
+}
+
+// Reader is a caller that holds a lock together with other readers.
+type Reader struct {
+	Owner     string        // of its lease
+	Label     string        // the readable part of the owner; "" if there is none
+	Remaining time.Duration // until a quorum no longer has its share, unless it is renewed; 0 if no quorum has it
+	Nodes     int           // the nodes that have it
 }
 
 // Waiter is a caller that waits for a lock.
@@ -39,7 +51,8 @@ type Waiter struct {
 type NodeStatus struct {
 	Index     int           // the node's place in the list given to New or Open
 	Node      string        // the node's name in errors and logs
-	Holder    string        // the owner that has the key there; "" if nobody does; "(an empty value)" if the key's value is empty
+	Holder    string        // the owner that has the key there; "" if nobody has it alone; "(an empty value)" if the key's value is empty
+	Readers   []Reader      // that hold the lock there: the hundred that do for longest; the longest of them last
 	Reserved  string        // the ticket that the lock is kept for there, for a moment
 	Remaining time.Duration // the key's ttl; 0 without a key; negative: it never expires
 	Count     int64         // the fencing counter of the names that the lock counts with
@@ -47,6 +60,8 @@ type NodeStatus struct {
 	Err       error         // why it says nothing
 
 	labels map[string]string // by ticket
+	shared bool              // readers hold the lock there
+	time   time.Duration     // the server's clock, if shared is set
 }
 
 // errNoAnswer is why a node says nothing.
@@ -70,8 +85,7 @@ func (c *Client) Inspect(ctx context.Context, name string) (Status, error) {
 	defer c.life.Leave()
 	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.voteTimeout(), errNoAnswer)
 	defer cancel()
-	begun := c.opts.clock()
-	s := Status{Name: name}
+	s := Status{Name: name, begun: c.opts.clock()}
 	answers := make([]node.Question, len(c.cluster.Nodes))
 	for i, n := range c.cluster.Nodes {
 		s.Nodes = append(s.Nodes, NodeStatus{Index: i, Node: n.Name})
@@ -90,7 +104,8 @@ func (c *Client) Inspect(ctx context.Context, name string) (Status, error) {
 		}
 	}
 	s.sum(c.cluster.Need)
-	q := &QuorumError{Op: "inspect", Name: name, Need: c.cluster.Need, Elapsed: c.opts.clock() - begun, Votes: votes}
+	s.took = c.opts.clock() - s.begun
+	q := &QuorumError{Op: "inspect", Name: name, Need: c.cluster.Need, Elapsed: s.took, Votes: votes}
 	if q.count(Granted) < c.cluster.Need {
 		return s, q
 	}
@@ -113,7 +128,11 @@ func (s *NodeStatus) understand(reply any, err error) error {
 		return err
 	}
 	s.has(found.Holder, found.Remaining)
-	s.Count = found.Count
+	s.Count, s.time = found.Count, found.Time
+	for _, r := range found.Readers {
+		_, label, _ := strings.Cut(r.Owner, "@")
+		s.Readers = append(s.Readers, Reader{Owner: r.Owner, Label: label, Remaining: r.Remaining, Nodes: 1})
+	}
 	s.labels = make(map[string]string)
 	for _, t := range found.Queue {
 		s.Queue = append(s.Queue, t.Ticket)
@@ -124,7 +143,10 @@ func (s *NodeStatus) understand(reply any, err error) error {
 
 // has notes the value of the lock's key, and its ttl.
 func (s *NodeStatus) has(value string, left time.Duration) {
-	s.Holder, s.Reserved, s.Remaining = value, "", left
+	s.Holder, s.Reserved, s.Remaining, s.shared = value, "", left, value == protocol.Shared
+	if s.shared {
+		s.Holder = ""
+	}
 	if ticket, kept := strings.CutPrefix(value, protocol.Reservation); kept {
 		s.Holder, s.Reserved = "", ticket
 	}
@@ -137,6 +159,7 @@ func (s *NodeStatus) has(value string, left time.Duration) {
 func (s *Status) sum(quorum int) {
 	s.Holder, s.Remaining, s.Queue = "", 0, nil
 	have := make(map[string][]time.Duration)
+	readers := make(map[string][]time.Duration)
 	waiting := make(map[string]*Waiter)
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
@@ -147,6 +170,9 @@ func (s *Status) sum(quorum int) {
 				left = system.Forever
 			}
 			have[n.Holder] = append(have[n.Holder], left)
+		}
+		for _, r := range n.Readers {
+			readers[r.Owner] = append(readers[r.Owner], r.Remaining)
 		}
 		for _, ticket := range n.Queue {
 			w := waiting[ticket]
@@ -162,16 +188,43 @@ func (s *Status) sum(quorum int) {
 		if len(left) < quorum {
 			continue
 		}
-		slices.Sort(left)
-		s.Holder, s.Remaining = holder, left[len(left)-quorum]
+		s.Holder, s.Remaining = holder, quorumEnds(left, quorum)
 		if s.Remaining == system.Forever {
 			s.Remaining = waitqueue.Endless
 		}
 	}
+	s.sumReaders(readers, quorum)
 	for _, w := range waiting {
 		s.Queue = append(s.Queue, *w)
 	}
 	slices.SortFunc(s.Queue, func(a, b Waiter) int { return strings.Compare(a.Ticket, b.Ticket) })
+}
+
+// sumReaders sets the readers, of which left has the remaining time at each node, by owner. The
+// lock is held for as long as the longest of them holds it.
+func (s *Status) sumReaders(left map[string][]time.Duration, quorum int) {
+	s.Readers = nil
+	for owner, left := range left {
+		_, label, _ := strings.Cut(owner, "@")
+		r := Reader{Owner: owner, Label: label, Nodes: len(left), Remaining: quorumEnds(left, quorum)}
+		s.Readers = append(s.Readers, r)
+		if s.Holder == "" {
+			s.Remaining = max(s.Remaining, r.Remaining)
+		}
+	}
+	slices.SortFunc(s.Readers, func(a, b Reader) int {
+		return cmp.Or(cmp.Compare(b.Remaining, a.Remaining), strings.Compare(a.Owner, b.Owner))
+	})
+}
+
+// quorumEnds returns the time until less than a quorum of the nodes has what has these times
+// left; 0 if less than a quorum has it now.
+func quorumEnds(left []time.Duration, quorum int) time.Duration {
+	if len(left) < quorum {
+		return 0
+	}
+	slices.Sort(left)
+	return left[len(left)-quorum]
 }
 
 // askedAt returns the instant that a ticket carries.

@@ -83,3 +83,54 @@ func TestDowngradeLetsReadersInAndKeepsWritersOut(t *testing.T) {
 		net.RequireNoKeys()
 	})
 }
+
+func TestInspectShowsReaders(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		long, err := c.RWMutex("x", redlock.WithTTL(20*time.Second), redlock.WithOwnerLabel("reports")).RLock(t.Context())
+		require.NoError(t, err)
+		short, err := net.Client().RWMutex("x").RLock(t.Context())
+		require.NoError(t, err)
+
+		s, err := c.Inspect(t.Context(), "x")
+		require.NoError(t, err)
+		require.Empty(t, s.Holder)
+		require.Len(t, s.Readers, 2)
+		require.Equal(t, []string{long.Owner(), short.Owner()}, []string{s.Readers[0].Owner, s.Readers[1].Owner})
+		require.Equal(t, "reports", s.Readers[0].Label)
+		require.Equal(t, 3, s.Readers[0].Nodes)
+		require.InDelta(t, 20, s.Readers[0].Remaining.Seconds(), 0.1)
+		require.Equal(t, s.Readers[0].Remaining, s.Remaining)
+		require.Equal(t, long.Token(), s.Token)
+		require.Len(t, s.Nodes[0].Readers, 2)
+		require.Empty(t, s.Nodes[0].Holder)
+	})
+}
+
+func TestForceUnlockTakesTheLockFromAllReaders(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		var readers []*redlock.Lease
+		for range 3 {
+			lease, err := net.Client().RWMutex("x").RLock(t.Context())
+			require.NoError(t, err)
+			readers = append(readers, lease)
+		}
+		s, err := c.ForceUnlock(t.Context(), "x")
+		require.NoError(t, err)
+		require.Len(t, s.Readers, 3)
+		require.Greater(t, s.Token, readers[0].Token())
+
+		writer, err := c.Mutex("x").TryLock(t.Context())
+		require.NoError(t, err)
+		require.Greater(t, writer.Token(), s.Token)
+		time.Sleep(10 * time.Second)
+		for _, lease := range readers {
+			require.ErrorIs(t, lease.Err(), redlock.ErrLost)
+			require.ErrorIs(t, lease.Unlock(t.Context()), redlock.ErrLost)
+		}
+		require.True(t, writer.Valid())
+		require.NoError(t, writer.Unlock(t.Context()))
+		net.RequireNoKeys()
+	})
+}

@@ -161,9 +161,9 @@ type Extension struct {
 func (l *Lease) Extend(ctx context.Context) Extension { return l.extendAs(ctx, nil) }
 
 // Downgrade makes the lease one of the lock to, which others may hold at the same time, and
-// prolongs it. It is that from before the first node hears of it, and stays it whatever they
-// answer: nodes that have not heard of it refuse more than they need to. to must have the
-// keys and the terms of the lease's lock.
+// prolongs it. The lease is shared before any node is asked, and stays so whatever the nodes
+// answer: a node that has not executed the renewal refuses more than it needs to. to must have
+// the keys and the terms of the lease's lock.
 func (l *Lease) Downgrade(ctx context.Context, to Lock) Extension { return l.extendAs(ctx, to) }
 
 // extendAs prolongs the lease as one of the lock as; nil if that stays.

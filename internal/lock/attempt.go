@@ -129,15 +129,19 @@ func (c *call) executedAttempt(g waitqueue.Grant) *Attempt {
 	return a
 }
 
-// rollBack undoes the attempt at every node that did or may yet execute it. A waiter keeps its
-// position in the queues.
+// rollBack undoes the attempt at every node that did or may yet execute it, behind the attempt
+// on the same connections, and does not wait. Nodes that cannot be reached get it later. A
+// waiter keeps its position in the queues.
 func (a *Attempt) rollBack() {
 	switch {
 	case a.undoing != nil:
 	case a.Waiter != nil:
 		a.undoing = a.Waiter.Rollback(a.Owner, a.MayHold())
 	default:
-		a.undoing = a.lock.rollBack(a.Owner, a.Sent(), a.Recorder, passedQueue(&a.Ballot))
+		l := a.lock
+		a.undoing = l.newRelease(Release{Owner: a.Owner, PassedQueue: passedQueue(&a.Ballot)},
+			l.engine.Observer.Recorder(context.Background(), opRollback, l.Name, a.Owner, a.Recorder))
+		a.undoing.Send(a.Sent(), false)
 	}
 }
 

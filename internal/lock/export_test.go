@@ -21,7 +21,9 @@ func (l *Lock) NewAttempt(ctx context.Context, w *waitqueue.Waiter) *Attempt {
 
 // RollBack undoes an attempt of a caller that does not queue.
 func (l *Lock) RollBack(owner string, at quorum.NodeSet) *quorum.Ballot {
-	return l.rollBack(owner, at, nil, false)
+	b := l.newRelease(Release{Owner: owner}, nil)
+	b.Send(at, false)
+	return b
 }
 
 // HandoverPause returns how long a caller of the client lets the waiter go first that the

@@ -18,6 +18,14 @@ type Inspection struct {
 	Remaining time.Duration // waitqueue.Endless if the key has no end
 	Count     int64         // of grants
 	Queue     []Ticket      // in turn
+	Readers   []Share       // those that hold the lock for longest
+	Time      time.Duration // the server's clock, since 1970, where readers hold the lock; else 0
+}
+
+// Share is a reader that holds the lock at a node.
+type Share struct {
+	Owner     string
+	Remaining time.Duration
 }
 
 // Ticket is a waiter's place in a node's queue.
@@ -29,7 +37,7 @@ func (x *Exclusive) Inspect(n *admission.Member) (node.Question, error) {
 	if p == nil || right == nil {
 		return nil, n.Why()
 	}
-	return n.Ask(p, "EVAL", protocol.Inspect.Text, 2, x.keyArg, right.Record, x.stripe), nil
+	return n.Ask(p, "EVAL", protocol.Inspect.Text, 4, x.keyArg, right.Record, x.queueArgs[0], x.readersArg, x.stripe), nil
 }
 
 // ReadInspection reads the reply of inspect.lua, or the error that came in its place.
@@ -39,12 +47,16 @@ func ReadInspection(reply any, err error) (Inspection, error) {
 		return Inspection{}, err
 	}
 	var value, count string
-	var ms int64
-	var queue []string
-	if _, err := redis.Scan(parts, &value, &ms, &count, &queue); err != nil {
+	var ms, now int64
+	var queue, shares []string
+	if _, err := redis.Scan(parts, &value, &ms, &count, &queue, &shares, &now); err != nil {
 		return Inspection{}, fmt.Errorf("unexpected reply to inspect: %w", err)
 	}
-	found := Inspection{Holder: foundHolder(value, ms), Remaining: remaining(ms)}
+	found := Inspection{Holder: foundHolder(value, ms), Remaining: remaining(ms), Time: remaining(now)}
+	for i := 0; i+1 < len(shares); i += 2 {
+		left, _ := strconv.ParseInt(shares[i+1], 10, 64)
+		found.Readers = append(found.Readers, Share{shares[i], remaining(left)})
+	}
 	found.Count, _ = strconv.ParseInt(count, 10, 64)
 	for i := 0; i+1 < len(queue); i += 2 {
 		found.Queue = append(found.Queue, Ticket{queue[i], queue[i+1]})

@@ -49,7 +49,7 @@ func (k *keyed) UndoArgs(owner, ticket string) []any {
 	return args
 }
 
-// raise fills in a vote for a script that raises a counter: raise.lua, or lift.lua with the
+// raise fills in a vote for a script that raises a counter: raise.lua, or advance.lua with the
 // key of the readers.
 func (k *keyed) raise(v *quorum.Vote, keys []any, owner string, token int64) {
 	v.Call.Args = append(keys, owner, k.stripe, strconv.FormatInt(token, 10), k.terms.leastArg)

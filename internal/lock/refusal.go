@@ -47,8 +47,8 @@ type Failure struct {
 // refusalOf returns why a ballot failed; b must be closed, and w is nil if no waiter asked.
 // Another owner holds the lock only where it may have a quorum: the nodes that showed it, and
 // those that showed nothing.
-func (l *Lock) refusalOf(b *quorum.Ballot, w *waitqueue.Waiter) *Refusal {
-	need := l.engine.Cluster.Need
+func (c *call) refusalOf(b *quorum.Ballot, w *waitqueue.Waiter) *Refusal {
+	need := c.engine.Cluster.Need
 	votes := quorum.FailureOf(b)
 	r := &Refusal{Votes: votes, hopeless: votes.IsHopeless(), took: votes.Elapsed}
 
@@ -71,7 +71,7 @@ func (l *Lock) refusalOf(b *quorum.Ballot, w *waitqueue.Waiter) *Refusal {
 		}
 	default:
 		r.again = true
-		r.rank = l.rank(b)
+		r.rank = rank(b, c.shared)
 	}
 	return r
 }
@@ -105,9 +105,9 @@ func longest(b *quorum.Ballot, holder string) (longest time.Duration) {
 // rank orders the attempts that split the votes: by their owners, which are random, so that
 // each of them comes to the same order. An attempt without a vote stands behind all that were
 // seen, for they do not see it. Readers stand behind the writers, who cannot tell them apart.
-func (l *Lock) rank(b *quorum.Ballot) int {
+func rank(b *quorum.Ballot, reader bool) int {
 	ahead := make(map[string]bool)
-	last := l.shared || b.Tally()[quorum.Yes] == 0
+	last := reader || b.Tally()[quorum.Yes] == 0
 	for _, a := range b.Answers() {
 		if a.Count == quorum.No && a.Holder != "" && (last || a.Holder != protocol.Shared && strings.Compare(a.Holder, b.Owner) < 0) {
 			ahead[a.Holder] = true

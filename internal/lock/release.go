@@ -67,15 +67,6 @@ func (l *Lock) BeginRollback(owner, ticket string, stay bool, after quorum.Recor
 		l.engine.Observer.Recorder(context.Background(), opRollback, l.Name, owner, after))
 }
 
-// rollBack drops what an attempt of a caller that does not queue left at the nodes, behind it
-// on the same connections, and does not wait. Nodes that cannot be reached get it later.
-func (l *Lock) rollBack(owner string, at quorum.NodeSet, after quorum.Recorder, passedQueue bool) *quorum.Ballot {
-	b := l.newRelease(Release{Owner: owner, PassedQueue: passedQueue},
-		l.engine.Observer.Recorder(context.Background(), opRollback, l.Name, owner, after))
-	b.Send(at, false)
-	return b
-}
-
 // BeginRenewal implements lease.Lock.
 func (l *Lock) BeginRenewal(ctx context.Context, b *quorum.Ballot, held *lease.Lease) {
 	l.begin(b, opExtend, held.Owner, l.engine.Clock(), quorum.Renew, l.primitive.Readers().Renew)

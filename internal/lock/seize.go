@@ -20,11 +20,17 @@ type Found struct {
 	Count     int64         // of grants
 }
 
-// Seize makes a lease of a lock that may be held, at the nodes whose key has one of the values
-// found. It returns what it found at the nodes that took part. ctx matters no more once the
+// Target is what may be replaced at a node.
+type Target struct {
+	Values       []any         // of the lock's key, which other nodes showed too
+	ReadersUntil time.Duration // until then, by the server's clock, readers may be; 0: they may not
+}
+
+// Seize makes a lease of a lock that may be held, at the nodes that have what target returns
+// for them. It returns what it found at the nodes that took part. ctx matters no more once the
 // lock is seized.
-func (x *Exclusive) Seize(ctx context.Context, values []any) (*lease.Lease, []Found, *Failure) {
-	a := x.newSeizure(values)
+func (x *Exclusive) Seize(ctx context.Context, target func(node int) Target) (*lease.Lease, []Found, *Failure) {
+	a := x.newSeizure(target)
 	a.Send(0, true)
 	v, err := a.Await(ctx, x.timeout(), nil)
 	var token int64
@@ -50,7 +56,7 @@ func (x *Exclusive) Seize(ctx context.Context, values []any) (*lease.Lease, []Fo
 }
 
 // newSeizure makes the ballot that seizes the lock.
-func (x *Exclusive) newSeizure(values []any) *Attempt {
+func (x *Exclusive) newSeizure(target func(node int) Target) *Attempt {
 	owner := x.newOwner()
 	a := &Attempt{lock: &x.Lock, validity: x.terms.Lease.Validity}
 	x.begin(&a.Ballot, opSeize, owner, x.engine.Clock(), quorum.Confirm, seizing)
@@ -65,8 +71,10 @@ func (x *Exclusive) newSeizure(values []any) *Attempt {
 		if v.Right, v.Skip = v.Node.Right(x.terms.Lease.TTL); v.Skip != nil {
 			continue
 		}
-		v.Call.Args = []any{protocol.Seize.Text, "2", x.keyArg, v.Right.Record, owner, x.terms.ttlArg, stripe, x.terms.leastArg}
-		v.Call.Args = append(v.Call.Args, values...)
+		t := target(i)
+		v.Call.Args = []any{protocol.Seize.Text, "3", x.keyArg, v.Right.Record, x.queueArgs[0], owner, x.terms.ttlArg, stripe, x.terms.leastArg,
+			t.ReadersUntil.Milliseconds()}
+		v.Call.Args = append(v.Call.Args, t.Values...)
 	}
 	x.engine.spareAMinority(&a.Ballot)
 	return a

@@ -37,7 +37,7 @@ func (s *Shared) PrepareAttempt(a *Attempt) {
 
 // PrepareRaise implements Primitive.
 func (s *Shared) PrepareRaise(v *quorum.Vote, owner string, token int64) {
-	s.raise(v, []any{protocol.Lift.SHA, "3", s.keyArg, v.Right.Record, s.readersArg}, owner, token)
+	s.raise(v, []any{protocol.Advance.SHA, "3", s.keyArg, v.Right.Record, s.readersArg}, owner, token)
 }
 
 // PrepareRenewal implements Primitive. The first renewal of a lease that held the lock alone

@@ -2,20 +2,33 @@
 --
 -- KEYS[1]  the lock's key
 -- KEYS[2]  the record of this run of the server
+-- KEYS[3]  the lock's wait queue
+-- KEYS[4]  the lock's readers
 -- ARGV[1]  the counter of the lock's stripe
 --
 -- Returns {the key's value, its remaining milliseconds, the count, the first hundred
--- tickets in the queue, each followed by its client's label}; an empty value, count or
--- label where there is none.
+-- tickets in the queue, each followed by its client's label, the hundred readers that hold
+-- the lock for longest, each followed by its remaining milliseconds, this server's clock in
+-- milliseconds}; an empty value, count or label where there is none. It reads the clock only
+-- where readers hold the lock; else it returns 0 for it.
 local line = {}
-for _, ticket in ipairs(redis.call('ZRANGE', 'redlock::line:' .. KEYS[1], 0, 99)) do
+for _, ticket in ipairs(redis.call('ZRANGE', KEYS[3], 0, 99)) do
   local client = string.match(ticket, '^%d+%-(%w+)') or ''
   line[#line + 1] = ticket
   line[#line + 1] = redis.call('GET', 'redlock::alive:' .. client .. ':' .. KEYS[1]) or ''
 end
-return {
-  redis.call('GET', KEYS[1]) or '',
-  redis.call('PTTL', KEYS[1]),
-  redis.call('HGET', KEYS[2], ARGV[1]) or '',
-  line,
-}
+local holder = redis.call('GET', KEYS[1]) or ''
+local shares, now = {}, 0
+if holder == 'redlock::shared' then
+  local clock = redis.call('TIME')
+  now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+  local found = redis.call('ZRANGE', KEYS[4], -100, -1, 'WITHSCORES')
+  for i = 1, #found, 2 do
+    local left = tonumber(found[i + 1]) - now
+    if left > 0 then
+      shares[#shares + 1] = found[i]
+      shares[#shares + 1] = string.format('%.0f', left)
+    end
+  end
+end
+return {holder, redis.call('PTTL', KEYS[1]), redis.call('HGET', KEYS[2], ARGV[1]) or '', line, shares, now}

@@ -56,8 +56,8 @@ var readText string
 //go:embed keep.lua
 var keepText string
 
-//go:embed lift.lua
-var liftText string
+//go:embed advance.lua
+var advanceText string
 
 //go:embed raise.lua
 var raiseText string
@@ -94,7 +94,7 @@ var (
 	Raise   = newScript(raiseText)
 	Read    = newScript(readText)
 	Keep    = newScript(keepText)
-	Lift    = newScript(liftText)
+	Advance = newScript(advanceText)
 	Probe   = newScript(probeText)
 	Admit   = newScript(admitText)
 	Level   = newScript(levelText)
@@ -105,4 +105,4 @@ var (
 
 // Loaded are the scripts that are called by their hash. A client loads them when it
 // connects.
-var Loaded = []*Script{Acquire, Raise, Renew, Release, Read, Keep, Lift}
+var Loaded = []*Script{Acquire, Raise, Renew, Release, Read, Keep, Advance}

@@ -4,11 +4,15 @@
 --
 -- KEYS[1]  the lock's key
 -- KEYS[2]  the record of this run of the server
+-- KEYS[3]  the lock's wait queue
 -- ARGV[1]  the owner that has the lock from now on
 -- ARGV[2]  time to live, in milliseconds
 -- ARGV[3]  the counter of the lock's stripe; '' for no fencing token, and no record
 -- ARGV[4]  the least count that shows the record to be whole
--- ARGV[5]… values of the lock's key that may be replaced, beside reservations
+-- ARGV[5]  until when readers may be replaced, in milliseconds of this server's clock: their
+--          value of the key is always the same, and does not tell later readers from those
+--          that the caller found; '0' if the caller found none here
+-- ARGV[6]… other values of the lock's key that may be replaced, beside reservations
 --
 -- Returns {the count, or 0 without one; the owner or reservation that was replaced, or an
 -- empty value; its remaining milliseconds}; -1 when the counter was missing: this
@@ -19,7 +23,11 @@ local holder = redis.call('GET', KEYS[1])
 local left = redis.call('PTTL', KEYS[1])
 local kept = reserved(holder)
 local mayReplace = not holder or kept
-for i = 5, #ARGV do
+if holder == 'redlock::shared' and ARGV[5] ~= '0' then
+  local clock = redis.call('TIME')
+  mayReplace = clock[1] * 1000 + math.floor(clock[2] / 1000) <= tonumber(ARGV[5])
+end
+for i = 6, #ARGV do
   mayReplace = mayReplace or ARGV[i] == holder
 end
 if not mayReplace then

@@ -51,58 +51,8 @@ func compare(t *testing.T, draw *rand.Rand) {
 	require.NoError(t, err)
 	theirs := redis.NewConn(socket, 0, 0)
 	defer func() { _ = theirs.Close() }()
-	pick := func(words ...string) string { return words[draw.IntN(len(words))] }
 	for range 400 {
-		key, member := pick("a", "b", "c"), pick("x", "y", "z", "1")
-		var c []any
-		switch draw.IntN(24) {
-		case 0:
-			c = []any{"SET", key, member}
-		case 1:
-			c = []any{"SET", key, member, "NX", "PX", "100"}
-		case 2:
-			c = []any{"SET", key, member, "PX", "250"}
-		case 3:
-			c = []any{"GET", key}
-		case 4:
-			c = []any{"EXISTS", key}
-		case 5:
-			c = []any{"DEL", key, pick("a", "b", "c")}
-		case 6:
-			c = []any{"PTTL", key}
-		case 7:
-			c = []any{"PEXPIRE", key, "150"}
-		case 8:
-			c = []any{"PERSIST", key}
-		case 9:
-			c = []any{"HSET", key, member, "7", pick("x", "q"), "1"}
-		case 10:
-			c = []any{"HGET", key, member}
-		case 11:
-			c = []any{"HEXISTS", key, member}
-		case 12:
-			c = []any{"HINCRBY", key, "n", "3"}
-		case 13, 14:
-			c = []any{"ZADD", key, "0", member}
-		case 15:
-			c = []any{"ZREM", key, member}
-		case 16:
-			c = []any{"ZRANK", key, member}
-		case 17:
-			c = []any{"ZRANGE", key, pick("0", "1", "-1"), pick("0", "1", "99", "-1")}
-		case 18:
-			c = []any{"ZADD", key, score(draw), member}
-		case 19:
-			c = []any{"ZSCORE", key, member}
-		case 20:
-			c = []any{"ZREMRANGEBYSCORE", key, "-inf", score(draw)}
-		case 21:
-			c = []any{"ZRANGE", key, "-1", "-1", "WITHSCORES"}
-		case 22:
-			c = []any{"PEXPIREAT", key, time.Now().Add(170 * time.Millisecond).UnixMilli()}
-		case 23:
-			c = []any{"SET", key, member, "PXAT", time.Now().Add(130 * time.Millisecond).UnixMilli()}
-		}
+		c := draws(draw)
 		its := ask(t, theirs, c[0].(string), c[1:]...) // first: it takes no time
 		mine := ask(t, ours, c[0].(string), c[1:]...)
 		require.Equal(t, its, mine, "%v", c)
@@ -111,6 +61,38 @@ func compare(t *testing.T, draw *rand.Rand) {
 		time.Sleep(time.Until(time.Now().Truncate(time.Millisecond).Add(time.Duration(1+draw.IntN(20)) * time.Millisecond)))
 	}
 	require.NoError(t, ours.Close())
+}
+
+// draws returns a command, with keys and members that few others share.
+func draws(draw *rand.Rand) []any {
+	pick := func(words ...string) string { return words[draw.IntN(len(words))] }
+	key, member := pick("a", "b", "c"), pick("x", "y", "z", "1")
+	commands := [][]any{
+		{"SET", key, member},
+		{"SET", key, member, "NX", "PX", "100"},
+		{"SET", key, member, "PX", "250"},
+		{"GET", key},
+		{"EXISTS", key},
+		{"DEL", key, pick("a", "b", "c")},
+		{"PTTL", key},
+		{"PEXPIRE", key, "150"},
+		{"PERSIST", key},
+		{"HSET", key, member, "7", pick("x", "q"), "1"},
+		{"HGET", key, member},
+		{"HEXISTS", key, member},
+		{"HINCRBY", key, "n", "3"},
+		{"ZADD", key, "0", member},
+		{"ZREM", key, member},
+		{"ZRANK", key, member},
+		{"ZRANGE", key, pick("0", "1", "-1"), pick("0", "1", "99", "-1")},
+		{"ZADD", key, score(draw), member},
+		{"ZSCORE", key, member},
+		{"ZREMRANGEBYSCORE", key, "-inf", score(draw)},
+		{"ZRANGE", key, "-1", "-1", "WITHSCORES"},
+		{"PEXPIREAT", key, time.Now().Add(170 * time.Millisecond).UnixMilli()},
+		{"SET", key, member, "PXAT", time.Now().Add(130 * time.Millisecond).UnixMilli()},
+	}
+	return commands[draw.IntN(len(commands))]
 }
 
 // score is a small number: miniredis writes large ones as 1.7e+12.

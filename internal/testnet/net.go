@@ -116,7 +116,7 @@ func (n *Node) Label(cmd string, args []string) string {
 		return "claim"
 	}
 	for name, s := range map[string]*protocol.Script{"acquire": protocol.Acquire, "raise": protocol.Raise, "probe": protocol.Probe, "admit": protocol.Admit, "renew": protocol.Renew, "release": protocol.Release,
-		"read": protocol.Read, "keep": protocol.Keep, "lift": protocol.Lift} {
+		"read": protocol.Read, "keep": protocol.Keep, "advance": protocol.Advance} {
 		if (cmd == "EVALSHA" && args[0] == s.SHA.(string)) || (cmd == "EVAL" && args[0] == s.Text.(string)) {
 			return name
 		}

@@ -1,4 +1,4 @@
--- lift: raises a stripe's counter to a token, for a share that stands here; raise.lua does it
+-- advance: raises a stripe's counter to a token, for a share that stands here; raise.lua does it
 -- for a lease that holds the lock alone.
 --
 -- KEYS[1]  the lock's key
