@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -313,8 +312,8 @@ func (w *Net) Holders(l *redlock.Lease) int {
 	for _, n := range w.Nodes {
 		key := "redlock:" + l.Name()
 		v, err := n.Redis.Get(key)
-		readers, _ := n.Redis.ZMembers(protocol.Key("readers", key))
-		if err == nil && (v == l.Owner() || v == protocol.Shared && slices.Contains(readers, l.Owner())) {
+		ends, _ := n.Redis.ZScore(protocol.Key("readers", key), l.Owner())
+		if err == nil && (v == l.Owner() || v == protocol.Shared && ends > float64(time.Now().UnixMilli())) {
 			count++
 		}
 	}
