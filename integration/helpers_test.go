@@ -180,12 +180,14 @@ func assertNoKeys(t testing.TB, nodes cluster.Nodes) {
 // are on their way to a server of this machine.
 const stillness = 100 * time.Millisecond
 
-// allKeys returns the keys of each node that has any, but for its records.
+// allKeys returns the keys of each node that has any locks or readers.
 func allKeys(t testing.TB, nodes cluster.Nodes) map[int][]string {
 	t.Helper()
 	all := map[int][]string{}
 	for i, n := range nodes {
-		keys := slices.DeleteFunc(n.Keys(t), func(key string) bool { return strings.HasPrefix(key, "redlock::") })
+		keys := slices.DeleteFunc(n.Keys(t), func(key string) bool {
+			return strings.HasPrefix(key, "redlock::") && !strings.HasPrefix(key, "redlock::readers:")
+		})
 		if len(keys) > 0 {
 			all[i] = keys
 		}

@@ -24,6 +24,7 @@ const workerEnv = "REDLOCK_TEST_WORKER"
 var jobs = map[string]func(args []string, lines <-chan string, say func(format string, args ...any)) error{
 	"tokens": countTokens,
 	"queue":  waitInQueue,
+	"pairs":  changePairs,
 
 	"counter":  chaosJob(openCounter),
 	"register": chaosJob(openRegister),
