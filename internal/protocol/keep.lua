@@ -19,13 +19,15 @@ local stood = holder == ARGV[1]
 if holder == shared then
   stood = (tonumber(redis.call('ZSCORE', readers, ARGV[1])) or 0) > now
 end
-local left = ARGV[4] ~= '' and redis.call('ZREM', KEYS[3], ARGV[4]) == 1
-if stood and holder == shared and not left then
+if stood and holder == shared and redis.call('EXISTS', KEYS[3]) == 0 then
   share(ARGV[1], ARGV[2], holder)
   return 1
 end
 --@line
 --@readers
+if ARGV[4] ~= '' then
+  redis.call('ZREM', line, ARGV[4])
+end
 local kept = reserved(holder)
 if not stood then
   if holder and holder ~= shared and not kept then
@@ -39,5 +41,5 @@ if not stood then
   end
 end
 share(ARGV[1], ARGV[2], holder)
-letReadersIn(shared, false)
+letReadersIn(shared, false) -- also those behind a batch whose parked attempts a release executed
 return stood and 1 or 2

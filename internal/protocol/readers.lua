@@ -52,8 +52,8 @@ local function executeRead(ticket, held)
   return true
 end
 
--- Lets in the readers in front of the first writer, up to 32 of them; each that comes lets
--- in more. With executes, parked attempts are executed; the other readers are woken. held
+-- Lets in the readers in front of the first writer, up to 32 of them; each that comes, or
+-- renews its share, lets in more. With executes, parked attempts are executed; the other readers are woken. held
 -- is the value of the lock's key; if it is nil or false, the lock is reserved for the first
 -- reader that is woken. asking and found are those of reserve.
 local function letReadersIn(held, executes, asking, found)

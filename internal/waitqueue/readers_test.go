@@ -70,8 +70,15 @@ func TestBatchOfReadersEntersOneTripAfterTheWritersRelease(t *testing.T) {
 	})
 }
 
-// More readers than a release lets in: the first that come let in the others.
+// More readers than a release lets in: the first that come let in the others, also if none of
+// them asks again since their parked attempts were executed.
 func TestHundredReadersEnterWithinAFewTrips(t *testing.T) {
+	for _, wait := range []time.Duration{20 * ms, time.Second} { // with parked attempts, and without
+		testHundredReaders(t, wait)
+	}
+}
+
+func testHundredReaders(t *testing.T, wait time.Duration) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		holder, c := net.Client(), testnet.ListeningClient(t, net)
 		writer, err := holder.RWMutex("x").Lock(t.Context())
@@ -79,9 +86,8 @@ func TestHundredReadersEnterWithinAFewTrips(t *testing.T) {
 		var readers []<-chan *redlock.Lease
 		for range 100 {
 			readers = append(readers, queuedReader(t, c))
-			time.Sleep(ms)
 		}
-		time.Sleep(time.Second) // nothing is parked any more
+		time.Sleep(wait)
 		for _, n := range net.Nodes {
 			n.Set(func(n *testnet.Node) { n.Delay = 10 * ms })
 		}
