@@ -329,6 +329,7 @@ func init() {
 		return Option(func(o *options) error { o.random = r; return nil })
 	}
 	testhook.Engine = func(client any) *lock.Engine { return client.(*Client).locks }
-	testhook.Lock = func(mutex any) *lock.Exclusive { return &mutex.(*Mutex).exclusive }
+	testhook.Lock = func(mutex any) *lock.Lock { return mutex.(*Mutex).lock }
+	testhook.Exclusive = func(mutex any) *lock.Exclusive { return &mutex.(*Mutex).exclusive }
 	testhook.Lease = func(l any) *lease.Lease { return l.(*Lease).state() }
 }

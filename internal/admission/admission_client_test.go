@@ -19,20 +19,20 @@ import (
 // that it may have forgotten.
 
 func TestNewClusterServesAfterOneGuard(t *testing.T) {
-	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 5, func(t *testing.T, net *testnet.Net) {
 		c := net.NewClient(redlock.WithRestartGuard(time.Millisecond), redlock.WithTTL(10*time.Second))
-		_, err := c.Mutex("x").TryLock(t.Context())
+		_, err := net.Mutex(c, "x").TryLock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorContains(t, err, "it does not vote for another 10s")
 		var lease *redlock.Lease
-		took := testnet.Elapsed(func() { lease, err = c.Mutex("x").Lock(t.Context()) })
+		took := testnet.Elapsed(func() { lease, err = net.Mutex(c, "x").Lock(t.Context()) })
 		require.NoError(t, err)
 		require.InDelta(t, 10*time.Second, took, float64(300*ms))
 		require.Greater(t, lease.Token(), time.Now().Add(-time.Minute).UnixMicro(), "tokens begin from the clock")
 		require.Less(t, lease.Token(), int64(1)<<53)
 
 		again := net.NewClient(redlock.WithRestartGuard(time.Millisecond))
-		other, err := again.Mutex("y").TryLock(t.Context())
+		other, err := net.Mutex(again, "y").TryLock(t.Context())
 		require.NoError(t, err, "the next client does not wait")
 		require.NoError(t, other.Unlock(t.Context()))
 	})
@@ -70,7 +70,7 @@ func twoHolders(t *testing.T, net *testnet.Net, lose func(n *testnet.Node, befor
 	time.Sleep(time.Second)
 	net.Nodes[2].Down()
 	synctest.Wait()
-	lease, err := a.Mutex("x", redlock.WithoutRenewal()).Lock(t.Context())
+	lease, err := net.Mutex(a, "x", redlock.WithoutRenewal()).Lock(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 2, net.Holders(lease))
 	lose(net.Nodes[1], before)
@@ -89,13 +89,13 @@ func TestNodeThatForgotCannotHelpASecondHolder(t *testing.T) {
 	t.Parallel()
 	for name, lose := range forget {
 		t.Run(name, func(t *testing.T) {
-			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+			testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 				_, second := twoHolders(t, net, lose, time.Millisecond, 10*time.Second)
 				require.Nil(t, second)
 			})
 		})
 		t.Run(name+", of a longer ttl than the others use", func(t *testing.T) {
-			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+			testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 				_, second := twoHolders(t, net, lose, time.Millisecond, 40*time.Second)
 				require.Nil(t, second)
 			})
@@ -107,7 +107,7 @@ func TestNodeThatForgotCannotHelpASecondHolder(t *testing.T) {
 func TestWithoutAdmissionANodeThatForgotMakesTwoHolders(t *testing.T) {
 	for name, lose := range forget {
 		t.Run(name, func(t *testing.T) {
-			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+			testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 				lease, second := twoHolders(t, net, lose, 0, 10*time.Second)
 				require.NotNil(t, second)
 				require.True(t, lease.Valid() && second.Valid())
@@ -117,12 +117,12 @@ func TestWithoutAdmissionANodeThatForgotMakesTwoHolders(t *testing.T) {
 }
 
 func TestWipedNodeVotesAgainAfterTheGuard(t *testing.T) {
-	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 5, func(t *testing.T, net *testnet.Net) {
 		c := net.Guarded(redlock.WithTTL(2 * time.Second))
 		for i := range 5 {
 			net.Nodes[i].Restart(nil)
 			time.Sleep(3 * time.Second)
-			lease, err := c.Mutex("x").Lock(t.Context())
+			lease, err := net.Mutex(c, "x").Lock(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, 5, net.Holders(lease), "the node is back after its guard")
 			require.NoError(t, lease.Unlock(t.Context()))
@@ -133,7 +133,7 @@ func TestWipedNodeVotesAgainAfterTheGuard(t *testing.T) {
 // A client finds a quarantine of a minute. It ends sooner: the node lost its memory again,
 // and another client admitted it after a shorter one.
 func TestClientFindsThatAQuarantineEndedSooner(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Guarded(redlock.WithTTL(time.Minute))
 		net.Nodes[0].Restart(nil)
 		time.Sleep(time.Second)
@@ -145,9 +145,9 @@ func TestClientFindsThatAQuarantineEndedSooner(t *testing.T) {
 }
 
 func TestRenewalPutsTheKeyBackAtANodeOnceItVotesAgain(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Guarded()
-		lease, err := c.Mutex("x").Lock(t.Context())
+		lease, err := net.Mutex(c, "x").Lock(t.Context())
 		require.NoError(t, err)
 		synctest.Wait() // the attempt is over at every node
 		net.Nodes[0].Restart(nil)
@@ -162,21 +162,21 @@ func TestRenewalPutsTheKeyBackAtANodeOnceItVotesAgain(t *testing.T) {
 }
 
 func TestNodesAreUnfitForAClientOfAnotherClusterSize(t *testing.T) {
-	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 5, func(t *testing.T, net *testnet.Net) {
 		net.Guarded()
 		part := &testnet.Net{T: t, Nodes: net.Nodes[:3], Clock: net.Clock}
 		c := part.NewClient(redlock.WithRestartGuard(time.Millisecond))
 		net.Add(c)
-		_, err := c.Mutex("x").Lock(t.Context())
+		_, err := net.Mutex(c, "x").Lock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrNoQuorum, "at once")
 		require.ErrorContains(t, err, "its record is of a cluster of 5 nodes, this client has 3")
 	})
 }
 
 func TestLongerTTLIsPutOnRecordBeforeItIsUsed(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Guarded()
-		lease, err := c.Mutex("x", redlock.WithTTL(time.Minute)).TryLock(t.Context())
+		lease, err := net.Mutex(c, "x", redlock.WithTTL(time.Minute)).TryLock(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, lease.Unlock(t.Context()))
 		for _, n := range net.Nodes {
@@ -186,7 +186,7 @@ func TestLongerTTLIsPutOnRecordBeforeItIsUsed(t *testing.T) {
 }
 
 func TestDelayedAdmissionCannotEndASecondQuarantine(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c, n := net.Guarded(), net.Nodes[0]
 		lose := func() (quarantine string) {
 			n.Redis.FlushAll()
@@ -207,7 +207,7 @@ func TestDelayedAdmissionCannotEndASecondQuarantine(t *testing.T) {
 }
 
 func TestNamesUnderTheReservedPrefixAreRefused(t *testing.T) {
-	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 1, func(t *testing.T, net *testnet.Net) {
 		_, err := net.Client().Mutex(":record:x").TryLock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrConfig)
 		require.ErrorContains(t, err, "reserved")
@@ -218,7 +218,7 @@ func TestNamesUnderTheReservedPrefixAreRefused(t *testing.T) {
 // must not keep it from giving up a connection that leads nowhere, such as one that a
 // firewall has forgotten.
 func TestSilentConnectionIsGivenUpInTimeWhileTheRecordIsLookedAt(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Guarded()
 		silent := net.Nodes[0].Links
 		hold := func(held bool) {
@@ -234,7 +234,7 @@ func TestSilentConnectionIsGivenUpInTimeWhileTheRecordIsLookedAt(t *testing.T) {
 		for began := time.Now(); time.Since(began) < 2*admission.ProbeInterval; time.Sleep(ms) {
 			require.LessOrEqual(t, p.Silence(clock()), deadAfter+deadAfter/4*6/5+ms, "the client looks once in each quarter of deadAfter, give or take a fifth of it")
 		}
-		lease, err := c.Mutex("x").Lock(t.Context())
+		lease, err := net.Mutex(c, "x").Lock(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 3, net.Holders(lease), "the client has a new connection")
 		require.NoError(t, lease.Unlock(t.Context()))

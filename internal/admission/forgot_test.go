@@ -29,7 +29,7 @@ func defaultGuarded(net *testnet.Net) *redlock.Client {
 	c, err := redlock.New(pools, redlock.WithLogger(nil), testnet.WithClock(net.Clock.Now))
 	require.NoError(net.T, err)
 	net.Add(c)
-	lease, err := c.Mutex("first").Lock(net.T.Context())
+	lease, err := net.Mutex(c, "first").Lock(net.T.Context())
 	require.NoError(net.T, err)
 	require.NoError(net.T, lease.Unlock(net.T.Context()))
 	time.Sleep(time.Second) // the slower nodes are admitted too
@@ -38,11 +38,11 @@ func defaultGuarded(net *testnet.Net) *redlock.Client {
 
 // The guard must be as long as the ttl of any Mutex, not only as the client's.
 func TestGuardIsAsLongAsTheTTLOfAMutex(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		a, b := defaultGuarded(net), defaultGuarded(net)
 		net.Nodes[2].Down()
 		synctest.Wait()
-		lease, err := a.Mutex("x", redlock.WithTTL(40*time.Second), redlock.WithoutRenewal()).Lock(t.Context())
+		lease, err := net.Mutex(a, "x", redlock.WithTTL(40*time.Second), redlock.WithoutRenewal()).Lock(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 2, net.Holders(lease))
 		net.Nodes[1].Restart(nil)
@@ -58,7 +58,7 @@ func TestGuardIsAsLongAsTheTTLOfAMutex(t *testing.T) {
 // newAttempt makes an attempt of a mutex that is not queued yet, as lock.Lock does for a
 // caller that does not wait: its votes have their rights to vote.
 func newAttempt(c *redlock.Client, m *redlock.Mutex, owner string) *lock.Attempt {
-	a, e, l := new(lock.Attempt), testhook.Engine(c), testhook.Lock(m)
+	a, e, l := new(lock.Attempt), testhook.Engine(c), testhook.Exclusive(m)
 	terms := l.LeaseTerms()
 	e.Cluster.Begin(&a.Ballot, quorum.Question{Op: "lock", Owner: owner, Start: e.Clock(), Timeout: terms.NodeTimeout,
 		Rule: quorum.Acquire, Reader: l.Readers().Acquire})

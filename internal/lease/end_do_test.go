@@ -20,9 +20,9 @@ import (
 // A Do runs under a lease, and releases it, also where the client closes meanwhile.
 
 func TestDoRunsUnderALeaseAndReleasesIt(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client(redlock.WithTTL(time.Second))
-		m := c.Mutex("x")
+		m := net.Mutex(c, "x")
 		failure := errors.New("fn's own")
 		var inner context.Context
 		err := m.Do(t.Context(), func(ctx context.Context, lease *redlock.Lease) error {
@@ -56,21 +56,21 @@ func TestDoRunsUnderALeaseAndReleasesIt(t *testing.T) {
 }
 
 func TestNestedLockOfTheSameNameFailsAtOnce(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c, other := net.Client(), net.Client()
-		err := c.Mutex("x").Do(t.Context(), func(ctx context.Context, _ *redlock.Lease) error {
+		err := net.Mutex(c, "x").Do(t.Context(), func(ctx context.Context, _ *redlock.Lease) error {
 			took := testnet.Elapsed(func() {
-				_, err := c.Mutex("x").Lock(ctx)
+				_, err := net.Mutex(c, "x").Lock(ctx)
 				require.ErrorIs(t, err, redlock.ErrHeld)
 				require.ErrorContains(t, err, "by this very caller")
-				require.ErrorIs(t, c.Mutex("x").Do(ctx, nil), redlock.ErrHeld)
-				_, err = c.Mutex("x").TryLock(ctx)
+				require.ErrorIs(t, net.Mutex(c, "x").Do(ctx, nil), redlock.ErrHeld)
+				_, err = net.Mutex(c, "x").TryLock(ctx)
 				require.ErrorIs(t, err, redlock.ErrHeld)
 			})
 			require.Zero(t, took)
-			return c.Mutex("y").Do(ctx, func(ctx context.Context, _ *redlock.Lease) error {
-				require.ErrorIs(t, c.Mutex("x").Do(ctx, nil), redlock.ErrHeld, "two levels up")
-				_, err := other.Mutex("z").TryLock(ctx)
+			return net.Mutex(c, "y").Do(ctx, func(ctx context.Context, _ *redlock.Lease) error {
+				require.ErrorIs(t, net.Mutex(c, "x").Do(ctx, nil), redlock.ErrHeld, "two levels up")
+				_, err := net.Mutex(other, "z").TryLock(ctx)
 				return err
 			})
 		})
@@ -86,7 +86,7 @@ func TestCloseDoesNotReleaseALeaseUnderWhichADoRuns(t *testing.T) {
 		for i := range 50 {
 			name := string(rune('a' + i))
 			go func() {
-				_ = a.Mutex(name).Do(t.Context(), func(ctx context.Context, _ *redlock.Lease) error {
+				_ = net.Mutex(a, name).Do(t.Context(), func(ctx context.Context, _ *redlock.Lease) error {
 					running.Store(name, true)
 					defer running.Store(name, false)
 					inside.Add(1)
@@ -124,11 +124,11 @@ func TestDoThatOutlivesCloseIsReleasedWhenItReturnsOrItsLeaseEnds(t *testing.T) 
 		"hangs":   {time.Minute, 10 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+			testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 				a := net.Client()
 				time.Sleep(time.Second)
 				go func() {
-					_ = a.Mutex("x").Do(t.Context(), func(ctx context.Context, _ *redlock.Lease) error {
+					_ = net.Mutex(a, "x").Do(t.Context(), func(ctx context.Context, _ *redlock.Lease) error {
 						<-ctx.Done()
 						time.Sleep(c.finish)
 						return nil
@@ -147,11 +147,11 @@ func TestDoThatOutlivesCloseIsReleasedWhenItReturnsOrItsLeaseEnds(t *testing.T) 
 }
 
 func TestUnlockInADoThatOutlivesCloseIsTheOnlyRelease(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
 		ended := make(chan error, 1)
 		go func() {
-			ended <- c.Mutex("x").Do(t.Context(), func(ctx context.Context, lease *redlock.Lease) error {
+			ended <- net.Mutex(c, "x").Do(t.Context(), func(ctx context.Context, lease *redlock.Lease) error {
 				<-ctx.Done()
 				require.NoError(t, lease.Unlock(ctx))
 				require.ErrorIs(t, lease.Err(), redlock.ErrReleased)

@@ -86,12 +86,12 @@ func TestLostErrorSaysWhyTheLeaseEnded(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+			testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 				var lines testnet.Journal
 				events := make(chan redlock.LeaseLost, 1)
 				client := net.Client(append(ours, redlock.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))),
 					redlock.WithTrace(&redlock.Trace{LeaseLost: func(e redlock.LeaseLost) { events <- e }}))...)
-				m := client.Mutex("x", c.opts...)
+				m := net.Mutex(client, "x", c.opts...)
 				var fromLease, fromContext, fromUnlock error
 				var lease *redlock.Lease
 				fromDo := m.Do(t.Context(), func(ctx context.Context, l *redlock.Lease) error {
@@ -139,7 +139,7 @@ func slogText(s string) string {
 }
 
 func TestErrIsTheSameBeforeAndAfterTheRenewerFindsTheEnd(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		lease, err := net.Client().Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
 		net.Clock.Sleep(time.Minute)
@@ -153,7 +153,7 @@ func TestErrIsTheSameBeforeAndAfterTheRenewerFindsTheEnd(t *testing.T) {
 // The answers to a renewal arrive when the validity is over: the client must not trust the
 // lease then.
 func TestLostErrorSaysThatTheRenewalWasGrantedTooLate(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		lease, err := net.Client(redlock.WithTTL(3*time.Second), redlock.WithNodeTimeout(100*ms)).Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
 		synctest.Wait()
@@ -171,7 +171,7 @@ func TestLostErrorSaysThatTheRenewalWasGrantedTooLate(t *testing.T) {
 }
 
 func TestUnlockThatFindsNoKeyReturnsThatTheLeaseWasRevoked(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		lease, err := net.Client().Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
 		synctest.Wait()
@@ -184,7 +184,7 @@ func TestUnlockThatFindsNoKeyReturnsThatTheLeaseWasRevoked(t *testing.T) {
 }
 
 func TestFailedExtendIsTheCauseOfALossWithoutRenewal(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		lease, err := net.Client(redlock.WithoutRenewal()).Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
 		net.Nodes[0].Down()
@@ -212,10 +212,10 @@ func TestLostLeaseIsLoggedOnce(t *testing.T) {
 		"keys deleted": func(n *testnet.Node) { n.Redis.Del("redlock:x") },
 		"nodes down":   func(n *testnet.Node) { n.Down() },
 	} {
-		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 			var lines strings.Builder
 			c := net.Client(redlock.WithTTL(3*time.Second), redlock.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
-			lease, err := c.Mutex("x").Lock(t.Context())
+			lease, err := net.Mutex(c, "x").Lock(t.Context())
 			require.NoError(t, err)
 			synctest.Wait()
 			for _, n := range net.Nodes {

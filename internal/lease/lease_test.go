@@ -19,9 +19,9 @@ import (
 // A lease is valid until its end, and a lease that is dropped is released.
 
 func TestLeaseEndsAtTheInstantItsValidityEnds(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client(redlock.WithoutRenewal())
-		lease, err := c.Mutex("x").Lock(t.Context())
+		lease, err := net.Mutex(c, "x").Lock(t.Context())
 		require.NoError(t, err)
 		net.Clock.Sleep(lease.Remaining()) // the renewer has not looked yet
 		require.False(t, lease.Valid())
@@ -33,19 +33,19 @@ func TestLeaseEndsAtTheInstantItsValidityEnds(t *testing.T) {
 }
 
 func TestMaxHoldEndsALeaseThatRenews(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client(redlock.WithTTL(time.Second))
-		lease, err := c.Mutex("x", redlock.WithMaxHold(5*time.Second)).Lock(t.Context())
+		lease, err := net.Mutex(c, "x", redlock.WithMaxHold(5*time.Second)).Lock(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 5*time.Second, testnet.Elapsed(func() { <-lease.Done() }))
 		require.ErrorIs(t, lease.Extend(t.Context()), redlock.ErrLost)
 		net.RequireNoKeys()
 
-		short, err := c.Mutex("x", redlock.WithMaxHold(100*ms)).Lock(t.Context())
+		short, err := net.Mutex(c, "x", redlock.WithMaxHold(100*ms)).Lock(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 100*ms, testnet.Elapsed(func() { <-short.Done() }))
 
-		endless, err := c.Mutex("x", redlock.WithMaxHold(math.MaxInt64)).Lock(t.Context())
+		endless, err := net.Mutex(c, "x", redlock.WithMaxHold(math.MaxInt64)).Lock(t.Context())
 		require.NoError(t, err)
 		time.Sleep(5 * time.Second)
 		require.NoError(t, endless.Err())
@@ -55,26 +55,26 @@ func TestMaxHoldEndsALeaseThatRenews(t *testing.T) {
 }
 
 func TestDroppedHandleIsLoggedIfTheLeaseWasHeld(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		var lines testnet.Journal
 		c := net.Client(redlock.WithoutRenewal(), redlock.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
 		logged := func() int {
 			synctest.Wait()
 			return strings.Count(lines.String(), "dropped without Unlock")
 		}
-		lease, err := c.Mutex("x").Lock(t.Context())
+		lease, err := net.Mutex(c, "x").Lock(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, lease.Unlock(t.Context()))
 		testhook.Lease(lease).Drop()
 		require.Zero(t, logged(), "the lease was released before")
 
-		lease, err = c.Mutex("x").Lock(t.Context())
+		lease, err = net.Mutex(c, "x").Lock(t.Context())
 		require.NoError(t, err)
 		net.Clock.Sleep(time.Minute) // the renewer has not looked yet
 		testhook.Lease(lease).Drop()
 		require.Zero(t, logged(), "the lease is lost, and the client logs that instead")
 
-		lease, err = c.Mutex("x").Lock(t.Context())
+		lease, err = net.Mutex(c, "x").Lock(t.Context())
 		require.NoError(t, err)
 		testhook.Lease(lease).Drop()
 		require.Equal(t, 1, logged())
@@ -88,11 +88,11 @@ func TestDroppedLeaseIsReleased(t *testing.T) {
 	c := net.Client(redlock.WithTTL(3 * time.Second))
 	done := make(chan (<-chan struct{}), 1)
 	func() {
-		lease, err := c.Mutex("x").Lock(t.Context())
+		lease, err := net.Mutex(c, "x").Lock(t.Context())
 		require.NoError(t, err)
 		done <- lease.Done()
 	}()
-	kept, err := c.Mutex("kept").Lock(t.Context())
+	kept, err := net.Mutex(c, "kept").Lock(t.Context())
 	require.NoError(t, err)
 	ctx, cancel := kept.Context(t.Context())
 	defer cancel()

@@ -26,10 +26,10 @@ func TestDangerIsReportedAtOnceWithItsCause(t *testing.T) {
 		"no node answers":      {(*testnet.Node).Freeze, 500 * ms, "no answer within the node timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+			testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 				dangers := make(chan redlock.LeaseDanger, 10)
 				client := net.Client(redlock.WithTrace(&redlock.Trace{LeaseDanger: func(d redlock.LeaseDanger) { dangers <- d }}))
-				lease, err := client.Mutex("x").Lock(t.Context())
+				lease, err := net.Mutex(client, "x").Lock(t.Context())
 				require.NoError(t, err)
 				begins, _ := testhook.Lease(lease).Schedule()
 				for _, n := range net.Nodes {
@@ -44,10 +44,10 @@ func TestDangerIsReportedAtOnceWithItsCause(t *testing.T) {
 }
 
 func TestDangerIsReportedWhileTheLeaseIsStillValid(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		var dangers []redlock.LeaseDanger
 		c := net.Client(redlock.WithTTL(3*time.Second), redlock.WithTrace(&redlock.Trace{LeaseDanger: func(d redlock.LeaseDanger) { dangers = append(dangers, d) }}))
-		lease, err := c.Mutex("x").Lock(t.Context())
+		lease, err := net.Mutex(c, "x").Lock(t.Context())
 		require.NoError(t, err)
 		net.Nodes[0].Freeze()
 		net.Nodes[1].Freeze()
@@ -67,10 +67,10 @@ func TestDangerIsReportedWhileTheLeaseIsStillValid(t *testing.T) {
 }
 
 func TestLeaseInDangerIsLoggedOnceUntilARenewalSucceeds(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		var lines testnet.Journal
 		c := net.Client(redlock.WithTTL(3*time.Second), redlock.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
-		lease, err := c.Mutex("x").Lock(t.Context())
+		lease, err := net.Mutex(c, "x").Lock(t.Context())
 		require.NoError(t, err)
 		synctest.Wait()
 		logged := func() int {

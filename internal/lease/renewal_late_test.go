@@ -14,9 +14,9 @@ import (
 // A node may answer a renewal after its verdict.
 
 func TestRenewalThatIsGrantedAfterTheEndDoesNotReviveTheLease(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client(redlock.WithTTL(time.Second), redlock.WithNodeTimeout(400*ms), redlock.WithRenewEvery(500*ms))
-		lease, err := c.Mutex("x").Lock(t.Context())
+		lease, err := net.Mutex(c, "x").Lock(t.Context())
 		require.NoError(t, err)
 		time.Sleep(100 * ms)
 		for _, n := range net.Nodes {
@@ -37,9 +37,9 @@ func TestRenewalThatIsGrantedAfterTheEndDoesNotReviveTheLease(t *testing.T) {
 // Two of three nodes have lost the lease. One of them answers the renewal in time, the other
 // after the renewal was granted.
 func TestLossThatALateAnswerShowsEndsTheLease(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client(redlock.WithTTL(time.Second), redlock.WithNodeTimeout(50*ms), redlock.WithRenewEvery(400*ms))
-		lease, err := c.Mutex("x").Lock(t.Context())
+		lease, err := net.Mutex(c, "x").Lock(t.Context())
 		require.NoError(t, err)
 		synctest.Wait()
 		net.Nodes[1].Redis.Del("redlock:x")
@@ -57,9 +57,9 @@ func TestLossThatALateAnswerShowsEndsTheLease(t *testing.T) {
 // A node that was frozen executes a renewal when its key has ended; meanwhile the other nodes
 // have the key.
 func TestKeyThatEndsBeforeALateRenewalIsNoLoss(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client(redlock.WithTTL(300*ms), redlock.WithNodeTimeout(20*ms), redlock.WithRenewEvery(100*ms))
-		lease, err := c.Mutex("x").Lock(t.Context())
+		lease, err := net.Mutex(c, "x").Lock(t.Context())
 		require.NoError(t, err)
 		synctest.Wait()
 		net.Nodes[1].Redis.Del("redlock:x")

@@ -18,10 +18,10 @@ import (
 // A renewal prolongs its lease and puts its key back.
 
 func TestLeaseOutlastsItsTTLWhileAMinorityFails(t *testing.T) {
-	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 5, func(t *testing.T, net *testnet.Net) {
 		const ttl = 3 * time.Second
 		c := net.Client(redlock.WithTTL(ttl))
-		lease, err := c.Mutex("x").Lock(t.Context())
+		lease, err := net.Mutex(c, "x").Lock(t.Context())
 		require.NoError(t, err)
 		done := lease.Done()
 		for range 20 {
@@ -62,13 +62,13 @@ func TestLeaseThatIsCutOffEndsBeforeItsKeysExpire(t *testing.T) {
 	for name, cut := range cuts {
 		t.Run(name, func(t *testing.T) {
 			for range testnet.Tries(15, 350) {
-				testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+				testnet.OfEachKind(t, 5, func(t *testing.T, net *testnet.Net) {
 					const ttl = 2 * time.Second
 					c := net.Client(redlock.WithTTL(ttl))
 					for _, n := range net.Nodes {
 						n.Set(func(n *testnet.Node) { n.Delay = rand.N(40 * ms) })
 					}
-					lease, err := c.Mutex("x").Lock(t.Context())
+					lease, err := net.Mutex(c, "x").Lock(t.Context())
 					require.NoError(t, err)
 					ctx, cancel := lease.Context(t.Context())
 					defer cancel()
@@ -81,13 +81,7 @@ func TestLeaseThatIsCutOffEndsBeforeItsKeysExpire(t *testing.T) {
 					require.ErrorIs(t, context.Cause(ctx), redlock.ErrLost)
 					require.ErrorIs(t, lease.Err(), redlock.ErrLost)
 					<-lease.Done()
-					have := 0
-					for _, n := range net.Nodes {
-						if v, _ := n.Redis.Get("redlock:x"); v == lease.Owner() {
-							have++
-						}
-					}
-					require.GreaterOrEqual(t, have, 3, "no other owner can have a quorum yet")
+					require.GreaterOrEqual(t, net.Holders(lease), 3, "no other owner can have a quorum yet")
 				})
 			}
 		})
@@ -95,9 +89,9 @@ func TestLeaseThatIsCutOffEndsBeforeItsKeysExpire(t *testing.T) {
 }
 
 func TestLeaseWithoutItsKeyAtAQuorumEndsAtTheNextRenewal(t *testing.T) {
-	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 5, func(t *testing.T, net *testnet.Net) {
 		a, b := net.Client(redlock.WithTTL(3*time.Second)), net.Client()
-		lease, err := a.Mutex("x").Lock(t.Context())
+		lease, err := net.Mutex(a, "x").Lock(t.Context())
 		require.NoError(t, err)
 		synctest.Wait()
 		for _, n := range net.Nodes[:3] {
@@ -118,13 +112,13 @@ func TestLeaseWithoutItsKeyAtAQuorumEndsAtTheNextRenewal(t *testing.T) {
 
 func TestUnlockAtAnyInstantOfAScheduledRenewalLeavesNoKey(t *testing.T) {
 	t.Parallel()
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client(redlock.WithTTL(time.Second))
 		for i, n := range net.Nodes {
 			n.Set(func(n *testnet.Node) { n.Delay = time.Duration(i+1) * 3 * ms })
 		}
 		for range testnet.Tries(300, 10_000) {
-			lease, err := c.Mutex("x").Lock(t.Context())
+			lease, err := net.Mutex(c, "x").Lock(t.Context())
 			require.NoError(t, err)
 			time.Sleep(renewEvery(c) - rand.N(renewEvery(c)/3) + rand.N(30*ms))
 			require.NoError(t, lease.Unlock(t.Context()))
@@ -141,23 +135,23 @@ func renewEvery(c *redlock.Client) time.Duration {
 
 // A renewal could not prolong the lease any more.
 func TestLeaseThatReachesItsMaxHoldIsNotRenewed(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client(redlock.WithTTL(3*time.Second), redlock.WithMaxHold(2*time.Second))
-		lease, err := c.Mutex("x").Lock(t.Context())
+		lease, err := net.Mutex(c, "x").Lock(t.Context())
 		require.NoError(t, err)
 		<-lease.Done()
-		require.Zero(t, net.Nodes[0].Executed("renew"))
+		require.Zero(t, net.Nodes[0].Renewals())
 	})
 }
 
 func TestRenewalsAreSpreadButShareTheirInstants(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
 		every := renewEvery(c)
 		instants := make(map[time.Duration]bool)
 		for i := range 100 {
 			start := net.Clock.Now()
-			lease, err := c.Mutex(fmt.Sprint(i)).Lock(t.Context())
+			lease, err := net.Mutex(c, fmt.Sprint(i)).Lock(t.Context())
 			require.NoError(t, err)
 			at, _ := testhook.Lease(lease).Schedule()
 			require.LessOrEqual(t, at, start+every)
@@ -171,7 +165,7 @@ func TestRenewalsAreSpreadButShareTheirInstants(t *testing.T) {
 }
 
 func TestRenewalIsNotGivenUpBeforeTheNodeTimeout(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		lease, err := net.Client().Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
 		for _, n := range net.Nodes {
@@ -193,9 +187,9 @@ func TestRenewalIsNotGivenUpBeforeTheNodeTimeout(t *testing.T) {
 }
 
 func TestRenewalFindsANodeThatForgot(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Guarded()
-		lease, err := c.Mutex("x").Lock(t.Context())
+		lease, err := net.Mutex(c, "x").Lock(t.Context())
 		require.NoError(t, err)
 		synctest.Wait()
 		require.NoError(t, lease.Extend(t.Context()))

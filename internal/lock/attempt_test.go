@@ -18,7 +18,7 @@ import (
 
 // A waiter's rollback goes to these nodes, and to no others.
 func TestAttemptMayStandAtNodesThatGrantedOrDidNotAnswer(t *testing.T) {
-	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 5, func(t *testing.T, net *testnet.Net) {
 		b := testhook.Lock(net.Client().Mutex("x")).NewAttempt(t.Context(), nil)
 		answers := []quorum.Answer{
 			{Count: quorum.Yes, Outcome: quorum.Confirmed},
@@ -33,9 +33,9 @@ func TestAttemptMayStandAtNodesThatGrantedOrDidNotAnswer(t *testing.T) {
 }
 
 func TestRefusedAttemptIsRolledBackOnce(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		a, b := net.Client(), net.Client()
-		_, err := a.Mutex("x").Lock(t.Context())
+		_, err := net.Mutex(a, "x").Lock(t.Context())
 		require.NoError(t, err)
 		synctest.Wait()
 		for name, attempt := range map[string]func(ctx context.Context) (*redlock.Lease, error){
@@ -63,10 +63,10 @@ func TestRefusedAttemptIsRolledBackOnce(t *testing.T) {
 }
 
 func TestReplyThatCannotBeReadEndsTheConnection(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
 		before := testhook.Engine(c).Cluster.Nodes[0].Pipe()
-		b := testhook.Lock(c.Mutex("x")).NewAttempt(t.Context(), nil)
+		b := testhook.Lock(net.Mutex(c, "x")).NewAttempt(t.Context(), nil)
 		b.Votes[0].Receive("as if it were another call's", nil)
 		time.Sleep(time.Second)
 		require.NotNil(t, testhook.Engine(c).Cluster.Nodes[0].Pipe())
@@ -75,14 +75,14 @@ func TestReplyThatCannotBeReadEndsTheConnection(t *testing.T) {
 }
 
 func TestFailureHasTheTimeThatTheLastBallotTook(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
 		time.Sleep(time.Second)
 		for i, n := range net.Nodes {
 			require.NoError(t, n.Redis.Set("redlock:x", fmt.Sprint("foreign", i)))
 			n.Set(func(n *testnet.Node) { n.Delay = 10 * ms })
 		}
-		_, err := c.Mutex("x").TryLock(t.Context())
+		_, err := net.Mutex(c, "x").TryLock(t.Context())
 		var q *redlock.QuorumError
 		require.ErrorAs(t, err, &q)
 		require.Equal(t, 20*ms, q.Elapsed)

@@ -21,20 +21,20 @@ import (
 // Close must wait on a channel or wait group: virtual time would stand still while it
 // waits on a mutex, and this test would hang.
 func TestCloseAwaitsAnAttemptThatIsUnderWay(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
 		for _, n := range net.Nodes {
 			n.Freeze()
 		}
 		ended := make(chan error, 1)
 		go func() {
-			_, err := c.Mutex("x").TryLock(t.Context())
+			_, err := net.Mutex(c, "x").TryLock(t.Context())
 			ended <- err
 		}()
 		synctest.Wait()
 		require.NoError(t, c.Close())
 		require.ErrorIs(t, <-ended, redlock.ErrNoQuorum, "it was over before Close returned")
-		_, err := c.Mutex("x").TryLock(t.Context())
+		_, err := net.Mutex(c, "x").TryLock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrClosed)
 	})
 }
@@ -49,9 +49,9 @@ func closeBeforeDo(t *testing.T, c *redlock.Client, held *lease.Lease) {
 }
 
 func TestCloseReleasesALeaseWhoseDoHasNotBegun(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		a, b := net.Client(), testnet.ListeningClient(t, net)
-		lease, _, _ := testnet.HandOver(t, net, a.Mutex("x"), b.Mutex("x"), 60*ms, func() {})
+		lease, _, _ := testnet.HandOver(t, net, net.Mutex(a, "x"), b.Mutex("x"), 60*ms, func() {})
 		closeBeforeDo(t, b, testhook.Lease(lease))
 		require.ErrorIs(t, lease.Err(), redlock.ErrClosed)
 		net.RequireNoKeys()
@@ -63,9 +63,9 @@ func TestHandleIsCollectedIfCloseCameBeforeItsDo(t *testing.T) {
 	c := net.Client(redlock.WithRenewEvery(ms))
 	gone := make(chan struct{})
 	held := func() *lease.Lease {
-		l, err := c.Mutex("x").Lock(t.Context())
+		l, err := net.Mutex(c, "x").Lock(t.Context())
 		require.NoError(t, err)
-		for net.Nodes[0].Executed("renew") == 0 { // from the first renewal on, a handle may be dropped
+		for net.Nodes[0].Renewals() == 0 { // from the first renewal on, a handle may be dropped
 			time.Sleep(ms)
 		}
 		held := testhook.Lease(l)
@@ -91,9 +91,9 @@ func TestHandleIsCollectedIfCloseCameBeforeItsDo(t *testing.T) {
 
 // The grant came so late that its validity ends before the Do begins.
 func TestDoReleasesALeaseThatIsOverBeforeItBegins(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
-		lease, err := c.Mutex("x").Lock(t.Context())
+		lease, err := net.Mutex(c, "x").Lock(t.Context())
 		require.NoError(t, err)
 		net.Clock.Sleep(time.Minute) // the machine was suspended: no timer has run
 		end := testhook.Lease(lease).Work()
@@ -126,7 +126,7 @@ func closeInBackground(c *redlock.Client) (closed <-chan struct{}) {
 // A connection carries about five hundred releases in a round trip: so Close takes
 // longer than a node timeout.
 func TestCloseReleasesMoreLeasesThanFitIntoANodeTimeout(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client(redlock.WithTTL(10 * time.Minute))
 		manyLeases(t, c, 700)
 		for _, n := range net.Nodes {
@@ -140,7 +140,7 @@ func TestCloseReleasesMoreLeasesThanFitIntoANodeTimeout(t *testing.T) {
 }
 
 func TestCloseAwaitsAFrozenNodeForOneNodeTimeoutInAll(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client(redlock.WithTTL(10 * time.Minute))
 		manyLeases(t, c, testnet.Tries(500, 2500)) // more than are under way at once
 		net.Nodes[0].Freeze()
@@ -153,7 +153,7 @@ func TestCloseAwaitsAFrozenNodeForOneNodeTimeoutInAll(t *testing.T) {
 }
 
 func TestCloseAwaitsANodeWhoseConnectionBreaks(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client(redlock.WithTTL(10 * time.Minute))
 		manyLeases(t, c, 1100)
 		for _, n := range net.Nodes {
@@ -169,7 +169,7 @@ func TestCloseAwaitsANodeWhoseConnectionBreaks(t *testing.T) {
 
 // The nodes lack the script, so the client sends the releases once more with its text.
 func TestCloseAwaitsReleasesThatAreSentOnceMore(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
 		manyLeases(t, c, 10)
 		for _, n := range net.Nodes {
@@ -183,7 +183,7 @@ func TestCloseAwaitsReleasesThatAreSentOnceMore(t *testing.T) {
 }
 
 func TestCloseDoesNotAwaitANodeThatIsDown(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
 		manyLeases(t, c, 10)
 		net.Nodes[0].Down()
@@ -194,7 +194,7 @@ func TestCloseDoesNotAwaitANodeThatIsDown(t *testing.T) {
 
 // The nodes make progress until the end, but no key lasts for longer than its ttl.
 func TestCloseAwaitsAtMostTheLongestTTL(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client(redlock.WithTTL(600*ms), redlock.WithNodeTimeout(250*ms), redlock.WithoutRenewal())
 		manyLeases(t, c, 1100)
 		for _, n := range net.Nodes {
@@ -208,7 +208,7 @@ func TestCloseAwaitsAtMostTheLongestTTL(t *testing.T) {
 
 // The connection breaks while Close awaits nothing but this node.
 func TestCloseAwaitsTheOnlyNodeThatIsBehindThoughItsConnectionBreaks(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client(redlock.WithTTL(10 * time.Minute))
 		manyLeases(t, c, 1500)
 		net.Nodes[0].Set(func(n *testnet.Node) { n.Delay = 20 * ms })

@@ -51,7 +51,7 @@ type Primitive interface {
 	PrepareRaise(v *quorum.Vote, owner string, token int64)
 
 	// PrepareRenewal fills in a vote that prolongs the owner's lease. owner is a string, and
-	// so is ticket: that of the waiter that got the lease, or "".
+	// so is ticket: that of the waiter that got the lease, if the lock is shared, or "".
 	PrepareRenewal(v *quorum.Vote, owner, ticket any)
 
 	// ReleaseArgs returns the arguments of EVALSHA for the release script.

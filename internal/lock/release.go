@@ -73,7 +73,7 @@ func (l *Lock) BeginRenewal(ctx context.Context, b *quorum.Ballot, held *lease.L
 	b.Recorder = l.engine.Observer.Recorder(ctx, opExtend, l.Name, held.Owner, nil)
 	b.SetCommand("EVALSHA", nil)
 	var owner, ticket any = held.Owner, "" // boxed once
-	if w, queued := held.Seat.(*waitqueue.Waiter); queued {
+	if w, queued := held.Seat.(*waitqueue.Waiter); queued && l.shared {
 		ticket = w.Ticket()
 	}
 	for i := range b.Votes {

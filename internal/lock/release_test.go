@@ -17,9 +17,9 @@ import (
 )
 
 func TestRollbackGoesToNodesThatMayHoldTheAttempt(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
-		b := testhook.Lock(c.Mutex("x")).RollBack("me", 0b001)
+		b := testhook.Lock(net.Mutex(c, "x")).RollBack("me", 0b001)
 		var v quorum.Verdict
 		took := testnet.Elapsed(func() { v, _ = b.Await(t.Context(), time.Second, nil) })
 		require.Equal(t, quorum.Failed, v)
@@ -32,11 +32,11 @@ func TestRollbackGoesToNodesThatMayHoldTheAttempt(t *testing.T) {
 }
 
 func TestNodeThatWasNotAskedGetsNoUndo(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
 		net.Nodes[2].Down()
 		synctest.Wait()
-		lease, err := c.Mutex("x").Lock(t.Context())
+		lease, err := net.Mutex(c, "x").Lock(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, lease.Unlock(t.Context()))
 		synctest.Wait()
@@ -46,7 +46,7 @@ func TestNodeThatWasNotAskedGetsNoUndo(t *testing.T) {
 
 // The key there is one that no script of the library can read, and none has set.
 func TestNodeWithAKeyOfAnotherTypeGetsNoUndo(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
 		answers := func(cmd string, _ []string) string {
 			if cmd == "EVALSHA" {
@@ -55,12 +55,12 @@ func TestNodeWithAKeyOfAnotherTypeGetsNoUndo(t *testing.T) {
 			return ""
 		}
 		net.Nodes[0].Set(func(n *testnet.Node) { n.Override = answers })
-		lease, err := c.Mutex("x").Lock(t.Context())
+		lease, err := net.Mutex(c, "x").Lock(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, lease.Unlock(t.Context()))
 		time.Sleep(100 * ms)
 		require.Zero(t, testhook.Engine(c).Cluster.Nodes[0].Undos())
-		b := testhook.Lock(c.Mutex("x")).BeginRollback("me", "", false, nil)
+		b := testhook.Lock(net.Mutex(c, "x")).BeginRollback("me", "", false, nil)
 		net.Nodes[0].Set(func(n *testnet.Node) { n.Delay = 10 * ms })
 		b.Send(0b001, false)
 		b.Votes[0].Receive(nil, redis.Error("WRONGTYPE Operation against a key"))
@@ -70,9 +70,9 @@ func TestNodeWithAKeyOfAnotherTypeGetsNoUndo(t *testing.T) {
 
 // A node says so in its answer to the rollback of the waiter's attempt, and in no other answer.
 func TestWaiterGoesOnWhenAQuorumReservesTheLockAtItsRollback(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
-		l := testhook.Lock(c.Mutex("x"))
+		l := testhook.Lock(net.Mutex(c, "x"))
 		w, err := testhook.Engine(c).Queue().NewWaiter(t.Context(), l, 0)
 		require.NoError(t, err)
 		defer w.Leave()

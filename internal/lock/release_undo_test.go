@@ -18,9 +18,9 @@ import (
 // A holder that waited leaves the wait queue also at nodes that went away before it was
 // served.
 func TestHolderLeavesTheQueueOfNodesThatWereAway(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		a, b := net.Client(), net.Client()
-		held, err := a.Mutex("x").Lock(t.Context())
+		held, err := net.Mutex(a, "x").Lock(t.Context())
 		require.NoError(t, err)
 		got := make(chan *redlock.Lease, 1)
 		go func() {
@@ -48,9 +48,9 @@ func TestHolderLeavesTheQueueOfNodesThatWereAway(t *testing.T) {
 // An undo that the server refuses is sent again for a ttl, and then forgotten: the server
 // was alive all the while, so the key has ended.
 func TestRefusedUndoIsSentAgainForAsLongAsTheAttemptStands(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
-		n, m := testhook.Engine(c).Cluster.Nodes[0], c.Mutex("x", redlock.WithTTL(5*time.Second))
+		n, m := testhook.Engine(c).Cluster.Nodes[0], net.Mutex(c, "x", redlock.WithTTL(5*time.Second))
 		net.Nodes[0].Set(func(n *testnet.Node) {
 			n.Override = func(cmd string, args []string) string {
 				if isRelease(cmd, args) {
@@ -80,11 +80,11 @@ func TestRefusedUndoIsSentAgainForAsLongAsTheAttemptStands(t *testing.T) {
 
 // The key came to the node by a renewal; the client records the undo of its release all the same.
 func TestReleaseIsUndoneAtANodeThatARenewalHealed(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
 		net.Nodes[2].Down()
 		synctest.Wait()
-		lease, err := c.Mutex("x").Lock(t.Context())
+		lease, err := net.Mutex(c, "x").Lock(t.Context())
 		require.NoError(t, err)
 		net.Nodes[2].Up()
 		time.Sleep(2 * time.Second)
@@ -101,12 +101,12 @@ func TestReleaseIsUndoneAtANodeThatARenewalHealed(t *testing.T) {
 }
 
 func TestAllUndosAreConfirmed(t *testing.T) {
-	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 1, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
 		n := testhook.Engine(c).Cluster.Nodes[0]
 		undo := func() {
 			for i := range 3 {
-				n.Undo(testhook.Lock(c.Mutex("x")).NewUndo(fmt.Sprint(i), ""))
+				n.Undo(testhook.Lock(net.Mutex(c, "x")).NewUndo(fmt.Sprint(i), ""))
 			}
 		}
 		net.Nodes[0].Down()
@@ -139,7 +139,7 @@ func isRelease(cmd string, args []string) bool {
 }
 
 func TestUndoIsSentWithTheScriptsTextOnlyIfTheServerForgotTheScript(t *testing.T) {
-	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 1, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
 		n := testhook.Engine(c).Cluster.Nodes[0]
 		var sent []string // commands by which the node was asked to release
@@ -151,7 +151,7 @@ func TestUndoIsSentWithTheScriptsTextOnlyIfTheServerForgotTheScript(t *testing.T
 				return ""
 			}
 		})
-		require.True(t, n.Undo(testhook.Lock(c.Mutex("x")).NewUndo("me", "")))
+		require.True(t, n.Undo(testhook.Lock(net.Mutex(c, "x")).NewUndo("me", "")))
 		synctest.Wait()
 		require.Zero(t, n.Undos())
 		require.Equal(t, []string{"EVALSHA"}, sent)
@@ -160,7 +160,7 @@ func TestUndoIsSentWithTheScriptsTextOnlyIfTheServerForgotTheScript(t *testing.T
 		defer conn.Close()
 		_, err := conn.Do("SCRIPT", "FLUSH")
 		require.NoError(t, err)
-		require.True(t, n.Undo(testhook.Lock(c.Mutex("x")).NewUndo("me", "")))
+		require.True(t, n.Undo(testhook.Lock(net.Mutex(c, "x")).NewUndo("me", "")))
 		synctest.Wait()
 		require.Zero(t, n.Undos())
 		require.Equal(t, []string{"EVALSHA", "EVALSHA", "EVAL"}, sent)

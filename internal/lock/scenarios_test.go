@@ -41,7 +41,7 @@ func (a *account) putFenced(lease *redlock.Lease, balance int) error {
 func TestLateWriteIsRefusedWithATokenAndNotWithoutOne(t *testing.T) {
 	for name, fenced := range map[string]bool{"unfenced": false, "fenced": true} {
 		t.Run(name, func(t *testing.T) {
-			testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+			testnet.OfEachKind(t, 5, func(t *testing.T, net *testnet.Net) {
 				a, b := net.Client(redlock.WithTTL(time.Second)), net.Client()
 				store := &account{balance: 100}
 				deposit := func(lease *redlock.Lease, seen, amount int) error {
@@ -50,7 +50,7 @@ func TestLateWriteIsRefusedWithATokenAndNotWithoutOne(t *testing.T) {
 					}
 					return store.put(seen + amount)
 				}
-				first, err := a.Mutex("x", redlock.WithoutRenewal()).Lock(t.Context()) // a paused process renews nothing
+				first, err := net.Mutex(a, "x", redlock.WithoutRenewal()).Lock(t.Context()) // a paused process renews nothing
 				require.NoError(t, err)
 				seen := store.balance
 				require.True(t, first.Valid(), "asked before the pause")
@@ -69,7 +69,7 @@ func TestLateWriteIsRefusedWithATokenAndNotWithoutOne(t *testing.T) {
 				require.ErrorIs(t, err, fence.ErrStale)
 				require.Equal(t, 120, store.balance)
 				require.False(t, first.Valid(), "it could have known, had it asked after the pause")
-				again, err := a.Mutex("x").Lock(t.Context())
+				again, err := net.Mutex(a, "x").Lock(t.Context())
 				require.NoError(t, err)
 				require.NoError(t, deposit(again, store.balance, 1))
 				require.Equal(t, 121, store.balance)
@@ -95,7 +95,7 @@ func splitQuorums(t *testing.T, net *testnet.Net, trouble func(c *testnet.Node),
 		time.Sleep(time.Second) // for both clients to notice it
 	}
 	away(net.Nodes[3:], nil)
-	first, err = a.Mutex("x", redlock.WithoutRenewal()).Lock(t.Context())
+	first, err = net.Mutex(a, "x", redlock.WithoutRenewal()).Lock(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 3, net.Holders(first))
 	away(nil, net.Nodes[3:])
@@ -119,7 +119,7 @@ func jump(n *testnet.Node) { n.Redis.FastForward(11 * time.Second) }
 // does not help, as C forgot nothing: two clients hold the lock. Still the second
 // lease's token is greater, so data whose writers show tokens stays whole.
 func TestClockJumpInABareQuorumMakesTwoHoldersWithDifferentTokens(t *testing.T) {
-	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 5, func(t *testing.T, net *testnet.Net) {
 		first, second, err := splitQuorums(t, net, jump)
 		require.NoError(t, err)
 		require.True(t, first.Valid() && second.Valid(), "exclusion is lost")
@@ -137,9 +137,9 @@ func TestClockJumpInABareQuorumMakesTwoHoldersWithDifferentTokens(t *testing.T) 
 // jumped are a minority, which cannot grant the lock, and get their key back with the
 // next renewal.
 func TestClockJumpAtAMinorityIsHarmless(t *testing.T) {
-	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 5, func(t *testing.T, net *testnet.Net) {
 		a, b := net.Guarded(), net.Guarded()
-		lease, err := a.Mutex("x").Lock(t.Context())
+		lease, err := net.Mutex(a, "x").Lock(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 5, net.Holders(lease))
 		jump(net.Nodes[0])
@@ -147,7 +147,7 @@ func TestClockJumpAtAMinorityIsHarmless(t *testing.T) {
 		require.Equal(t, 3, net.Holders(lease))
 		_, err = b.Mutex("x").TryLock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrHeld)
-		time.Sleep(testhook.Lock(a.Mutex("x")).Terms().Lease.RenewEvery + time.Second)
+		time.Sleep(testhook.Lock(net.Mutex(a, "x")).Terms().Lease.RenewEvery + time.Second)
 		require.Equal(t, 5, net.Holders(lease))
 		require.NoError(t, lease.Unlock(t.Context()))
 	})
@@ -160,7 +160,7 @@ func TestClockJumpAtAMinorityIsHarmless(t *testing.T) {
 // admission sees to that.
 func TestRestartedNodeDoesNotVoteBeforeTheFirstLeaseIsOver(t *testing.T) {
 	crash := func(c *testnet.Node) { c.Restart(nil) }
-	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 5, func(t *testing.T, net *testnet.Net) {
 		first, second, err := splitQuorums(t, net, crash)
 		require.Nil(t, second)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
@@ -171,7 +171,7 @@ func TestRestartedNodeDoesNotVoteBeforeTheFirstLeaseIsOver(t *testing.T) {
 		require.NoError(t, later.Unlock(t.Context()))
 	})
 	t.Run("without admission there are two holders, and the second token is no greater", func(t *testing.T) {
-		testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+		testnet.OfEachKind(t, 5, func(t *testing.T, net *testnet.Net) {
 			first, second, err := splitQuorums(t, net, crash, redlock.WithRestartGuard(0))
 			require.NoError(t, err)
 			require.True(t, first.Valid() && second.Valid())
@@ -184,7 +184,7 @@ func TestRestartedNodeDoesNotVoteBeforeTheFirstLeaseIsOver(t *testing.T) {
 // with the caller's ctx. If that has just ended, as is likely, nothing is undone,
 // and the lock is blocked for a ttl.
 func TestRollbackDoesNotNeedTheContextThatEndedTheAttempt(t *testing.T) {
-	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 5, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
 		for _, n := range net.Nodes {
 			n.Set(func(n *testnet.Node) { n.Delay = 20 * ms })
@@ -192,7 +192,7 @@ func TestRollbackDoesNotNeedTheContextThatEndedTheAttempt(t *testing.T) {
 		for _, lock := range []func(*redlock.Mutex, context.Context) (*redlock.Lease, error){(*redlock.Mutex).Lock, (*redlock.Mutex).TryLock} {
 			ctx, cancel := context.WithTimeout(t.Context(), 30*ms) // executed, and not answered yet
 			took := testnet.Elapsed(func() {
-				_, err := lock(c.Mutex("x"), ctx)
+				_, err := lock(net.Mutex(c, "x"), ctx)
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 			})
 			cancel()
@@ -208,21 +208,21 @@ func TestRollbackDoesNotNeedTheContextThatEndedTheAttempt(t *testing.T) {
 // WithFailFast, https://github.com/go-redsync/redsync/pull/133) may be gone when
 // that node grants an attempt that is over by then: its lock was released, or it failed.
 func TestLateGrantOfASlowNodeIsUndone(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		a, b := net.Client(), net.Client()
 		slow := net.Nodes[2]
 		slow.Set(func(n *testnet.Node) { n.Delay = 300 * ms })
 		took := testnet.Elapsed(func() {
-			lease, err := a.Mutex("x").Lock(t.Context())
+			lease, err := net.Mutex(a, "x").Lock(t.Context())
 			require.NoError(t, err)
 			_, err = b.Mutex("x").TryLock(t.Context())
 			require.ErrorIs(t, err, redlock.ErrHeld)
 			require.NoError(t, lease.Unlock(t.Context()))
 		})
 		require.Zero(t, took, "no caller waited for the slow node")
-		require.Zero(t, slow.Executed("acquire"))
+		require.Zero(t, slow.Attempts())
 		time.Sleep(time.Second)
-		require.Equal(t, 2, slow.Executed("acquire"))
+		require.Equal(t, 2, slow.Attempts())
 		net.RequireNoKeys()
 	})
 }
@@ -231,13 +231,13 @@ func TestLateGrantOfASlowNodeIsUndone(t *testing.T) {
 // client that waits for every node, over connections without timeouts, waits for
 // ever (https://github.com/go-redsync/redsync/issues/140 has the mild form).
 func TestNodeThatNeverAnswersDelaysNoCaller(t *testing.T) {
-	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 5, func(t *testing.T, net *testnet.Net) {
 		net.Nodes[0].Freeze() // from the beginning: not even the handshake ends
 		c := net.Client()
 		net.Nodes[1].Freeze() // with a connection that stands
 		for range 3 {
 			took := testnet.Elapsed(func() {
-				lease, err := c.Mutex("x").Lock(t.Context())
+				lease, err := net.Mutex(c, "x").Lock(t.Context())
 				require.NoError(t, err)
 				require.NoError(t, lease.Extend(t.Context()))
 				require.NoError(t, lease.Unlock(t.Context()))
@@ -245,7 +245,7 @@ func TestNodeThatNeverAnswersDelaysNoCaller(t *testing.T) {
 			require.Zero(t, took)
 			time.Sleep(3 * time.Second) // the node is given up, and dialled again
 		}
-		require.Zero(t, net.Nodes[0].Executed("acquire")+net.Nodes[1].Executed("acquire"))
+		require.Zero(t, net.Nodes[0].Attempts()+net.Nodes[1].Attempts())
 	})
 }
 
@@ -253,26 +253,26 @@ func TestNodeThatNeverAnswersDelaysNoCaller(t *testing.T) {
 // (redsync's WithSetNXOnExtend; asked for in https://github.com/go-redsync/redsync/pull/147)
 // and that reaches a node after the release, leaves a lock without a holder.
 func TestLateExtensionDoesNotBringTheLockBack(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
 		late := net.Nodes[2]
 		extend := func(lease *redlock.Lease) error { return lease.Extend(t.Context()) }
 		renewal := func(lease *redlock.Lease) error {
-			time.Sleep(testhook.Lock(c.Mutex("x")).Terms().Lease.RenewEvery)
+			time.Sleep(testhook.Lock(net.Mutex(c, "x")).Terms().Lease.RenewEvery)
 			return lease.Err()
 		}
 		for i, prolong := range []func(*redlock.Lease) error{extend, renewal} {
-			lease, err := c.Mutex("x").Lock(t.Context())
+			lease, err := net.Mutex(c, "x").Lock(t.Context())
 			require.NoError(t, err)
 			synctest.Wait()
 			late.Redis.Del("redlock:x")
 			late.Freeze()
 			require.NoError(t, prolong(lease))
 			require.NoError(t, lease.Unlock(t.Context()))
-			require.Equal(t, i, late.Executed("renew"))
+			require.Equal(t, i, late.Renewals())
 			late.Thaw()
 			synctest.Wait()
-			require.Equal(t, i+1, late.Executed("renew"), "it created the key, after the release at the others")
+			require.Equal(t, i+1, late.Renewals(), "it created the key, after the release at the others")
 			net.RequireNoKeys()
 		}
 	})

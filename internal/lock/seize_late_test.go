@@ -15,20 +15,20 @@ import (
 // The command that takes the lock is held up on its way to one node. When it arrives
 // there, ForceUnlock has returned, and another caller has the lock at just a quorum.
 func TestLateForceUnlockLeavesALaterLeaseAlone(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		f := net.Client()
 		slow := net.Nodes[1]
 		link := slow.Links[0]
 		slow.Set(func(*testnet.Node) { link.Delay = 2 * ms })
 		a, b, c := net.Client(redlock.WithTTL(600*ms)), net.Client(), net.Client()
-		first, err := a.Mutex("x").Lock(t.Context())
+		first, err := net.Mutex(a, "x").Lock(t.Context())
 		require.NoError(t, err)
 		asked := slow.Executed("eval")
 		go func() {
 			for slow.Executed("eval") == asked { // Inspect's question
 				time.Sleep(100 * time.Microsecond)
 			}
-			slow.Set(func(*testnet.Node) { link.Delay = 900 * ms })
+			slow.Set(func(*testnet.Node) { link.Delay = 1500 * ms })
 		}()
 		_, err = f.ForceUnlock(t.Context(), "x")
 		require.NoError(t, err)
@@ -36,10 +36,10 @@ func TestLateForceUnlockLeavesALaterLeaseAlone(t *testing.T) {
 		time.Sleep(ms)
 		net.Nodes[2].Down()
 		time.Sleep(10 * ms)
-		later, err := b.Mutex("x").TryLock(t.Context())
+		later, err := net.Mutex(b, "x").TryLock(t.Context())
 		require.NoError(t, err)
 		net.Nodes[2].Up()
-		time.Sleep(time.Second)
+		time.Sleep(2 * time.Second)
 		_, err = c.Mutex("x").TryLock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrHeld)
 		require.NoError(t, later.Unlock(t.Context()))

@@ -19,7 +19,7 @@ import (
 // The clients' clocks are an hour apart: tokens do not read them.
 func TestTokensIncreaseWhileAMinorityLosesItsMemory(t *testing.T) {
 	testnet.SlowWithRace(t)
-	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 5, func(t *testing.T, net *testnet.Net) {
 		const ttl = time.Second
 		hourApart := func(d time.Duration) redlock.Option {
 			return testnet.WithClock(func() time.Duration { return net.Clock.Now() + d })
@@ -65,8 +65,12 @@ func standsOnAQuorum(t *testing.T, net *testnet.Net, opts ...redlock.Option) (a,
 	nodes[3].Down()
 	nodes[4].Down()
 	time.Sleep(100 * ms)
-	for range 5 { // A's counters are well ahead of the others'
-		lease, err := c.Mutex("x").Lock(t.Context())
+	for i := range 5 { // A's counters are well ahead of the others'
+		m := c.Mutex("x")
+		if i == 4 {
+			m = net.Mutex(c, "x")
+		}
+		lease, err := m.Lock(t.Context())
 		require.NoError(t, err)
 		a = lease.Token()
 		require.NoError(t, lease.Unlock(t.Context()))
@@ -84,14 +88,14 @@ func standsOnAQuorum(t *testing.T, net *testnet.Net, opts ...redlock.Option) (a,
 }
 
 func TestTokenOutlivesTheTailOfANodeThatCounted(t *testing.T) {
-	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 5, func(t *testing.T, net *testnet.Net) {
 		a, b := standsOnAQuorum(t, net)
 		require.Greater(t, b, a)
 	})
 }
 
 func TestTokensDecreaseInTheSameScheduleWithoutAdmission(t *testing.T) {
-	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 5, func(t *testing.T, net *testnet.Net) {
 		a, b := standsOnAQuorum(t, net, redlock.WithRestartGuard(0))
 		require.LessOrEqual(t, b, a)
 	})
@@ -100,7 +104,7 @@ func TestTokensDecreaseInTheSameScheduleWithoutAdmission(t *testing.T) {
 // Three nodes grant the first lease at different counts. Unless they are raised to its token,
 // the next quorum can stand below it.
 func TestNodesAreRaisedToTheTokenIfTheQuorumDisagrees(t *testing.T) {
-	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 5, func(t *testing.T, net *testnet.Net) {
 		c := net.Guarded()
 		field := protocol.StripeOf("redlock:x")
 		raise := func(n *testnet.Node, by int) {
@@ -110,10 +114,10 @@ func TestNodesAreRaisedToTheTokenIfTheQuorumDisagrees(t *testing.T) {
 		net.Nodes[3].Down()
 		net.Nodes[4].Down()
 		time.Sleep(100 * ms)
-		first, err := c.Mutex("x").Lock(t.Context())
+		first, err := net.Mutex(c, "x").Lock(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, first.Unlock(t.Context()))
-		require.Equal(t, 1, net.Nodes[1].Executed("raise"))
+		require.Equal(t, 1, net.Nodes[1].Raises())
 
 		net.Nodes[0].Down()
 		net.Nodes[3].Up()
@@ -127,13 +131,13 @@ func TestNodesAreRaisedToTheTokenIfTheQuorumDisagrees(t *testing.T) {
 }
 
 func TestRaiseWithoutAQuorumGrantsNothing(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Guarded()
 		net.Nodes[0].Redis.HIncrBy(net.Nodes[0].Record(), protocol.StripeOf("redlock:x"), 1000)
 		for _, n := range net.Nodes[1:] {
 			n.Set(func(n *testnet.Node) {
 				n.Override = func(cmd string, args []string) string {
-					if cmd == "EVALSHA" && args[0] == protocol.Raise.SHA {
+					if cmd == "EVALSHA" && (args[0] == protocol.Raise.SHA || args[0] == protocol.Advance.SHA) {
 						return "OOM command not allowed"
 					}
 					return ""
@@ -142,7 +146,7 @@ func TestRaiseWithoutAQuorumGrantsNothing(t *testing.T) {
 		}
 		net.Nodes[2].Down()
 		time.Sleep(100 * ms)
-		_, err := c.Mutex("x").TryLock(t.Context())
+		_, err := net.Mutex(c, "x").TryLock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorContains(t, err, "OOM")
 		net.Nodes[2].Up()
@@ -152,26 +156,26 @@ func TestRaiseWithoutAQuorumGrantsNothing(t *testing.T) {
 }
 
 func TestNearlyEveryLeaseTakesOneRoundTrip(t *testing.T) {
-	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 5, func(t *testing.T, net *testnet.Net) {
 		c := net.Guarded()
 		const leases = 500
 		for range leases {
-			lease, err := c.Mutex("x").Lock(t.Context())
+			lease, err := net.Mutex(c, "x").Lock(t.Context())
 			require.NoError(t, err)
 			require.NoError(t, lease.Unlock(t.Context()))
 		}
 		raised := 0
 		for _, n := range net.Nodes {
-			raised = max(raised, n.Executed("raise"))
+			raised = max(raised, n.Raises())
 		}
 		require.Less(t, raised, leases/100)
 	})
 }
 
 func TestTokenIsZeroWithoutFencing(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Guarded(redlock.WithFencing(false))
-		lease, err := c.Mutex("x").Lock(t.Context())
+		lease, err := net.Mutex(c, "x").Lock(t.Context())
 		require.NoError(t, err)
 		require.Zero(t, lease.Token())
 		require.NoError(t, lease.Unlock(t.Context()))
@@ -181,7 +185,7 @@ func TestTokenIsZeroWithoutFencing(t *testing.T) {
 
 // The context ends while the nodes are raised to the token.
 func TestRaiseReportsThatItsContextEnded(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Guarded()
 		net.Nodes[0].Redis.HIncrBy(net.Nodes[0].Record(), protocol.StripeOf("redlock:x"), 1000)
 		net.Nodes[2].Down()
@@ -190,7 +194,7 @@ func TestRaiseReportsThatItsContextEnded(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 60*ms) // a round trip and a half
 		defer cancel()
-		_, err := c.Mutex("x").TryLock(ctx)
+		_, err := net.Mutex(c, "x").TryLock(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		time.Sleep(time.Second)

@@ -48,8 +48,7 @@ if open then
     redis.call('SET', aliveOf(ticket), ARGV[6], 'PX', 5000)
   end
 elseif not holder or holder == shared or kept and (reads(kept) or ticket ~= '' and ticket < kept) then
-  local writer = firstWriter()
-  open = not writer or ticket ~= '' and ticket < writer
+  open = not writerAhead(ticket)
 end
 if open then
   if kept and kept ~= ticket and not reads(kept) then

@@ -6,17 +6,27 @@ local function reads(ticket)
   return string.sub(ticket, -1) == 'r'
 end
 
--- Returns the earliest ticket of a writer whose client lives, and drops those before it;
--- nil if there is none among the first 64 tickets.
-local function firstWriter()
-  for _, ticket in ipairs(redis.call('ZRANGE', line, 0, 63)) do
-    if not reads(ticket) then
-      if not dead(ticket) then
-        return ticket
+-- Reports whether a writer whose client lives waits with an earlier ticket than this one, or
+-- with any if it is ''. It drops the dead writers that it meets, and looks at some 4096
+-- tickets at most.
+local function writerAhead(ticket)
+  local from = 0
+  repeat
+    local chunk = redis.call('ZRANGE', line, from, from + 63)
+    for _, other in ipairs(chunk) do
+      if ticket ~= '' and other >= ticket then
+        return false
       end
-      redis.call('ZREM', line, ticket)
+      if reads(other) then
+        from = from + 1
+      elseif dead(other) then
+        redis.call('ZREM', line, other)
+      else
+        return true
+      end
     end
-  end
+  until #chunk < 64 or from >= 4096
+  return false
 end
 
 -- Executes a reader's parked attempt, and sends the reader the count. The share lasts as

@@ -19,7 +19,10 @@ var (
 	Engine func(client any) *lock.Engine
 
 	// Lock returns the lock of a *redlock.Mutex.
-	Lock func(mutex any) *lock.Exclusive
+	Lock func(mutex any) *lock.Lock
+
+	// Exclusive returns the lock of a *redlock.Mutex that is not a reader's.
+	Exclusive func(mutex any) *lock.Exclusive
 
 	// Lease returns the state of a *redlock.Lease.
 	Lease func(lease any) *lease.Lease

@@ -239,6 +239,7 @@ type Net struct {
 	Nodes   []*Node
 	Clients []*redlock.Client
 	Clock   *Clock
+	Kind    Kind // of the leases; "" is Alone
 	bubble  bool // it is in a synctest bubble
 }
 
@@ -304,12 +305,15 @@ func (w *Net) RequireNoKeys() {
 	}
 }
 
-// Holders counts the nodes at which the lock's key is this lease's.
+// Holders counts the nodes at which the lock's key, or a share, is this lease's.
 func (w *Net) Holders(l *redlock.Lease) int {
 	synctest.Wait()
 	count := 0
 	for _, n := range w.Nodes {
-		if v, err := n.Redis.Get("redlock:" + l.Name()); err == nil && v == l.Owner() {
+		key := "redlock:" + l.Name()
+		v, err := n.Redis.Get(key)
+		ends, _ := n.Redis.ZScore(protocol.Key("readers", key), l.Owner())
+		if err == nil && (v == l.Owner() || v == protocol.Shared && ends > float64(time.Now().UnixMilli())) {
 			count++
 		}
 	}

@@ -46,7 +46,7 @@ func newWaiter(t *testing.T, net *testnet.Net, opts ...redlock.Option) (w *waite
 	require.NoError(t, err)
 	synctest.Wait() // it has all nodes
 	e := testhook.Engine(c)
-	w = &waiter{client: c, engine: e, queue: e.Queue(), lock: testhook.Lock(c.Mutex("x")), holder: held.Owner()}
+	w = &waiter{client: c, engine: e, queue: e.Queue(), lock: testhook.Exclusive(c.Mutex("x")), holder: held.Owner()}
 	w.Waiter, err = w.queue.NewWaiter(t.Context(), w.lock, e.Clock())
 	require.NoError(t, err)
 	defer func() {

@@ -1,0 +1,144 @@
+package lock_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/testnet"
+)
+
+func TestShareTakesOneTrip(t *testing.T) {
+	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+		c, other := net.Client(), net.Client()
+		beside, err := other.RWMutex("x").RLock(t.Context())
+		require.NoError(t, err)
+		synctest.Wait()
+		for _, n := range net.Nodes {
+			n.Set(func(n *testnet.Node) { n.Delay, n.Log = 10*ms, nil })
+		}
+		var lease *redlock.Lease
+		require.Equal(t, 20*ms, testnet.Elapsed(func() {
+			lease, err = c.RWMutex("x").RLock(t.Context())
+			require.NoError(t, err)
+		}))
+		require.Equal(t, 20*ms, testnet.Elapsed(func() { require.NoError(t, lease.Unlock(t.Context())) }))
+		for _, n := range net.Nodes {
+			require.Equal(t, 1, n.Executed("read"))
+			require.Equal(t, 1, n.Executed("release"))
+			n.Set(func(n *testnet.Node) { n.Delay = 0 })
+		}
+		require.NoError(t, beside.Unlock(t.Context()))
+		net.RequireNoKeys()
+	})
+}
+
+// A caller that holds the lock does not wait for itself.
+func TestNestedCallsFailAtOnce(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		m := net.Client().RWMutex("x")
+		for name, c := range map[string]struct {
+			outer func(context.Context, func(context.Context, *redlock.Lease) error) error
+			inner func(context.Context) (*redlock.Lease, error)
+			text  string
+		}{
+			"upgrade":          {m.RDo, m.Lock, "unlock the share first"},
+			"try to upgrade":   {m.RDo, m.TryLock, "unlock the share first"},
+			"share in share":   {m.RDo, m.RLock, "by this very caller"},
+			"share in lock":    {m.Do, m.RLock, "by this very caller"},
+			"lock in lock":     {m.Do, m.Lock, "by this very caller"},
+			"reader's locker":  {m.RDo, m.RLocker().Lock, "by this very caller"},
+			"try share inside": {m.Do, m.TryRLock, "by this very caller"},
+		} {
+			err := c.outer(t.Context(), func(ctx context.Context, _ *redlock.Lease) error {
+				took := testnet.Elapsed(func() {
+					_, err := c.inner(ctx)
+					assert.ErrorIs(t, err, redlock.ErrHeld, name)
+					assert.ErrorContains(t, err, c.text, name)
+				})
+				assert.Zero(t, took, name)
+				return nil
+			})
+			require.NoError(t, err, name)
+		}
+		net.RequireNoKeys()
+	})
+}
+
+// The nodes do not answer: the lease stays valid until its old end, and is a share from the call
+// on. Its renewals make it one at the nodes, too.
+func TestInconclusiveDowngradeLeavesAShare(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		a, b := net.Client(), net.Client()
+		lease, err := a.RWMutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		synctest.Wait()
+		for _, n := range net.Nodes {
+			n.Freeze()
+		}
+		until := lease.Until()
+		require.ErrorIs(t, lease.Downgrade(t.Context()), redlock.ErrNoQuorum)
+		require.True(t, lease.Shared())
+		require.True(t, lease.Valid())
+		require.Equal(t, until, lease.Until())
+		for _, n := range net.Nodes {
+			n.Thaw()
+		}
+		time.Sleep(5 * time.Second)
+		reader, err := b.RWMutex("x").TryRLock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Downgrade(t.Context()), "of a share it is an Extend")
+		require.NoError(t, reader.Unlock(t.Context()))
+		require.NoError(t, lease.Unlock(t.Context()))
+		require.ErrorIs(t, lease.Downgrade(t.Context()), redlock.ErrReleased)
+		net.RequireNoKeys()
+	})
+}
+
+func TestDowngradeOfALostLeaseFails(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client(redlock.WithoutRenewal())
+		lease, err := c.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		synctest.Wait()
+		for _, n := range net.Nodes[:2] {
+			n.Redis.Del("redlock:x")
+		}
+		require.ErrorIs(t, lease.Downgrade(t.Context()), redlock.ErrLost)
+		require.False(t, lease.Valid())
+		net.RequireNoKeys()
+	})
+}
+
+// A writer after readers, whose counts differ at the nodes, since refused writers count too.
+func TestWritersTokenIsGreaterThanThatOfEveryReaderBefore(t *testing.T) {
+	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+		c := net.Guarded()
+		last := int64(0)
+		for round := range 20 {
+			first, err := c.RWMutex("x").RLock(t.Context())
+			require.NoError(t, err)
+			for _, n := range net.Nodes[:round%5] {
+				n.Redis.HIncrBy(n.Record(), protocol.StripeOf("redlock:x"), round%3) // by refused writers
+			}
+			second, err := c.RWMutex("x").RLock(t.Context())
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, min(first.Token(), second.Token()), last, "not less than the writer's before")
+			require.NoError(t, first.Unlock(t.Context()))
+			require.NoError(t, second.Unlock(t.Context()))
+			synctest.Wait()
+			writer, err := c.RWMutex("x").Lock(t.Context())
+			require.NoError(t, err)
+			require.Greater(t, writer.Token(), max(first.Token(), second.Token()))
+			last = writer.Token()
+			require.NoError(t, writer.Unlock(t.Context()))
+			synctest.Wait()
+		}
+	})
+}

@@ -1,0 +1,331 @@
+package waitqueue_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/testnet"
+)
+
+// queuedReader starts an RLock that has to wait, and returns where its lease will be.
+func queuedReader(t *testing.T, c *redlock.Client) <-chan *redlock.Lease {
+	entered := make(chan *redlock.Lease, 1)
+	go func() {
+		lease, err := c.RWMutex("x").RLock(t.Context())
+		if assert.NoError(t, err) {
+			entered <- lease
+		}
+	}()
+	return entered
+}
+
+// hold cuts a client off, or ends that.
+func hold(pools []*testnet.Cuttable, cut bool) {
+	for _, p := range pools {
+		p.Hold(cut)
+	}
+}
+
+// 32 readers wait, each of a client of its own. They get in with the messages of the release:
+// none of them sends anything.
+func TestBatchOfReadersEntersOneTripAfterTheWritersRelease(t *testing.T) {
+	const trip = 20 * ms
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		holder := net.Client()
+		var clients []*redlock.Client
+		for range 32 {
+			clients = append(clients, testnet.ListeningClient(t, net))
+		}
+		writer, err := holder.RWMutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		for _, n := range net.Nodes {
+			n.Set(func(n *testnet.Node) { n.Delay = trip / 2 })
+		}
+		var readers []<-chan *redlock.Lease
+		for _, c := range clients {
+			readers = append(readers, queuedReader(t, c))
+		}
+		time.Sleep(60 * ms) // they have been refused, and their attempts are parked
+		for _, n := range net.Nodes {
+			n.Set(func(n *testnet.Node) { n.Log = nil })
+		}
+		began := time.Now()
+		go func() { assert.NoError(t, writer.Unlock(t.Context())) }()
+		for _, entered := range readers {
+			lease := <-entered
+			require.Equal(t, trip, time.Since(began))
+			require.GreaterOrEqual(t, lease.Token(), writer.Token())
+		}
+		for _, n := range net.Nodes {
+			require.Zero(t, n.Executed("read"), "no reader asked again")
+		}
+	})
+}
+
+// More readers than a release lets in: the first that come let in the others.
+func TestHundredReadersEnterWithinAFewTrips(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		holder, c := net.Client(), testnet.ListeningClient(t, net)
+		writer, err := holder.RWMutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		var readers []<-chan *redlock.Lease
+		for range 100 {
+			readers = append(readers, queuedReader(t, c))
+			time.Sleep(ms)
+		}
+		time.Sleep(time.Second) // nothing is parked any more
+		for _, n := range net.Nodes {
+			n.Set(func(n *testnet.Node) { n.Delay = 10 * ms })
+		}
+		began := time.Now()
+		require.NoError(t, writer.Unlock(t.Context()))
+		for _, entered := range readers {
+			lease := <-entered
+			defer func() { assert.NoError(t, lease.Unlock(t.Context())) }()
+		}
+		require.LessOrEqual(t, time.Since(began), 200*ms)
+	})
+}
+
+// 16 readers come and go all the time; each comes while others hold the lock. A writer gets in
+// as soon as those are gone that held it when it came.
+func TestStreamOfReadersDoesNotStarveAWriter(t *testing.T) {
+	const section = 50 * ms
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		var stream sync.WaitGroup
+		defer stream.Wait()
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		for i := range 16 {
+			m := testnet.ListeningClient(t, net).RWMutex("x")
+			stream.Go(func() {
+				time.Sleep(time.Duration(i) * 3 * ms)
+				for ctx.Err() == nil {
+					if lease, err := m.RLock(ctx); err == nil {
+						time.Sleep(section)
+						assert.NoError(t, lease.Unlock(t.Context()))
+					}
+				}
+			})
+		}
+		m := testnet.ListeningClient(t, net).RWMutex("x")
+		for range 20 {
+			time.Sleep(200 * ms)
+			asked := time.Now()
+			writer, err := m.Lock(t.Context())
+			require.NoError(t, err)
+			require.LessOrEqual(t, time.Since(asked), section+10*ms, "one phase of readers")
+			require.NoError(t, writer.Unlock(t.Context()))
+		}
+	})
+}
+
+func TestReadersBehindAWriterThatLeavesEnterAtOnce(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		a, b, c := testnet.ListeningClient(t, net), testnet.ListeningClient(t, net), testnet.ListeningClient(t, net)
+		first, err := a.RWMutex("x").RLock(t.Context())
+		require.NoError(t, err)
+		ctx, giveUp := context.WithCancel(t.Context())
+		left := make(chan error, 1)
+		go func() {
+			_, err := b.RWMutex("x").Lock(ctx)
+			left <- err
+		}()
+		time.Sleep(50 * ms)
+		entered := queuedReader(t, c)
+		time.Sleep(time.Second)
+		require.Empty(t, entered, "the writer asked before")
+		_, err = c.RWMutex("x").TryRLock(t.Context())
+		var held *redlock.HeldError
+		require.ErrorAs(t, err, &held)
+		require.True(t, held.Shared, "a TryRLock gives way to it too")
+
+		giveUp()
+		require.ErrorIs(t, <-left, redlock.ErrHeld)
+		synctest.Wait()
+		second := <-entered
+		require.NoError(t, second.Unlock(t.Context()))
+		require.NoError(t, first.Unlock(t.Context()))
+		time.Sleep(time.Second)
+		net.RequireNoKeys()
+		net.RequireNoLines()
+	})
+}
+
+func TestReadersBehindAWriterThatDiesEnterWithinSeconds(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		a, c := testnet.ListeningClient(t, net), testnet.ListeningClient(t, net)
+		dying, pools := net.CuttableClient()
+		first, err := a.RWMutex("x").RLock(t.Context())
+		require.NoError(t, err)
+		ctx, giveUp := context.WithCancel(t.Context())
+		defer giveUp()
+		go func() { _, _ = dying.RWMutex("x").Lock(ctx) }()
+		time.Sleep(50 * ms)
+		entered := queuedReader(t, c)
+		time.Sleep(50 * ms)
+		hold(pools, true)
+		defer hold(pools, false)
+		began := time.Now()
+		second := <-entered
+		require.Less(t, time.Since(began), 6*time.Second)
+		require.NoError(t, second.Unlock(t.Context()))
+		require.NoError(t, first.Unlock(t.Context()))
+	})
+}
+
+// Redisson's watchdog of one reader prolonged the shares of all, so a dead reader held the lock
+// for as long as another one lived.
+func TestDeadReaderDoesNotLiveAsLongAsOthersRenew(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		a, b := net.Client(redlock.WithTTL(3*time.Second)), net.Client(redlock.WithTTL(3*time.Second))
+		dead, err := a.RWMutex("x").RLock(t.Context())
+		require.NoError(t, err)
+		alive, err := b.RWMutex("x").RLock(t.Context())
+		require.NoError(t, err)
+		net.Die(a, dead)
+		time.Sleep(3*time.Second + 10*ms)
+		require.Zero(t, net.Holders(dead))
+		require.True(t, alive.Valid())
+		time.Sleep(10 * time.Second)
+		require.NoError(t, alive.Unlock(t.Context()))
+		writer, err := b.RWMutex("x").TryLock(t.Context())
+		require.NoError(t, err, "nobody holds it")
+		require.NoError(t, writer.Unlock(t.Context()))
+	})
+}
+
+// The lock's key lasts as long as the longest share, not as the newest.
+func TestWriterWaitsForTheLongestShare(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client(redlock.WithoutRenewal())
+		long, err := c.RWMutex("x", redlock.WithTTL(10*time.Second)).RLock(t.Context())
+		require.NoError(t, err)
+		short, err := c.RWMutex("x", redlock.WithTTL(time.Second)).RLock(t.Context())
+		require.NoError(t, err)
+		<-short.Done()
+		time.Sleep(500 * ms)
+		require.True(t, long.Valid())
+		_, err = c.Mutex("x").TryLock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrHeld)
+		writer, err := c.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		require.False(t, long.Valid())
+		require.NoError(t, writer.Unlock(t.Context()))
+		net.RequireNoKeys()
+	})
+}
+
+// Readers and writers of many clients: nobody passes a writer that asked before.
+func TestNobodyPassesAWriterThatAskedBefore(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		holder := net.Client()
+		writer, err := holder.RWMutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		kinds := "rrwrwwrrrrwrwr" // in the order in which they ask
+		var mu sync.Mutex
+		var order []int
+		var all sync.WaitGroup
+		for i, kind := range kinds {
+			m := testnet.ListeningClient(t, net).RWMutex("x")
+			lock := m.Lock
+			if kind == 'r' {
+				lock = m.RLock
+			}
+			all.Go(func() {
+				lease, err := lock(t.Context())
+				assert.NoError(t, err)
+				mu.Lock()
+				order = append(order, i)
+				mu.Unlock()
+				time.Sleep(20 * ms)
+				assert.NoError(t, lease.Unlock(t.Context()))
+			})
+			time.Sleep(10 * ms)
+		}
+		require.NoError(t, writer.Unlock(t.Context()))
+		all.Wait()
+		for at, i := range order {
+			for _, earlier := range order[at+1:] {
+				require.False(t, earlier < i && (kinds[earlier] == 'w' || kinds[i] == 'w'), "%d before %d in %s: %v", i, earlier, kinds, order)
+			}
+		}
+		time.Sleep(time.Second)
+		net.RequireNoKeys()
+		net.RequireNoLines()
+		net.RequireNothingParked()
+	})
+}
+
+// Clients that stand in the queue with several callers of both kinds, and the shares of turns
+// that each client gets.
+func TestReadersAndWritersOfManyClientsGetTheirTurns(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		turns := testnet.Tries(400, 2000)
+		var mu sync.Mutex
+		served := make(map[string]int)
+		left := turns
+		var all sync.WaitGroup
+		for i := range 8 {
+			m := testnet.ListeningClient(t, net).RWMutex("x")
+			for _, kind := range []string{"r", "w"} {
+				lock := m.Lock
+				if kind == "r" {
+					lock = m.RLock
+				}
+				all.Go(func() {
+					for {
+						lease, err := lock(t.Context())
+						assert.NoError(t, err)
+						mu.Lock()
+						served[fmt.Sprint(kind, i)]++
+						left--
+						more := left > 0
+						mu.Unlock()
+						time.Sleep(2 * ms)
+						assert.NoError(t, lease.Unlock(t.Context()))
+						if !more {
+							return
+						}
+					}
+				})
+			}
+		}
+		all.Wait()
+		for kind := range 2 {
+			for i := range 8 {
+				share := float64(served[fmt.Sprint([]string{"r", "w"}[kind], i)]) / (float64(turns) / 16)
+				require.InDelta(t, 1, share, 0.25, "%v", served)
+			}
+		}
+	})
+}
+
+// A share that the release of a writer gave to a parked attempt, and whose reader does not
+// come, holds up nobody for longer than a reservation.
+func TestExecutedReadThatNobodyTakesEndsSoon(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		holder, c := net.Client(), testnet.ListeningClient(t, net)
+		dying, pools := net.CuttableClient()
+		writer, err := holder.RWMutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		ctx, giveUp := context.WithCancel(t.Context())
+		defer giveUp()
+		go func() { _, _ = dying.RWMutex("x").RLock(ctx) }()
+		time.Sleep(50 * ms)
+		hold(pools, true)
+		defer hold(pools, false)
+		require.NoError(t, writer.Unlock(t.Context()))
+		next, err := c.RWMutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, next.Unlock(t.Context()))
+	})
+}
