@@ -9,11 +9,28 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/fence"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
 // The nodes of these examples are embedded in the test process and are not
 // Redis. With real servers their URLs take the place of nodes.URLs().
+
+// openExample opens a client over three such nodes. closeAll closes the client and the nodes.
+func openExample() (client *redlock.Client, closeAll func()) {
+	nodes, err := redlocktest.New(3)
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, err = redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil))
+	if err != nil {
+		log.Fatal(err)
+	}
+	return client, func() {
+		_ = client.Close()
+		nodes.Close()
+	}
+}
 
 func ExampleClient() {
 	nodes, err := redlocktest.New(5)
@@ -170,4 +187,127 @@ func ExampleMutex_TryLock() {
 	// Output:
 	// somebody else runs the report: web-1
 	// their lease ends within ten seconds: true
+}
+
+func ExampleHeldError() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+	ctx := context.Background()
+	lock := client.RWMutex("report", redlock.WithOwnerLabel("web-1"))
+
+	refusal := func(err error) string {
+		var held *redlock.HeldError
+		switch {
+		case !errors.As(err, &held):
+			return fmt.Sprint(err)
+		case held.Shared:
+			return fmt.Sprint("readers hold it, for less than ten seconds more: ", held.Remaining <= 10*time.Second)
+		default:
+			_, label, _ := strings.Cut(held.Holder, "@")
+			return "held by " + label
+		}
+	}
+	reader, err := lock.RLock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = lock.TryLock(ctx)
+	fmt.Println(refusal(err))
+	if err := reader.Unlock(ctx); err != nil {
+		log.Fatal(err)
+	}
+
+	writer, err := lock.Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer writer.Unlock(ctx)
+	_, err = lock.TryLock(ctx)
+	fmt.Println(refusal(err))
+	// Output:
+	// readers hold it, for less than ten seconds more: true
+	// held by web-1
+}
+
+func ExampleLease_Shared() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+	var guard fence.Guard // in the process that keeps the report
+	report := "first edition"
+
+	read := func(_ context.Context, lease *redlock.Lease) error {
+		access := guard.Write // also what the holder of an exclusive lease reads
+		if lease.Shared() {
+			access = guard.Read
+		}
+		return access("report", lease.Token(), func() error {
+			fmt.Println("shared:", lease.Shared(), "read:", report)
+			return nil
+		})
+	}
+	lock := client.RWMutex("report")
+	fmt.Println(lock.RDo(context.Background(), read))
+	fmt.Println(lock.Do(context.Background(), read))
+	// Output:
+	// shared: true read: first edition
+	// <nil>
+	// shared: false read: first edition
+	// <nil>
+}
+
+func ExampleLease_Downgrade() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+	ctx := context.Background()
+	lock := client.RWMutex("report")
+
+	lease, err := lock.Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Unlock(ctx)
+	fmt.Println("writing, alone:", !lease.Shared())
+
+	// No other writer comes between the write and what is read after it.
+	if err := lease.Downgrade(ctx); err != nil {
+		log.Fatal(err)
+	}
+	beside, err := lock.TryRLock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer beside.Unlock(ctx)
+	fmt.Println("reading, beside another reader:", lease.Shared() && beside.Shared())
+	_, err = lock.TryLock(ctx)
+	fmt.Println("other writers are refused:", errors.Is(err, redlock.ErrHeld))
+	// Output:
+	// writing, alone: true
+	// reading, beside another reader: true
+	// other writers are refused: true
+}
+
+func ExampleReader() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+	ctx := context.Background()
+	for label, ttl := range map[string]time.Duration{"web-1": 20 * time.Second, "web-2": 10 * time.Second} {
+		lease, err := client.RWMutex("report", redlock.WithOwnerLabel(label), redlock.WithTTL(ttl)).RLock(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer lease.Unlock(ctx)
+	}
+
+	status, err := client.Inspect(ctx, "report")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("held alone by %q, readers: %d\n", status.Holder, len(status.Readers))
+	for _, r := range status.Readers { // the longest first
+		fmt.Println(r.Label, "for another", r.Remaining.Round(10*time.Second))
+	}
+	// Output:
+	// held alone by "", readers: 2
+	// web-1 for another 20s
+	// web-2 for another 10s
 }

@@ -19,7 +19,8 @@ import (
 // or at the end of its validity, and believes until then that it holds the lock.
 // What the lock protects refuses it from now on only if it is shown the returned
 // Status's Token, as by the next holder: that is greater than the token of every
-// lease before this call, and less than those of all after it.
+// lease before this call, and less than that of every lease after it that holds the lock
+// alone; a reader's after it is not less.
 //
 // The Status is what was found at the nodes, and broken: Holder is "" if nobody
 // held the lock alone; Readers has the readers that held it, all of whom lose it. Waiters keep

@@ -30,10 +30,15 @@ func (l *Lease) Name() string { return l.lock.name }
 // then "@" and the owner label.
 func (l *Lease) Owner() string { return l.state().Owner }
 
-// Token is the fencing token: for the lock's name, it is greater than that of
-// every lease before it, over all clients; positive, below 2^53. Hand it to what
-// the lock protects, so that it can refuse a holder that comes too late. 0 where
+// Token is the fencing token, which orders the leases of the lock's name over all
+// clients. A lease that holds the lock alone has a token greater than that of every
+// lease before it, shares included. A share has one that is not less than that of every
+// lease that held the lock alone before it: it may equal that of the last one, and that of
+// other shares. Downgrade does not change it. It is positive, below 2^53; 0 where
 // WithFencing is off.
+//
+// Hand it to what the lock protects, so that it can refuse a holder that comes too late:
+// see package fence, for shares its section on readers and writers.
 func (l *Lease) Token() int64 { return l.state().Token }
 
 // Shared reports whether the lease is a share: a reader's, or a writer's after Downgrade. Other

@@ -2,6 +2,9 @@ package redlock_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"log"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -133,4 +136,155 @@ func TestForceUnlockTakesTheLockFromAllReaders(t *testing.T) {
 		require.NoError(t, writer.Unlock(t.Context()))
 		net.RequireNoKeys()
 	})
+}
+
+func ExampleClient_RWMutex() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+	ctx := context.Background()
+	lock := client.RWMutex("report")
+
+	first, err := lock.RLock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer first.Unlock(ctx)
+	second, err := lock.RLock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer second.Unlock(ctx)
+	fmt.Println("two readers:", first.Valid() && second.Valid())
+
+	// Its writers' side is the Mutex of that name.
+	_, err = client.Mutex("report").TryLock(ctx)
+	fmt.Println("a writer is refused:", errors.Is(err, redlock.ErrHeld))
+	// Output:
+	// two readers: true
+	// a writer is refused: true
+}
+
+func ExampleRWMutex_Lock() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+
+	// The context bounds the waiting, for readers and writers that came before.
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	lease, err := client.RWMutex("report").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("writing, alone:", !lease.Shared())
+	fmt.Println(lease.Unlock(ctx))
+	// Output:
+	// writing, alone: true
+	// <nil>
+}
+
+func ExampleRWMutex_TryLock() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+	ctx := context.Background()
+	lock := client.RWMutex("report")
+	reader, err := lock.RLock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer reader.Unlock(ctx)
+
+	_, err = lock.TryLock(ctx)
+	var held *redlock.HeldError
+	if errors.As(err, &held) {
+		fmt.Println("readers hold it:", held.Shared)
+	}
+	// Output: readers hold it: true
+}
+
+func ExampleRWMutex_Do() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+
+	err := client.RWMutex("report").Do(context.Background(), func(_ context.Context, lease *redlock.Lease) error {
+		fmt.Println("writing, alone:", !lease.Shared())
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// writing, alone: true
+	// <nil>
+}
+
+func ExampleRWMutex_RLock() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+
+	// The context bounds the waiting, for a writer.
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	lease, err := client.RWMutex("report").RLock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("reading, beside other readers:", lease.Shared())
+	fmt.Println(lease.Unlock(ctx))
+	// Output:
+	// reading, beside other readers: true
+	// <nil>
+}
+
+func ExampleRWMutex_TryRLock() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+	ctx := context.Background()
+	lock := client.RWMutex("report")
+	writer, err := lock.Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer writer.Unlock(ctx)
+
+	_, err = lock.TryRLock(ctx)
+	fmt.Println("a writer is at work:", errors.Is(err, redlock.ErrHeld))
+	// Output: a writer is at work: true
+}
+
+func ExampleRWMutex_RDo() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+	lock := client.RWMutex("report")
+
+	err := lock.RDo(context.Background(), func(ctx context.Context, _ *redlock.Lease) error {
+		fmt.Println("reading")
+		// A share cannot become a lease that holds the lock alone.
+		_, err := lock.Lock(ctx)
+		fmt.Println("refused at once:", errors.Is(err, redlock.ErrHeld))
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// reading
+	// refused at once: true
+	// <nil>
+}
+
+func ExampleRWMutex_RLocker() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+	ctx := context.Background()
+
+	work := func(lock *redlock.Mutex) error { // knows nothing of readers
+		return lock.Do(ctx, func(_ context.Context, lease *redlock.Lease) error {
+			fmt.Println("shared:", lease.Shared())
+			return nil
+		})
+	}
+	lock := client.RWMutex("report")
+	fmt.Println(work(lock.RLocker()))
+	fmt.Println(work(client.Mutex("report")))
+	// Output:
+	// shared: true
+	// <nil>
+	// shared: false
+	// <nil>
 }

@@ -19,7 +19,7 @@ var (
 	fileName  = regexp.MustCompile(`^[\w/*.-]+\.(go|lua)$`)
 	placeName = regexp.MustCompile(`^([\w/.-]+\.go): ([\w.]+)$`)
 	optional  = regexp.MustCompile(`^With[A-Z]\w*`)
-	member    = regexp.MustCompile(`^(Client|Mutex|Lease|Trace|HeldError|QuorumError|Status|NodeStatus)\.([A-Z]\w*)`)
+	member    = regexp.MustCompile(`^(Client|Mutex|RWMutex|Lease|Trace|HeldError|QuorumError|Status|NodeStatus|Guard)\.([A-Z]\w*)`)
 	sentinel  = regexp.MustCompile(`^Err[A-Z]\w*$`)
 	inFile    = regexp.MustCompile("`([\\w.]+)` \\((\\w+\\.go)\\)")
 )

@@ -3,7 +3,8 @@
 //
 // A Lock is a name with its Terms. What kind of lock it is, that is which commands and scripts
 // it sends and what their replies mean, comes from its Primitive. Exclusive is the Primitive of
-// a mutex. All locks of a client share an Engine.
+// a mutex, and of the writers of a lock for readers and writers; Shared is that of its readers.
+// Both embed keyed, a lock of one key. All locks of a client share an Engine.
 //
 // # Life of an acquisition
 //

@@ -7,10 +7,12 @@ import (
 	"github.com/redlock-go/redlock/internal/quorum"
 )
 
-// Fencing tokens: for one lock name, every lease has a greater token than every lease before
-// it, without a consensus store. Each admitted node counts its grants. The greatest count T of
-// a quorum becomes the token once a quorum is known to stand at T or above: any later lease is
-// granted by one of those nodes, which counts on from there. docs/safety.md has the proof.
+// Fencing tokens: for one lock name, every lease that holds the lock alone has a greater token
+// than every lease before it, without a consensus store. Each admitted node counts its grants.
+// The greatest count T of a quorum becomes the token once a quorum is known to stand at T or
+// above: any later lease is granted by one of those nodes, which counts on from there. For a
+// share a node's count is read and not raised, so its token is T or above as well, but may be
+// T. docs/safety.md has the proof.
 
 // errNotAsked is why a node that did not grant is not raised.
 var errNotAsked = errors.New("it had no part in the grant")
