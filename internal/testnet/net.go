@@ -27,8 +27,8 @@ import (
 // held, or cut, all in the virtual time of a synctest bubble.
 
 // Node is one embedded server and the links to it. It is a Pool. It has
-// more than 15 fields: each is a way in which a test makes the node misbehave, or sees what
-// it did.
+// more than 15 fields. It has more than 20 methods. Each is a way in which a test makes the node
+// misbehave, or sees what it did.
 type Node struct {
 	T     *testing.T
 	Index int
