@@ -206,6 +206,20 @@ func TestReplicaDoesNotVote(t *testing.T) {
 	})
 }
 
+func TestServerInClusterModeDoesNotVote(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		net.Nodes[0].Mode, net.Nodes[1].Mode, net.Nodes[2].Mode = "cluster", "cluster", "standalone"
+		c := net.NewClient()
+		require.Zero(t, testnet.Elapsed(func() {
+			_, err := c.Mutex("x").Lock(t.Context())
+			require.ErrorIs(t, err, redlock.ErrNoQuorum, "waiting cannot mend it")
+			require.ErrorContains(t, err, "it runs in cluster mode")
+		}))
+		require.Equal(t, "unfit", c.Stats().Nodes[0].State)
+		require.Equal(t, "up", c.Stats().Nodes[2].State)
+	})
+}
+
 func TestServerOfAnUnknownRoleDoesNotVote(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		net.Nodes[0].Role = "active-replica"

@@ -13,6 +13,7 @@ type identity struct {
 	runID  string // names one run of the server process; "" if the server does not name it
 	client int64  // this connection's id there; 0 if the server does not name it
 	role   string
+	mode   string // redis_mode: "standalone", "cluster"; "" if the server does not report it
 	evicts string // maxmemory_policy
 	major  int    // of redis_version; 0 if the server does not report it
 }
@@ -30,6 +31,8 @@ func (id *identity) read(info string) {
 			id.major, _ = strconv.Atoi(major)
 		case "role":
 			id.role = value
+		case "redis_mode":
+			id.mode = value
 		case "maxmemory_policy":
 			id.evicts = value
 		}
@@ -48,6 +51,11 @@ func (h handshake) judge(id identity, noInfo error) error {
 	default:
 		n.cfg.Identities.register(n.Index, "")
 		return n.Status.Unfit(fmt.Sprintf("its role is %q; only masters vote: give the pool the address of a server whose role is master", id.role))
+	}
+	if id.mode == "cluster" {
+		n.cfg.Identities.register(n.Index, "")
+		return n.Status.Unfit("it runs in cluster mode, in which a script cannot use all keys of a lock; " +
+			"give the pool the address of a server with cluster-enabled no")
 	}
 	if other, ok := n.cfg.Identities.register(n.Index, id.runID); !ok {
 		return n.Status.Unfit(fmt.Sprintf("it is the same server as node %d; every pool must lead to a server of its own", other))

@@ -16,8 +16,8 @@ func TestEachHazardOfANodeIsLogged(t *testing.T) {
 
 func TestIdentityIsReadFromINFO(t *testing.T) {
 	var id identity
-	id.read("# Server\r\nrun_id:abc\r\nredis_version:7.0.15\r\nrole:master\r\nmaxmemory_policy:noeviction\r\nother:1\r\n")
-	require.Equal(t, identity{runID: "abc", role: "master", evicts: "noeviction", major: 7}, id)
+	id.read("# Server\r\nrun_id:abc\r\nredis_version:7.0.15\r\nrole:master\r\nredis_mode:standalone\r\nmaxmemory_policy:noeviction\r\nother:1\r\n")
+	require.Equal(t, identity{runID: "abc", role: "master", mode: "standalone", evicts: "noeviction", major: 7}, id)
 }
 
 func TestOneServerBehindTwoNodesHasOneVote(t *testing.T) {

@@ -45,6 +45,7 @@ type Node struct {
 	RunID    string
 	Role     string
 	Version  string
+	Mode     string                                 // redis_mode
 	Override func(cmd string, args []string) string // an error reply, or ""
 	Log      []string                               // commands as they were executed
 	Clients  int
@@ -98,7 +99,7 @@ func (n *Node) hook(c *server.Peer, cmd string, args ...string) bool {
 	}
 	switch {
 	case cmd == "INFO":
-		c.WriteBulk("# Server\r\nrun_id:" + n.RunID + "\r\nrole:" + n.Role + "\r\nredis_version:" + n.Version + "\r\n")
+		c.WriteBulk("# Server\r\nrun_id:" + n.RunID + "\r\nrole:" + n.Role + "\r\nredis_version:" + n.Version + "\r\nredis_mode:" + n.Mode + "\r\n")
 	case cmd == "CLIENT" && args[0] == "ID":
 		n.Clients++
 		c.WriteInt(n.Clients)
