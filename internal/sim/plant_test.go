@@ -168,19 +168,35 @@ func (p *plantation) sources(t *testing.T) map[string]string {
 		}
 	}
 	init += "\t}\n"
-	files, err := filepath.Glob(inRepository(scriptsDir + "/*.lua"))
-	require.NoError(t, err)
-	for _, file := range files {
-		if name := strings.TrimSuffix(filepath.Base(file), ".lua"); name != "line" { // it is a part of the others
-			init += fmt.Sprintf("\t*%s%s = *newScript(%sText)\n", strings.ToUpper(name[:1]), name[1:], name)
-		}
+	for _, name := range scriptNames(t) {
+		init += fmt.Sprintf("\t*%s%s = *newScript(%sText)\n", strings.ToUpper(name[:1]), name[1:], name)
 	}
 	own := filepath.Join(scriptsDir, chooser)
 	sources[own] = fmt.Sprintf("package protocol\nimport \"os\"\nvar chosenBug = os.Getenv(%q)\n%s}\n", plantedEnv, init)
 	return sources
 }
 
-var packageClause = regexp.MustCompile(`(?m)^package \w+$`)
+// scriptNames returns the names of the files that are scripts. The others are parts of these, which
+// name them in lines like "--@line".
+func scriptNames(t *testing.T) (names []string) {
+	files, err := filepath.Glob(inRepository(scriptsDir + "/*.lua"))
+	require.NoError(t, err)
+	parts := make(map[string]bool)
+	for _, file := range files {
+		names = append(names, strings.TrimSuffix(filepath.Base(file), ".lua"))
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, m := range partOfScript.FindAllSubmatch(text, -1) {
+			parts[string(m[1])] = true
+		}
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return parts[name] })
+}
+
+var (
+	partOfScript  = regexp.MustCompile(`(?m)^ *--@(\w+)$`)
+	packageClause = regexp.MustCompile(`(?m)^package \w+$`)
+)
 
 func (f *plantedFile) text() string {
 	text := f.source
