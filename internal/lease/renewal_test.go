@@ -204,3 +204,32 @@ func TestRenewalFindsANodeThatForgot(t *testing.T) {
 		require.True(t, right == nil || !right.Votes, "long before the client looks at its record")
 	})
 }
+
+// Nodes answer at different times, so some have made the lease a share when it is released,
+// and others have not.
+func TestUnlockAtAnyInstantOfADowngradeLeavesNoKeys(t *testing.T) {
+	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+		c, other := net.Client(redlock.WithoutRenewal()), net.Client()
+		for i, n := range net.Nodes {
+			n.Set(func(n *testnet.Node) { n.Delay = time.Duration(i+1) * 7 * ms })
+		}
+		for instant := range 80 {
+			lease, err := c.Mutex("x").Lock(t.Context())
+			require.NoError(t, err)
+			downgraded := make(chan error, 1)
+			go func() { downgraded <- lease.Downgrade(t.Context()) }()
+			time.Sleep(time.Duration(instant) * ms)
+			require.NoError(t, lease.Unlock(t.Context()))
+			if err := <-downgraded; err != nil {
+				require.ErrorIs(t, err, redlock.ErrReleased)
+			}
+			time.Sleep(200 * ms)
+			net.RequireNoKeys()
+			next, err := other.Mutex("x").TryLock(t.Context())
+			require.NoError(t, err)
+			require.Greater(t, next.Token(), lease.Token())
+			require.NoError(t, next.Unlock(t.Context()))
+			time.Sleep(200 * ms)
+		}
+	})
+}
