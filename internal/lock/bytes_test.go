@@ -97,7 +97,9 @@ func TestMutexSendsTheRecordedCommands(t *testing.T) {
 		}
 		a, b := client(), client()
 		time.Sleep(15 * time.Second) // the node is admitted
+		pool.mu.Lock()
 		pool.sent = nil
+		pool.mu.Unlock()
 		holder, err := a.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
 		_, err = b.Mutex("x").TryLock(t.Context())
