@@ -99,7 +99,7 @@ func (c *call) end(lease *Lease, err error) {
 	}
 	e := CallEnd{CallStart: c.start, Elapsed: c.observer.clock() - c.began, Err: err}
 	if lease != nil {
-		e.Owner, e.Token = lease.Owner(), lease.Token()
+		e.Owner, e.Token, e.Shared = lease.Owner(), lease.Token(), lease.Shared()
 	}
 	report(c.observer.events, c.observer.hooks.CallEnd, false, e)
 }
@@ -171,7 +171,7 @@ func (o *observer) Renewed(l *lease.Lease, by *quorum.Ballot, granted bool) {
 	o.counts.renewed.Add(1)
 	if h := o.hooks; h != nil && h.LeaseRenewed != nil {
 		report(o.events, h.LeaseRenewed, false, LeaseRenewed{Time: time.Now(), Name: l.Name, Owner: l.Owner,
-			Token: l.Token, Remaining: l.Left(), Elapsed: o.clock() - by.Start})
+			Token: l.Token, Shared: l.IsShared(), Remaining: l.Left(), Elapsed: o.clock() - by.Start})
 	}
 }
 
@@ -182,13 +182,14 @@ func (o *observer) Ended(ctx context.Context, l *lease.Lease, end *lease.End) {
 		o.counts.lost.Add(1)
 		if h != nil && h.LeaseLost != nil {
 			report(o.events, h.LeaseLost, true, LeaseLost{Time: time.Now(), Name: l.Name, Owner: l.Owner, Token: l.Token,
-				Held: now - l.Begun, Err: end.Err})
+				Shared: l.IsShared(), Held: now - l.Begun, Err: end.Err})
 		}
 		return
 	}
 	o.counts.released.Add(1)
 	if h != nil && h.LeaseReleased != nil {
-		e := LeaseReleased{Time: time.Now(), Name: l.Name, Owner: l.Owner, Token: l.Token, Held: now - l.Begun, Err: end.Err}
+		e := LeaseReleased{Time: time.Now(), Name: l.Name, Owner: l.Owner, Token: l.Token, Shared: l.IsShared(), Held: now - l.Begun,
+			Err: end.Err}
 		e.Context, e.Call = origin(ctx)
 		report(o.events, h.LeaseReleased, false, e)
 	}
@@ -206,7 +207,7 @@ func (o *observer) Endangered(l *lease.Lease, remaining time.Duration, failure *
 	}
 	if o.hooks != nil {
 		report(o.events, o.hooks.LeaseDanger, true, LeaseDanger{Time: time.Now(), Name: l.Name, Owner: l.Owner, Token: l.Token,
-			Remaining: remaining, Err: err})
+			Shared: l.Shared(), Remaining: remaining, Err: err})
 	}
 }
 

@@ -289,3 +289,46 @@ func TestStatsCountUnansweredCommands(t *testing.T) {
 		require.Equal(t, uint64(2), c.Stats().Nodes[0].Unknown)
 	})
 }
+
+func TestHooksReportSharesAndTheCallsThatMakeThem(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		var tape testnet.Tape
+		m := net.Client(redlock.WithTrace(tape.Trace()), redlock.WithTTL(3*time.Second)).RWMutex("x")
+		writer, err := m.TryLock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, writer.Extend(t.Context()))
+		require.NoError(t, writer.Downgrade(t.Context()))
+		reader, err := m.TryRLock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, writer.Unlock(t.Context()))
+		require.NoError(t, reader.Unlock(t.Context()))
+		reader, err = m.RLock(t.Context())
+		require.NoError(t, err)
+		for _, n := range net.Nodes {
+			n.Down()
+		}
+		<-reader.Done()
+
+		var calls []string
+		for _, e := range testnet.Told[redlock.CallEnd](&tape) {
+			calls = append(calls, fmt.Sprint(e.Op, " ", e.Shared))
+		}
+		require.Equal(t, []string{"trylock false", "extend false", "downgrade true", "tryrlock true", "unlock true", "unlock true", "rlock true"}, calls)
+		var granted, renewed []bool
+		for _, e := range testnet.Told[redlock.LeaseGranted](&tape) {
+			granted = append(granted, e.Shared)
+		}
+		for _, e := range testnet.Told[redlock.LeaseRenewed](&tape) {
+			renewed = append(renewed, e.Shared)
+		}
+		require.Equal(t, []bool{false, true, true}, granted)
+		require.Equal(t, []bool{false, true}, renewed)
+		for _, e := range testnet.Told[redlock.LeaseReleased](&tape) {
+			require.True(t, e.Shared)
+		}
+		require.NotEmpty(t, testnet.Told[redlock.LeaseDanger](&tape))
+		require.True(t, testnet.Told[redlock.LeaseDanger](&tape)[0].Shared)
+		require.Len(t, testnet.Told[redlock.LeaseLost](&tape), 1)
+		require.True(t, testnet.Told[redlock.LeaseLost](&tape)[0].Shared)
+	})
+}

@@ -77,6 +77,7 @@ type CallEnd struct {
 	Elapsed   time.Duration // how long it took
 	Owner     string        // the lease's, if there is one
 	Token     int64         // the lease's, if there is one
+	Shared    bool          // the lease is a share
 	Err       error         // what it returned
 }
 
@@ -139,7 +140,7 @@ type LeaseGranted struct {
 	Name      string        // the lock's
 	Owner     string        // the lease's
 	Token     int64         // the lease's
-	Shared    bool          // it is a reader's
+	Shared    bool          // it is a share, as Lease.Shared has it
 	Remaining time.Duration // how long the lease is valid yet
 	Elapsed   time.Duration // since the call began
 }
@@ -150,6 +151,7 @@ type LeaseRenewed struct {
 	Name      string        // the lock's
 	Owner     string        // the lease's
 	Token     int64         // the lease's
+	Shared    bool          // it is a share, as Lease.Shared has it
 	Remaining time.Duration // how long the lease is valid yet
 	Elapsed   time.Duration // how long the renewal took
 }
@@ -160,18 +162,20 @@ type LeaseDanger struct {
 	Name      string        // the lock's
 	Owner     string        // the lease's
 	Token     int64         // the lease's
+	Shared    bool          // it is a share, as Lease.Shared has it
 	Remaining time.Duration // how long the lease is valid yet
 	Err       error         // why the renewal failed: a *QuorumError
 }
 
 // LeaseLost is a lease that ended before it was released.
 type LeaseLost struct {
-	Time  time.Time
-	Name  string        // the lock's
-	Owner string        // the lease's
-	Token int64         // the lease's
-	Held  time.Duration // since it was asked for
-	Err   error         // why: a *LostError
+	Time   time.Time
+	Name   string        // the lock's
+	Owner  string        // the lease's
+	Token  int64         // the lease's
+	Shared bool          // it was a share, as Lease.Shared has it
+	Held   time.Duration // since it was asked for
+	Err    error         // why: a *LostError
 }
 
 // LeaseReleased is a lease that was given back.
@@ -182,6 +186,7 @@ type LeaseReleased struct {
 	Name    string        // the lock's
 	Owner   string        // the lease's
 	Token   int64         // the lease's
+	Shared  bool          // it was a share, as Lease.Shared has it
 	Held    time.Duration // since it was asked for
 	Err     error         // ErrReleased, or ErrClosed if Close ended it
 }

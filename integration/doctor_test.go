@@ -1,8 +1,12 @@
 package integration
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/url"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,7 +19,7 @@ import (
 // diagnosis is the output of doctor --json, as far as the tests need it.
 type diagnosis struct {
 	code     int
-	Findings []struct{ Severity, Code, Node string }
+	Findings []struct{ Severity, Code, Node, What string }
 }
 
 // doctor examines nodes with a guard of three seconds.
@@ -72,6 +76,18 @@ func TestDoctorFindsEachPlantedFault(t *testing.T) {
 		{"no right to close old connections", "warning", "no-kill", 0, false, func(t *testing.T, nodes cluster.Nodes, _ []string) {
 			nodes[1].Do(t, "ACL", "SETUSER", "default", "-client|kill")
 		}},
+		{"no right to set keys", "danger", "no-rights", 1, false, func(t *testing.T, nodes cluster.Nodes, _ []string) {
+			nodes[1].Do(t, "ACL", "SETUSER", "default", "-set")
+		}},
+		{"no right to the keys of readers", "danger", "no-rights", 1, false, func(t *testing.T, nodes cluster.Nodes, _ []string) {
+			nodes[1].Do(t, "ACL", append([]any{"SETUSER", "default", "resetkeys"}, allButReaders...)...)
+		}},
+		{"no right that readers need", "warning", "no-readers", 0, true, func(t *testing.T, nodes cluster.Nodes, _ []string) {
+			nodes[1].Do(t, "ACL", "SETUSER", "default", "-zscore")
+		}},
+		{"no right to the channels of wake-ups", "note", "no-wake-ups", 0, false, func(t *testing.T, nodes cluster.Nodes, _ []string) {
+			nodes[1].Do(t, "ACL", "SETUSER", "default", "resetchannels")
+		}},
 		{"eviction", "danger", "eviction", 1, false, func(t *testing.T, nodes cluster.Nodes, _ []string) {
 			nodes[1].SetConfig(t, "maxmemory-policy", "allkeys-lru")
 		}},
@@ -117,6 +133,45 @@ func TestDoctorFindsEachPlantedFault(t *testing.T) {
 			assert.Len(t, d.nodesWith(c.severity, c.code), 1, "%+v", d.Findings)
 		})
 	}
+}
+
+// Each right of the README is taken away in turn. doctor names it, says which locks lack it, and
+// leaves no key behind.
+func TestDoctorNamesEachMissingRight(t *testing.T) {
+	t.Parallel()
+	notInShort(t)
+	nodes := cluster.Use(t, 1)
+	assert.Empty(t, rightsFound(t, nodes), "no right is missing")
+	codes := map[string]string{"+ping": "unreachable", "+info": "no-info", "+client|id": "no-kill", "+client|kill": "no-kill",
+		"+publish": "no-wake-ups", "+subscribe": "no-wake-ups"}
+	for _, right := range rightsForReaders(t) {
+		codes[right] = "no-readers"
+	}
+	for _, right := range slices.Concat(rightsInTheReadme(t)...) {
+		found := rightsFound(t, nodes, right)
+		want := cmp.Or(codes[right], "no-rights")
+		require.Len(t, found, 1, right)
+		what, named := found[want]
+		require.True(t, named, "%s: %v", right, found)
+		if strings.HasPrefix(want, "no-r") {
+			assert.Regexp(t, regexp.QuoteMeta(right)+"$", what)
+		}
+		assert.Equal(t, want == "no-readers", strings.HasPrefix(what, "locks for readers do not work there; mutexes do"), what)
+	}
+	assert.Empty(t, nodes[0].Keys(t))
+}
+
+// rightsFound returns what doctor finds about rights where the user lacks some, by the code of the
+// finding.
+func rightsFound(t *testing.T, nodes cluster.Nodes, without ...string) map[string]string {
+	t.Helper()
+	all := make(map[string]string)
+	for _, f := range doctor(t, restrict(t, nodes, without...), "--for", "0s", "--restart-guard", "0").Findings {
+		if slices.Contains([]string{"unreachable", "no-info", "no-kill", "no-rights", "no-readers", "no-wake-ups"}, f.Code) {
+			all[f.Code] = f.What
+		}
+	}
+	return all
 }
 
 func TestDoctorNamesNodesWithoutPersistence(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 
 // The attributes that OpenTelemetry's conventions have no names for.
 const (
-	operationKey = attribute.Key("redlock.operation.name") // lock, trylock, extend, unlock
+	operationKey = attribute.Key("redlock.operation.name") // lock, trylock, rlock, tryrlock, extend, downgrade, unlock
 	ballotKey    = attribute.Key("redlock.ballot.name")    // lock, raise, extend, unlock, force unlock, rollback, ping
 	outcomeKey   = attribute.Key("redlock.outcome")
 	reasonKey    = attribute.Key("redlock.lease.lost.reason") // expired, max_hold, revoked, no_quorum
@@ -26,6 +26,7 @@ const (
 	nameKey      = attribute.Key("redlock.lock.name")
 	ownerKey     = attribute.Key("redlock.lease.owner")
 	tokenKey     = attribute.Key("redlock.lease.token")
+	sharedKey    = attribute.Key("redlock.lease.shared") // a reader's, or a writer's after Downgrade
 	positionKey  = attribute.Key("redlock.wait.position")
 	grantedKey   = attribute.Key("redlock.ballot.granted")
 	refusedKey   = attribute.Key("redlock.ballot.refused")

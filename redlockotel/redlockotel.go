@@ -8,11 +8,11 @@
 //	...
 //	defer registration.Unregister()
 //
-// Spans: "redlock lock" (trylock, extend, unlock) for each call, a child of the span
-// in the caller's context; "redlock ballot" for each question sent to the nodes, with
-// an event for each vote; "redlock wait" while a Lock waits. They are made from hooks, a
-// moment after the events and with the events' times: no vote and no lease waits for an
-// exporter. So the library cannot put its spans into contexts: spans of a traced pool do
+// Spans: "redlock lock" (trylock, rlock, tryrlock, extend, downgrade, unlock) for each call, a
+// child of the span in the caller's context; "redlock ballot" for each question sent to the
+// nodes, with an event for each vote; "redlock wait" while a Lock or RLock waits. They are made
+// from hooks, a moment after the events and with the events' times: no vote and no lease waits
+// for an exporter. So the library cannot put its spans into contexts: spans of a traced pool do
 // not appear below these.
 //
 // Metrics have durations in seconds. Locks' names are attributes of spans, and of metrics

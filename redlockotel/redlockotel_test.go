@@ -296,7 +296,8 @@ func TestALostLeaseHasItsReason(t *testing.T) {
 		return errors.Is(lease.Extend(t.Context()), redlock.ErrLost)
 	}, 5*time.Second, 10*time.Millisecond)
 	require.NoError(t, b.client.Close())
-	lost, _ := observations(b.metric(t, "redlock.lease.duration"), "redlock.outcome", "lost", "redlock.lease.lost.reason", "revoked")
+	lost, _ := observations(b.metric(t, "redlock.lease.duration"), "redlock.outcome", "lost", "redlock.lease.lost.reason", "revoked",
+		"redlock.lease.shared", "false")
 	require.Equal(t, uint64(1), lost)
 }
 

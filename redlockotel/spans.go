@@ -111,7 +111,7 @@ func (t *Telemetry) callEnd(e redlock.CallEnd) {
 	if known {
 		ctx = s.ctx
 		if e.Owner != "" {
-			s.span.SetAttributes(ownerKey.String(e.Owner), tokenKey.Int64(e.Token))
+			s.span.SetAttributes(ownerKey.String(e.Owner), tokenKey.Int64(e.Token), sharedKey.Bool(e.Shared))
 		}
 		setError(s.span, e.Err)
 	}

@@ -22,8 +22,8 @@
 //     its scripts; a real server may lose its last seconds, or everything.
 //     Use Wipe to simulate that.
 //
-// So use them to test that your program takes and releases the lock, and does the right
-// thing when the lock is refused or nodes are down. They show nothing about speed, about
+// So use them to test that your program takes and releases the lock, be it a Mutex or an
+// RWMutex, and does the right thing when the lock is refused or nodes are down. They show nothing about speed, about
 // safety when servers fail, or about a particular version of Redis. Never lock anything
 // real with them.
 package redlocktest

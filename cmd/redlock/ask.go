@@ -33,10 +33,11 @@ type nodeFacts struct {
 	Clock    clockFacts `json:"clock"`
 	Admitted admittance `json:"admission"`
 
-	err      error             // why it does not answer
-	infoErr  error             // why it does not answer INFO
-	killErr  error             // why a client cannot close its old connections there
-	info     map[string]string // the fields of INFO
+	err      error                // why it does not answer
+	infoErr  error                // why it does not answer INFO
+	killErr  error                // why a client cannot close its old connections there
+	lacks    map[purpose][]string // missing rights, as ACL SETUSER takes them
+	info     map[string]string    // the fields of INFO
 	host     string
 	readings []reading
 }
@@ -84,9 +85,16 @@ func (a *asker) do(command string, args ...any) (any, error) {
 	return redis.DoWithTimeout(a.conn, a.timeout, command, args...)
 }
 
-// examine collects all facts about a node, and then reads its clock until the window is
-// over.
-func examine(ctx context.Context, index int, url string, timeout, window time.Duration, begun time.Time) *nodeFacts {
+// look is how to examine nodes.
+type look struct {
+	timeout time.Duration // for one answer
+	window  time.Duration // for measurements
+	trials  []trial       // of rights
+}
+
+// examine collects all facts about a node, reads its clock until the window is over, and tries
+// the rights.
+func examine(ctx context.Context, index int, url string, l look, begun time.Time) *nodeFacts {
 	e, err := endpoint.Parse(url)
 	f := &nodeFacts{Node: fmt.Sprintf("node %d (%s)", index, e.Address), RDB: "unknown", AOF: "unknown"}
 	f.Admitted.State = "unknown"
@@ -94,7 +102,7 @@ func examine(ctx context.Context, index int, url string, timeout, window time.Du
 		f.host = e.Address[:strings.LastIndex(e.Address, ":")]
 	}
 	if err == nil {
-		err = f.ask(ctx, e, timeout, window, begun)
+		err = f.ask(ctx, e, l, begun)
 	}
 	if err != nil {
 		f.err, f.Error = err, err.Error()
@@ -102,15 +110,15 @@ func examine(ctx context.Context, index int, url string, timeout, window time.Du
 	return f
 }
 
-func (f *nodeFacts) ask(ctx context.Context, e endpoint.Endpoint, timeout, window time.Duration, begun time.Time) error {
-	dialling, cancel := context.WithTimeout(ctx, timeout)
+func (f *nodeFacts) ask(ctx context.Context, e endpoint.Endpoint, l look, begun time.Time) error {
+	dialling, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	conn, err := dial(dialling, e)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	a := &asker{ctx, conn, timeout, begun}
+	a := &asker{ctx, conn, l.timeout, begun}
 	if _, err := a.do("PING"); err != nil {
 		return fmt.Errorf("connected, but PING fails: %w", err)
 	}
@@ -122,7 +130,10 @@ func (f *nodeFacts) ask(ctx context.Context, e endpoint.Endpoint, timeout, windo
 	if err := f.kill(a); err != nil {
 		return err
 	}
-	return f.sample(a, window)
+	if err := f.sample(a, l.window); err != nil {
+		return err
+	}
+	return f.try(a, l.trials)
 }
 
 // dial connects. A server that accepts and then does not answer delays a connection that

@@ -80,7 +80,7 @@ func (b *bench) run(ctx context.Context, urls []string) ([]*nodeFacts, error) {
 	b.lock, b.unlock = nil, nil
 	var nodes []*nodeFacts
 	var beside sync.WaitGroup
-	beside.Go(func() { nodes = examineAll(ctx, urls, 2*time.Second, b.window) })
+	beside.Go(func() { nodes = examineAll(ctx, urls, look{timeout: 2 * time.Second, window: b.window}) })
 	for ends := time.Now().Add(b.window); time.Now().Before(ends) && ctx.Err() == nil; time.Sleep(b.pause) {
 		if err := b.round(ctx); err != nil && ctx.Err() == nil {
 			b.failed, b.lastFailure = b.failed+1, err

@@ -31,21 +31,23 @@ func newDoctor(s *settings) *cobra.Command {
 		Use:   "doctor",
 		Short: "Examine the nodes: what endangers locks, and what to do about it",
 		Long: `doctor reads every node's identity and settings, and measures its round trip and its
-clock for a few seconds. It changes nothing there. Each finding has its consequence and
+clock for a few seconds. It changes nothing there: it tries rights on keys that do not
+exist. Each finding has its consequence and
 its remedy, and is a danger (two clients may hold one lock, or the node grants no locks),
 a warning (it is dangerous in certain events), or a note. doctor exits with 1 if there is
 a danger.
 
-It looks for: nodes that do not answer, wrong passwords, missing rights to read and to
-close old connections, replicas and other servers that are no masters, servers with
+It looks for: nodes that do not answer, wrong passwords, missing rights (for all locks; for
+locks with readers, which mutexes do not need; for wake-ups; to close old connections),
+replicas and other servers that are no masters, servers with
 replicas, cluster mode, servers given twice or without a run_id, eviction, full memory,
 failing saves, missing persistence, nodes that may not vote yet (young, restarted,
 wiped) or that belong to another list of nodes, slow nodes, clocks that are off, clocks
 that run at another rate or were stepped, and lists that tolerate little.
 
 It needs the rights of a client and, to read the schedule of snapshots, +config|get; it
-shows a setting that it cannot read as unknown, and does not judge it. redlock bench
-shows whether the rights suffice for locks.
+shows a setting that it cannot read as unknown, and does not judge it. The server's ACL LOG
+shows the rights that were refused.
 
 With --json there is one object: nodes, quorum, and findings (severity, code, node,
 what, consequence, remedy). A node has node, answers, error, round_trip (min_ms,
@@ -98,7 +100,7 @@ func (f *doctorFlags) run(cmd *cobra.Command, s *settings) error {
 		fmt.Fprintf(cmd.ErrOrStderr(), "Watching %d nodes for %v …\n", len(urls), f.window)
 	}
 	x := &examination{Quorum: len(urls)/2 + 1, Findings: []finding{}, limits: f.limits(s)}
-	x.Nodes = examineAll(cmd.Context(), urls, f.timeout, f.window)
+	x.Nodes = examineAll(cmd.Context(), urls, look{f.timeout, f.window, trialsOf(s.prefix)})
 	x.judge()
 	if f.asJSON {
 		e := json.NewEncoder(out)
@@ -114,12 +116,12 @@ func (f *doctorFlags) run(cmd *cobra.Command, s *settings) error {
 }
 
 // examineAll examines the nodes at the same time.
-func examineAll(ctx context.Context, urls []string, timeout, window time.Duration) []*nodeFacts {
+func examineAll(ctx context.Context, urls []string, l look) []*nodeFacts {
 	facts := make([]*nodeFacts, len(urls))
 	begun := time.Now()
 	var all sync.WaitGroup
 	for i, url := range urls {
-		all.Go(func() { facts[i] = examine(ctx, i, url, timeout, window, begun) })
+		all.Go(func() { facts[i] = examine(ctx, i, url, l, begun) })
 	}
 	all.Wait()
 	return facts

@@ -113,15 +113,6 @@ func (x *examination) judgeSilence(f *nodeFacts) {
 		"start the server, or see to the network and to firewalls between here and there")
 }
 
-// judgeRights reports rights that the user lacks, other than those for locking.
-func (x *examination) judgeRights(f *nodeFacts) {
-	if f.killErr != nil {
-		x.add(warning, "no-kill", f.Node, "it does not let a client close its own old connections: "+f.killErr.Error(),
-			"an attempt that was on its way there when a connection broke may be executed after its undo, and keep a lock's key for a ttl",
-			"grant the user +client|id and +client|kill (README, Permissions)")
-	}
-}
-
 // judgeServer reports servers that are no independent masters.
 func (x *examination) judgeServer(f *nodeFacts) {
 	if f.infoErr != nil {

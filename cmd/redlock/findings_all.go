@@ -149,7 +149,7 @@ func (x *examination) fit(f *nodeFacts) bool {
 			continue
 		}
 		switch known.Code {
-		case "replica", "role", "duplicate", "other-list", "cluster-mode":
+		case "replica", "role", "duplicate", "other-list", "cluster-mode", "no-rights":
 			return false
 		case "slow":
 			if known.Severity == danger {

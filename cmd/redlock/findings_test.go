@@ -65,22 +65,42 @@ func TestEveryFaultHasItsFinding(t *testing.T) {
 		"no role":         {func(_ *examination, f *nodeFacts) { f.Role = "" }, nil},
 		"no run_id":       {func(_ *examination, f *nodeFacts) { f.RunID = "" }, []string{"warning no-run-id"}},
 		"no CLIENT KILL":  {func(_ *examination, f *nodeFacts) { f.killErr = redis.Error("NOPERM") }, []string{"warning no-kill"}},
-		"cluster":         {func(_ *examination, f *nodeFacts) { f.info["cluster_enabled"] = "1" }, []string{"danger cluster-mode"}},
-		"replicas":        {func(_ *examination, f *nodeFacts) { f.info["connected_slaves"] = "2" }, []string{"warning has-replicas"}},
-		"old":             {func(_ *examination, f *nodeFacts) { f.Version = "6.2.1" }, []string{"note version"}},
-		"eviction":        {func(_ *examination, f *nodeFacts) { f.Eviction = "allkeys-lru" }, []string{"danger eviction"}},
-		"full":            {func(_ *examination, f *nodeFacts) { f.info["used_memory"], f.info["maxmemory"] = "95", "100" }, []string{"warning memory"}},
-		"saves fail":      {func(_ *examination, f *nodeFacts) { f.info["rdb_last_bgsave_status"] = "err" }, []string{"danger save-fails"}},
-		"other list":      {func(_ *examination, f *nodeFacts) { f.Admitted.Nodes = 5 }, []string{"danger other-list"}},
-		"no rights":       {func(_ *examination, f *nodeFacts) { f.Admitted.State = "unknown" }, []string{"warning admission-unknown"}},
-		"new":             {func(_ *examination, f *nodeFacts) { f.Admitted = admittance{State: "new"} }, []string{"warning not-admitted"}},
-		"young":           {func(_ *examination, f *nodeFacts) { f.Uptime = 9 }, []string{"warning young"}},
-		"young for that":  {func(x *examination, f *nodeFacts) { f.Uptime, x.Nodes[0].Admitted.TTL = 30, 60 }, []string{"warning young"}},
-		"slow":            {func(_ *examination, f *nodeFacts) { f.Trip.Median = 101 }, []string{"warning slow"}},
-		"too slow":        {func(_ *examination, f *nodeFacts) { f.Trip.Median = 501 }, []string{"danger slow"}},
-		"twins":           {func(x *examination, f *nodeFacts) { f.RunID = x.Nodes[0].RunID }, []string{"danger duplicate"}},
-		"clock ahead":     {func(_ *examination, f *nodeFacts) { f.Clock.Offset = 1100 }, []string{"warning clock-offset"}},
-		"clock behind":    {func(_ *examination, f *nodeFacts) { f.Clock.Offset = -1e9 }, []string{"warning clock-offset"}},
+		"no right": {func(_ *examination, f *nodeFacts) {
+			f.lacks = map[purpose][]string{forMutexes: {"+zadd"}}
+		}, []string{"danger no-rights"}},
+		"no right for readers": {func(_ *examination, f *nodeFacts) {
+			f.lacks = map[purpose][]string{forReaders: {"+zscore"}}
+		}, []string{"warning no-readers"}},
+		"an old SET": {func(_ *examination, f *nodeFacts) {
+			f.lacks = map[purpose][]string{forReaders: {pxat}}
+		}, []string{"warning no-readers"}},
+		"no wake-ups": {func(_ *examination, f *nodeFacts) {
+			f.lacks = map[purpose][]string{forWakeUps: {"+publish"}}
+		}, []string{"note no-wake-ups"}},
+		"two without a right": {func(x *examination, f *nodeFacts) {
+			f.lacks = map[purpose][]string{forMutexes: {"~redlock::*"}}
+			x.Nodes[0].lacks = f.lacks
+		}, []string{"danger no-rights", "danger no-rights", "danger no-quorum"}},
+		"two without a right for readers": {func(x *examination, f *nodeFacts) {
+			f.lacks = map[purpose][]string{forReaders: {"+zscore"}}
+			x.Nodes[0].lacks = f.lacks
+		}, []string{"warning no-readers", "warning no-readers"}},
+		"cluster":        {func(_ *examination, f *nodeFacts) { f.info["cluster_enabled"] = "1" }, []string{"danger cluster-mode"}},
+		"replicas":       {func(_ *examination, f *nodeFacts) { f.info["connected_slaves"] = "2" }, []string{"warning has-replicas"}},
+		"old":            {func(_ *examination, f *nodeFacts) { f.Version = "6.2.1" }, []string{"note version"}},
+		"eviction":       {func(_ *examination, f *nodeFacts) { f.Eviction = "allkeys-lru" }, []string{"danger eviction"}},
+		"full":           {func(_ *examination, f *nodeFacts) { f.info["used_memory"], f.info["maxmemory"] = "95", "100" }, []string{"warning memory"}},
+		"saves fail":     {func(_ *examination, f *nodeFacts) { f.info["rdb_last_bgsave_status"] = "err" }, []string{"danger save-fails"}},
+		"other list":     {func(_ *examination, f *nodeFacts) { f.Admitted.Nodes = 5 }, []string{"danger other-list"}},
+		"no rights":      {func(_ *examination, f *nodeFacts) { f.Admitted.State = "unknown" }, []string{"warning admission-unknown"}},
+		"new":            {func(_ *examination, f *nodeFacts) { f.Admitted = admittance{State: "new"} }, []string{"warning not-admitted"}},
+		"young":          {func(_ *examination, f *nodeFacts) { f.Uptime = 9 }, []string{"warning young"}},
+		"young for that": {func(x *examination, f *nodeFacts) { f.Uptime, x.Nodes[0].Admitted.TTL = 30, 60 }, []string{"warning young"}},
+		"slow":           {func(_ *examination, f *nodeFacts) { f.Trip.Median = 101 }, []string{"warning slow"}},
+		"too slow":       {func(_ *examination, f *nodeFacts) { f.Trip.Median = 501 }, []string{"danger slow"}},
+		"twins":          {func(x *examination, f *nodeFacts) { f.RunID = x.Nodes[0].RunID }, []string{"danger duplicate"}},
+		"clock ahead":    {func(_ *examination, f *nodeFacts) { f.Clock.Offset = 1100 }, []string{"warning clock-offset"}},
+		"clock behind":   {func(_ *examination, f *nodeFacts) { f.Clock.Offset = -1e9 }, []string{"warning clock-offset"}},
 		"ahead of one other": {func(x *examination, f *nodeFacts) {
 			f.Clock.Offset, x.Nodes[0].Clock.Known = 5000, false
 		}, []string{"warning clock-offset"}},

@@ -21,11 +21,12 @@ func newInspect(s *settings) *cobra.Command {
 	var every time.Duration
 	cmd := &cobra.Command{
 		Use:   "inspect NAME...",
-		Short: "Show a lock's holder, its wait queue, and its state at each node",
+		Short: "Show a lock's holder or readers, its wait queue, and its state at each node",
 		Long: `inspect shows, for each lock: the holder, which is the owner that has the key at a
-majority of the nodes; how long the lock lasts unless it is renewed; the fencing counter,
-which no lease has exceeded yet; its state at each node; and the wait queue. Votes are
-split if several owners have nodes and none has a majority. Owners and labels are text of
+majority of the nodes, or the readers that hold it together; how long the lock lasts
+unless it is renewed; the fencing counter, which no lease has exceeded yet; its state at
+each node; and the wait queue. Votes are split if several owners have nodes and none has a
+majority. A node shows the hundred readers that hold the lock for longest. Owners and labels are text of
 other clients: if it is not printable, it is quoted and escaped. A key without any value
 is held by "(an empty value)".
 
@@ -34,12 +35,14 @@ already. It exits with 0 also if nobody holds the lock, and with 69 if fewer nod
 majority answer.
 
 With --json there is one object for each lock, on a line of its own: name, quorum (a
-majority answered), holder (empty: nobody), remaining_ms (-1: without an end), token,
-split, queue (ticket, label, since, nodes), nodes (node, holder, reserved, remaining_ms,
-count, waiting, error). Fields may be added, never renamed.`,
+majority answered), holder (empty: nobody, or readers), remaining_ms (-1: without an end),
+token, split, readers (owner, label, remaining_ms, nodes; 0 ms if no majority has the
+share), queue (ticket, label, since, nodes), nodes (node, holder, readers, reserved,
+remaining_ms, count, waiting, error). Fields may be added, never renamed.`,
 		Example: `  redlock inspect backup
   redlock inspect backup deploy --watch
-  redlock inspect backup --json | jq -r .holder`,
+  redlock inspect backup --json | jq -r .holder
+  redlock inspect catalog --json | jq -r '.readers[].label'`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if every < 100*time.Millisecond {

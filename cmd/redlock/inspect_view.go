@@ -20,6 +20,7 @@ type lockView struct {
 	Remaining int64        `json:"remaining_ms"`
 	Token     int64        `json:"token"`
 	Split     bool         `json:"split"`
+	Readers   []readerView `json:"readers"`
 	Queue     []waiterView `json:"queue"`
 	Nodes     []nodeView   `json:"nodes"`
 }
@@ -32,25 +33,26 @@ type waiterView struct {
 }
 
 type nodeView struct {
-	Node      string `json:"node"`
-	Holder    string `json:"holder"`
-	Reserved  string `json:"reserved"`
-	Remaining int64  `json:"remaining_ms"`
-	Count     int64  `json:"count"`
-	Waiting   int    `json:"waiting"`
-	Error     string `json:"error,omitempty"`
+	Node      string       `json:"node"`
+	Holder    string       `json:"holder"`
+	Readers   []readerView `json:"readers"`
+	Reserved  string       `json:"reserved"`
+	Remaining int64        `json:"remaining_ms"`
+	Count     int64        `json:"count"`
+	Waiting   int          `json:"waiting"`
+	Error     string       `json:"error,omitempty"`
 }
 
 func newLockView(s redlock.Status, quorum bool) lockView {
 	v := lockView{
 		Name: s.Name, Quorum: quorum, Holder: s.Holder, Remaining: millis(s.Remaining), Token: s.Token,
-		Split: isSplit(s), Queue: []waiterView{},
+		Split: isSplit(s), Readers: newReaderViews(s.Readers), Queue: []waiterView{},
 	}
 	for _, w := range s.Queue {
 		v.Queue = append(v.Queue, waiterView(w))
 	}
 	for _, n := range s.Nodes {
-		node := nodeView{Node: n.Node, Holder: n.Holder, Reserved: n.Reserved,
+		node := nodeView{Node: n.Node, Holder: n.Holder, Readers: newNodeReaderViews(n.Readers), Reserved: n.Reserved,
 			Remaining: millis(n.Remaining), Count: n.Count, Waiting: len(n.Queue)}
 		if n.Err != nil {
 			node.Error = n.Err.Error()
@@ -68,8 +70,10 @@ func millis(d time.Duration) int64 {
 	return d.Milliseconds()
 }
 
-// isSplit reports whether some owner has a node, and none a majority.
-func isSplit(s redlock.Status) bool { return s.Holder == "" && len(votes(s)) > 0 }
+// isSplit reports whether some owner or reader has a node, and none a majority.
+func isSplit(s redlock.Status) bool {
+	return s.Holder == "" && len(holdingReaders(s)) == 0 && nodesWithKey(s) > 0
+}
 
 // votes returns the number of nodes of each owner.
 func votes(s redlock.Status) map[string]int {
@@ -80,6 +84,17 @@ func votes(s redlock.Status) map[string]int {
 		}
 	}
 	return count
+}
+
+// nodesWithKey returns the number of nodes that have a key of the lock.
+func nodesWithKey(s redlock.Status) int {
+	with := 0
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; n.Holder != "" || hasShares(n) {
+			with++
+		}
+	}
+	return with
 }
 
 // readableOwner returns the label of an owner, which follows the random part; the whole
@@ -97,6 +112,8 @@ func writeLock(w io.Writer, p paint, s redlock.Status, quorum bool) {
 		fmt.Fprintf(w, "%s: held by %s, at %d of %d nodes, for another %s unless renewed\n",
 			name, p.bold(printable.Quote(readableOwner(s.Holder))), held[s.Holder], len(s.Nodes), left(s.Remaining))
 		fmt.Fprintf(w, "  owner    %s\n", printable.Quote(s.Holder))
+	case len(holdingReaders(s)) > 0:
+		fmt.Fprintf(w, "%s: held by %s, for another %s unless renewed\n", name, p.bold(countReaders(s)), left(s.Remaining))
 	case !quorum:
 		fmt.Fprintf(w, "%s: %s\n", name, p.red(fmt.Sprintf("fewer than %d of %d nodes answer: the holder is unknown", need, len(s.Nodes))))
 	case isSplit(s):
@@ -104,12 +121,13 @@ func writeLock(w io.Writer, p paint, s redlock.Status, quorum bool) {
 	default:
 		fmt.Fprintf(w, "%s: %s\n", name, p.green("free"))
 	}
-	fmt.Fprintf(w, "  counter  %d (the next token is greater)\n", s.Token)
+	fmt.Fprintf(w, "  counter  %d (no lease has a greater token yet)\n", s.Token)
 	rows := [][]string{{"  NODE", "OWNER", "TTL", "COUNT", "QUEUE"}}
 	for _, n := range s.Nodes {
-		rows = append(rows, nodeRow(n))
+		rows = append(rows, nodeRow(&n))
 	}
 	writeTable(w, p, rows)
+	writeReaders(w, s.Readers)
 	for i, waiter := range s.Queue {
 		if i == 0 {
 			fmt.Fprintf(w, "  waiting: %d\n", len(s.Queue))
@@ -119,13 +137,15 @@ func writeLock(w io.Writer, p paint, s redlock.Status, quorum bool) {
 	}
 }
 
-func nodeRow(n redlock.NodeStatus) []string {
+func nodeRow(n *redlock.NodeStatus) []string {
 	owner, ttl := "-", "-"
 	switch {
 	case n.Err != nil:
 		return []string{"  " + n.Node, "? " + n.Err.Error()}
 	case n.Holder != "":
 		owner, ttl = ownerCell(n.Holder), left(n.Remaining)
+	case hasShares(n):
+		owner, ttl = counted(len(n.Readers), "reader"), left(n.Remaining)
 	case n.Reserved != "":
 		owner, ttl = "reserved for the next waiter", left(n.Remaining)
 	}

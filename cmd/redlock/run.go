@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 
 // runFlags are those of redlock run.
 type runFlags struct {
+	read       bool
 	ttl        time.Duration
 	wait       time.Duration
 	noWait     bool
@@ -31,10 +33,17 @@ const runHelp = `run takes the lock NAME, runs COMMAND, and releases the lock wh
 it runs the lock is renewed. By default run waits as long as somebody else holds the lock
 or too few nodes answer: give --wait or --no-wait in cron.
 
+With --read it takes a share of the lock. Any number of commands with --read run at the
+same time; one without --read, a writer, runs alone. All stand in one wait queue: a
+command with --read that comes after a waiting writer waits behind it, and with --no-wait
+it fails.
+
 COMMAND finds in its environment REDLOCK_NAME, REDLOCK_OWNER (the value that marks
 this lease at the nodes) and REDLOCK_TOKEN (the fencing token: greater than that of
-every earlier holder). Pass the token to the resource that the lock protects, if that can
-compare numbers: it then refuses a holder that comes too late.
+every earlier holder; with --read not less than that of every earlier writer). Pass the
+token to the resource that the lock protects, if that can compare numbers: it then refuses
+a holder that comes too late. Where commands run with --read, it must keep two numbers (the
+README, Fencing).
 
 When renewals fail, or the lock was taken away, COMMAND gets SIGTERM, and SIGKILL
 --grace later if it is still there; both go to its process group, so to its children
@@ -68,6 +77,7 @@ const runExamples = `  redlock run backup -- /usr/local/bin/backup --full
   redlock run deploy --wait 5m -- make deploy      # give up after five minutes
   redlock run nightly --no-wait -- sh -c 'nightly; r=$?; sleep 60; exit $r'
   redlock run report --ttl 1m --grace 10s -- report
+  redlock run --read catalog -- export-catalog     # beside others that read it
   redlock run row-7 -- sh -c 'psql -v token=$REDLOCK_TOKEN -f change.sql'`
 
 func newRun(s *settings) *cobra.Command {
@@ -85,6 +95,7 @@ func newRun(s *settings) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
+	flags.BoolVar(&f.read, "read", false, "hold a share of the lock, together with other commands that run with --read")
 	flags.DurationVar(&f.ttl, "ttl", 10*time.Second, "how long the lock outlives a redlock that was killed, and can go without renewals")
 	flags.DurationVar(&f.wait, "wait", 0, "wait this time at most for the lock (default without limit)")
 	flags.BoolVar(&f.noWait, "no-wait", false, "do not wait for a holder: fail at once")
@@ -169,14 +180,17 @@ func (f *runFlags) run(cmd *cobra.Command, s *settings, name string, command []s
 	return nil
 }
 
-// notNested returns an error if the process's own parent holds the lock: this process would
-// wait for itself.
+// notNested returns an error if the process's own parent holds the lock, or a share of it:
+// this process would wait for itself. A second share would be granted at once, but not while
+// a writer waits for the first.
 func notNested(ctx context.Context, client *redlock.Client, name string) error {
 	owner := os.Getenv("REDLOCK_OWNER")
 	if owner == "" || os.Getenv("REDLOCK_NAME") != name {
 		return nil
 	}
-	if s, err := client.Inspect(ctx, name); err == nil && s.Holder == owner {
+	s, err := client.Inspect(ctx, name)
+	isReader := slices.ContainsFunc(holdingReaders(s), func(r redlock.Reader) bool { return r.Owner == owner })
+	if err == nil && (s.Holder == owner || isReader) {
 		return usage("this command already runs under the lock %q: it would wait for itself", name)
 	}
 	return nil
@@ -196,6 +210,14 @@ func (r *runner) print(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	fmt.Fprintf(r.log, "redlock: %s\n", printable.Line(fmt.Sprintf(format, args...)))
+}
+
+// mutex returns the side of the lock that the command is to hold.
+func (f *runFlags) mutex(client *redlock.Client, name string) *redlock.Mutex {
+	if f.read {
+		return client.RWMutex(name).RLocker()
+	}
+	return client.Mutex(name)
 }
 
 // errWaited ends the wait when the time of --wait is over.
@@ -223,9 +245,9 @@ func (r *runner) acquire(client *redlock.Client, name string, announce bool) (*r
 	if announce && !r.flags.noWait {
 		beside.Go(func() { r.announce(bounded, over, client, name) })
 	}
-	lock := client.Mutex(name).Lock
+	lock := r.flags.mutex(client, name).Lock
 	if r.flags.noWait {
-		lock = client.Mutex(name).TryLock
+		lock = r.flags.mutex(client, name).TryLock
 	}
 	lease, err := lock(bounded)
 	for err == nil && !r.awaitValidity(lease) {
@@ -282,11 +304,16 @@ func (r *runner) announce(ctx context.Context, over <-chan struct{}, client *red
 		return
 	}
 	s, err := client.Inspect(ctx, name)
+	readers := holdingReaders(s)
 	switch {
 	case err != nil:
 		r.print("waiting for %q: %v", name, err)
 	case s.Holder != "":
 		r.print("waiting for %q: %s holds it, %d in the wait queue", name, printable.Quote(readableOwner(s.Holder)), len(s.Queue))
+	case len(readers) == 1:
+		r.print("waiting for %q: 1 reader holds it, %d in the wait queue", name, len(s.Queue))
+	case len(readers) > 1:
+		r.print("waiting for %q: %s hold it, %d in the wait queue", name, countReaders(s), len(s.Queue))
 	default:
 		r.print("waiting for %q: nobody holds it, but too few nodes may vote yet, or another waiter comes first", name)
 	}

@@ -17,7 +17,8 @@ func newUnlock(s *settings) *cobra.Command {
 		Use:   "unlock --force NAME",
 		Short: "Take a lock away from its holder",
 		Long: `unlock --force takes a lock away from its holder, at a majority of the nodes, raises
-the fencing counter above the holder's token, and prints the holder. The first waiter
+the fencing counter above the holder's token, and prints the holder. From readers it takes
+the lock all at once, and prints how many they were, and each of them. The first waiter
 gets the lock next.
 
 The holder is not asked, and may be at work: it learns of the loss when it renews the
@@ -55,19 +56,13 @@ func printBroken(w io.Writer, was redlock.Status) {
 	switch {
 	case was.Holder != "":
 		fmt.Fprintf(w, "%s: broken. It was held by %s (owner %s) for another %s.\n", name, printable.Quote(readableOwner(was.Holder)), printable.Quote(was.Holder), left(was.Remaining))
+	case len(holdingReaders(was)) > 0:
+		fmt.Fprintf(w, "%s: broken. It was held by %s for another %s.\n", name, countReaders(was), left(was.Remaining))
+		writeReaders(w, was.Readers)
 	case isSplit(was):
 		fmt.Fprintf(w, "%s: nobody held it; the keys at %d nodes are deleted.\n", name, nodesWithKey(was))
 	default:
 		fmt.Fprintf(w, "%s: nobody held it.\n", name)
 	}
 	fmt.Fprintf(w, "The token %d is greater than that of every earlier holder, and less than those of later ones: a resource that has seen it refuses the earlier holders.\n", was.Token)
-}
-
-// nodesWithKey returns the number of nodes that have a key of the lock.
-func nodesWithKey(s redlock.Status) int {
-	n := 0
-	for _, count := range votes(s) {
-		n += count
-	}
-	return n
 }

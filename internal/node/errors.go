@@ -3,9 +3,13 @@ package node
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 var (
@@ -71,7 +75,7 @@ func Advise(err error) error {
 	}
 	switch {
 	case IsCode(err, "NOPERM"):
-		return fmt.Errorf("%w (grant the user the commands listed in the README, on the locks' keys)", err)
+		return fmt.Errorf("%w (%sgrant the user the commands listed in the README, on the locks' keys)", err, missingRight(reply))
 	case IsCode(err, "OOM"):
 		return fmt.Errorf("%w (the server is full: raise maxmemory)", err)
 	case IsCode(err, "READONLY"):
@@ -82,4 +86,26 @@ func Advise(err error) error {
 		return fmt.Errorf("%w (check the user and the password)", err)
 	}
 	return err
+}
+
+var (
+	scriptHash = regexp.MustCompile(`\b(?:f_)?([0-9a-f]{40})\b`)
+	scriptLine = regexp.MustCompile(`@user_script: ?(\d+)`)
+)
+
+// missingRight returns the commands that a script was refused, for the advice. Servers before 7.2
+// name the script and its line only; others name the command themselves. It returns "" for those,
+// and where the user may not touch the keys.
+func missingRight(refusal redis.Error) string {
+	text := string(refusal)
+	hash, line := scriptHash.FindStringSubmatch(text), scriptLine.FindStringSubmatch(text)
+	if hash == nil || line == nil || !strings.Contains(text, "can't run this command") {
+		return ""
+	}
+	number, _ := strconv.Atoi(line[1])
+	commands := protocol.CommandsAt(hash[1], number)
+	if len(commands) == 0 {
+		return ""
+	}
+	return "it may not call " + strings.Join(commands, " or ") + ": "
 }

@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 func TestCodeOfAFailedScriptIsItsCommands(t *testing.T) {
@@ -39,4 +42,39 @@ func TestAdviceKeepsTheErrorAndNamesTheRemedy(t *testing.T) {
 		var unfit *UnfitError
 		require.Equal(t, errors.As(err, &unfit), errors.As(advised, &unfit))
 	}
+}
+
+func TestAdviceNamesTheCommandThatAScriptMayNotCall(t *testing.T) {
+	for _, c := range []struct {
+		script *protocol.Script
+		line   string // begins with this
+		named  string
+	}{
+		{protocol.Keep, "stood = (tonumber(redis.call('ZSCORE'", "it may not call zscore: grant"},
+		{protocol.Read, "local made = redis.call('PEXPIREAT'", "it may not call pexpireat: grant"},
+		{protocol.Advance, "if redis.call('GET', KEYS[1]) ~= shared", "it may not call get or zscore: grant"},
+		{protocol.Inspect, "local clock = redis.call('TIME')", "it may not call time: grant"},
+		{protocol.Release, "redis.pcall('PUBLISH'", "it may not call publish: grant"},
+		{protocol.Read, "local shared =", "(grant"},
+	} {
+		number := 0
+		for i, line := range strings.Split(c.script.Text.(string), "\n") {
+			if strings.HasPrefix(line, c.line) {
+				number = i + 1
+			}
+		}
+		require.NotZero(t, number, c.line)
+		for _, form := range []string{
+			"ERR The user executing the script can't run this command or subcommand script: %s, on @user_script:%d.",
+			"ERR Error running script (call to f_%s): @user_script:%[2]d: @user_script: %[2]d: The user executing the script can't run this command or subcommand",
+		} {
+			err := redis.Error(fmt.Sprintf(form, c.script.SHA, number))
+			require.ErrorContains(t, Advise(err), c.named)
+		}
+		keys := redis.Error(fmt.Sprintf("ERR The user executing the script can't access at least one of the keys mentioned in the command arguments "+
+			"script: %s, on @user_script:%d.", c.script.SHA, number))
+		require.ErrorContains(t, Advise(keys), " (grant")
+	}
+	foreign := redis.Error("ERR The user executing the script can't run this command or subcommand script: " + strings.Repeat("0", 40) + ", on @user_script:1.")
+	require.ErrorContains(t, Advise(foreign), " (grant")
 }

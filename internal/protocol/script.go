@@ -4,6 +4,8 @@ import (
 	"crypto/sha1" //nolint:gosec // the name by which Redis knows a script
 	_ "embed"
 	"encoding/hex"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -106,3 +108,23 @@ var (
 // Loaded are the scripts that are called by their hash. A client loads them when it
 // connects.
 var Loaded = []*Script{Acquire, Raise, Renew, Release, Read, Keep, Advance}
+
+// others are the scripts that are sent as text.
+var others = []*Script{Probe, Admit, Level, Record, Inspect, Seize}
+
+var redisCall = regexp.MustCompile(`redis\.p?call\('(\w+)'`)
+
+// CommandsAt returns the commands that a line of a script calls, in lower case. Lines count from
+// 1. It returns nil if no script has this hash, or the line calls none.
+func CommandsAt(sha string, line int) (commands []string) {
+	for _, s := range slices.Concat(Loaded, others) {
+		lines := strings.Split(s.Text.(string), "\n")
+		if s.SHA != sha || line < 1 || line > len(lines) {
+			continue
+		}
+		for _, call := range redisCall.FindAllStringSubmatch(lines[line-1], -1) {
+			commands = append(commands, strings.ToLower(call[1]))
+		}
+	}
+	return commands
+}

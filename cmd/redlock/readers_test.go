@@ -1,0 +1,191 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+// share takes a share of a lock, at all nodes, until the test is over or it is released.
+func share(t *testing.T, nodes *redlocktest.Nodes, name, label string) *redlock.Lease {
+	t.Helper()
+	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil),
+		redlock.WithOwnerLabel(label), redlock.WithNodeTimeout(4*time.Second), redlock.WithTTL(10*time.Minute)) // it is not renewed within the test
+	require.NoError(t, err)
+	t.Cleanup(func() { client.Close() })
+	lease, err := client.RWMutex(name).RLock(t.Context())
+	require.NoError(t, err)
+	eventually(t, func() bool { // the verdict does not wait for the last node
+		s, err := client.Inspect(t.Context(), name)
+		for _, r := range s.Readers {
+			if r.Owner == lease.Owner() {
+				return r.Nodes == len(nodes.URLs())
+			}
+		}
+		require.NoError(t, err)
+		return false
+	}, "held everywhere")
+	return lease
+}
+
+func TestRunsWithReadHoldTheLockTogether(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	dir := t.TempDir()
+	script := `echo $REDLOCK_TOKEN >"$1"; while [ ! -e "$2" ]; do sleep 0.01; done`
+	var readers []*tool
+	for i := range 2 {
+		file := filepath.Join(dir, fmt.Sprint(i))
+		readers = append(readers, start(t, nodes, "run", "--read", "job", "--", "sh", "-c", script, "sh", file, filepath.Join(dir, "go")))
+		eventually(t, func() bool { text, _ := os.ReadFile(file); return len(text) > 0 }, "at work, beside the other")
+	}
+	r := call(nodes, "run", "job", "--no-wait", "--", "true")
+	assert.Equal(t, codeHeld, r.code)
+	assert.Contains(t, r.log, "held by readers")
+	assert.Zero(t, call(nodes, "run", "job", "--read", "--no-wait", "--", "true").code)
+
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
+	for _, reader := range readers {
+		r := reader.end()
+		assert.Zero(t, r.code, r.log)
+		assert.Empty(t, r.log)
+	}
+	assert.Zero(t, call(nodes, "run", "job", "--", "true").code, "they have released it")
+	for i := range 2 {
+		token, err := os.ReadFile(filepath.Join(dir, fmt.Sprint(i)))
+		require.NoError(t, err)
+		assert.NotEqual(t, "0\n", string(token))
+	}
+}
+
+func TestARunWithReadIsKeptOutByAWriter(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	writer := hold(t, nodes, "job")
+	r := call(nodes, "run", "--read", "job", "--no-wait", "--", "true")
+	assert.Equal(t, codeHeld, r.code)
+	assert.Contains(t, r.log, "the holder")
+	waiting := start(t, nodes, "run", "--read", "job", "--", "true")
+	eventually(t, func() bool { return strings.Contains(call(nodes, "inspect", "--json", "job").out, `"waiting":1`) }, "in the queue")
+	require.NoError(t, writer.Unlock(t.Context()))
+	assert.Zero(t, waiting.end().code)
+}
+
+func TestRunSaysHowManyReadersItWaitsFor(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil))
+	require.NoError(t, err)
+	defer client.Close()
+	for _, want := range []string{"1 reader holds it, ", "2 readers hold it, "} {
+		share(t, nodes, "job", "a reader")
+		log := &interruptingLog{signals: make(chan os.Signal, 1)}
+		runner := &runner{flags: &runFlags{}, signals: log.signals, log: log}
+		_, err = runner.acquire(client, "job", true)
+		require.ErrorContains(t, err, "interrupt")
+		assert.Contains(t, log.text, `waiting for "job": `+want+"1 in the wait queue")
+	}
+}
+
+func TestARunInsideOneThatReadsIsRefused(t *testing.T) {
+	nodes := redlocktest.Start(t, 1)
+	for _, flags := range [][]string{{"run", "job"}, {"run", "--read", "job"}} {
+		nested := append([]string{os.Args[0]}, append(nodesArgs(nodes), append(flags, "--", "true")...)...)
+		r := start(t, nodes, append([]string{"run", "--read", "job", "--"}, nested...)...).end()
+		assert.Equal(t, codeUsage, r.code, flags)
+		assert.Contains(t, r.log, "wait for itself")
+	}
+}
+
+func TestInspectShowsReaders(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	first, second := share(t, nodes, "job", "a reader"), share(t, nodes, "job", attack)
+	nodes.Stop(2)
+	r := call(nodes, "inspect", "job")
+	require.Zero(t, r.code, r.log)
+	requireHarmless(t, r.out)
+	assert.Regexp(t, `(?m)^job: held by 2 readers, for another \S+ unless renewed$`, r.out)
+	assert.Regexp(t, `(?m)^  node 1 \(.*\) +2 readers +(10|9)m`, r.out)
+	assert.Contains(t, r.out, "  readers: 2\n")
+	assert.Regexp(t, `(?m)^     \d\. a reader \(owner `+first.Owner()+`\), at 2 nodes, for another \S+ unless renewed$`, r.out)
+	assert.Contains(t, r.out, `"x\x1b[2J\nother: free \u202e\u009b\xff" (owner "`+second.Owner()[:26])
+
+	r = call(nodes, "inspect", "--json", "job")
+	var v lockView
+	require.NoError(t, json.Unmarshal([]byte(r.out), &v))
+	assert.Empty(t, v.Holder)
+	assert.False(t, v.Split)
+	assert.InDelta(t, 600_000, v.Remaining, 60_000)
+	require.Len(t, v.Readers, 2)
+	require.Len(t, v.Nodes[0].Readers, 2)
+	assert.Empty(t, v.Nodes[2].Readers)
+	var names map[string]any
+	require.NoError(t, json.Unmarshal([]byte(r.out), &names))
+	assert.Equal(t, []string{"label", "nodes", "owner", "remaining_ms"}, keys(names["readers"].([]any)[0]))
+	of := names["nodes"].([]any)[0].(map[string]any)["readers"].([]any)[0]
+	assert.Equal(t, []string{"label", "owner", "remaining_ms"}, keys(of))
+	byLabel := map[string]readerView{v.Readers[0].Label: v.Readers[0], v.Readers[1].Label: v.Readers[1]}
+	assert.Equal(t, first.Owner(), byLabel["a reader"].Owner)
+	assert.Equal(t, 2, byLabel["a reader"].Nodes)
+	assert.InDelta(t, 600_000, byLabel["a reader"].Remaining, 60_000)
+}
+
+func TestSharesWithoutAMajorityAreSplitVotes(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	share(t, nodes, "job", "a reader")
+	nodes.Wipe(0)
+	nodes.Wipe(1)
+	r := call(nodes, "inspect", "job")
+	assert.Contains(t, r.out, "job: nobody holds it: the votes are split")
+	assert.Regexp(t, `(?m)^     1\. a reader \(owner .*\), at 1 node, no majority has its share$`, r.out)
+	assert.Contains(t, call(nodes, "inspect", "--json", "job").out, `"split":true`)
+	r = call(nodes, "unlock", "--force", "job")
+	require.Zero(t, r.code, r.log)
+	assert.Contains(t, r.out, "job: nobody held it; the keys at 1 nodes are deleted.")
+}
+
+func TestInspectShowsAKeyThatOutlivesItsReaders(t *testing.T) {
+	nodes := redlocktest.Start(t, 1)
+	conn, err := redis.DialURL(nodes.URLs()[0])
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = conn.Do("SET", "redlock:job", "redlock::shared", "EX", 60)
+	require.NoError(t, err)
+	r := call(nodes, "inspect", "job")
+	assert.Contains(t, r.out, "job: nobody holds it: the votes are split, or the last keys of a lease expire")
+	assert.Regexp(t, `node 0 .*  0 readers  `, r.out)
+}
+
+func TestUnlockSaysHowManyReadersItBroke(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	first, second := share(t, nodes, "job", "a reader"), share(t, nodes, "job", "another reader")
+	r := call(nodes, "unlock", "--force", "job")
+	require.Zero(t, r.code, r.log)
+	assert.Regexp(t, `job: broken\. It was held by 2 readers for another (10|9)m`, r.out)
+	for _, lease := range []*redlock.Lease{first, second} {
+		assert.Contains(t, r.out, "reader (owner "+lease.Owner()+")")
+		require.ErrorIs(t, lease.Extend(t.Context()), redlock.ErrLost)
+	}
+	assert.Contains(t, call(nodes, "inspect", "job").out, "job: free")
+}
+
+func TestAFullListOfReadersIsALeastNumber(t *testing.T) {
+	readers := make([]redlock.Reader, mostReaders)
+	for i := range readers {
+		readers[i] = redlock.Reader{Owner: fmt.Sprint(i), Remaining: time.Second, Nodes: 1}
+	}
+	s := redlock.Status{Readers: readers, Nodes: []redlock.NodeStatus{{Readers: readers, Remaining: time.Second}}}
+	assert.Equal(t, "at least 100 readers", countReaders(s))
+	s.Readers, s.Nodes[0].Readers = readers[1:], readers[1:]
+	assert.Equal(t, "99 readers", countReaders(s))
+	s.Holder = "a writer"
+	assert.Equal(t, "0 readers", countReaders(s))
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+)
+
+// purpose is what a right is needed for.
+type purpose string
+
+const (
+	forMutexes purpose = "mutexes" // and for readers
+	forReaders purpose = "readers" // beside the rights for mutexes
+	forWakeUps purpose = "wake-ups"
+)
+
+// trial is a command that shows whether the user has a right. It reads, or names
+// keys that do not exist and does not create them, or has arguments that the server refuses after
+// it has checked the right: so it changes nothing.
+type trial struct {
+	purpose purpose
+	right   string // as ACL SETUSER takes it, as is the pattern
+	pattern string // of the command's key or channel; "" if it has none
+	command string
+	args    []any
+}
+
+// trialsOf returns a trial for each right that clients need, except those of INFO and CLIENT,
+// which doctor sees elsewhere. They are of a lock with this prefix that nobody uses.
+func trialsOf(prefix string) []trial {
+	name := "doctor:" + rand.Text()
+	queue, readers, lock := protocol.KeysBeside(prefix, name)
+	record := protocol.Key("record", name)
+	reserved := "~" + protocol.Reserved + "*"
+	all := []trial{
+		{forMutexes, "+eval", "", "EVAL", []any{"return 1", 0}},
+		{forMutexes, "+evalsha", "", "EVALSHA", []any{strings.Repeat("0", 40), 0}},
+		{forMutexes, "+script|load", "", "SCRIPT", []any{"LOAD", ")"}}, // it does not compile
+		{forMutexes, "+set", "~" + prefix + "*", "SET", []any{lock, "", "XX", "PX", 1}},
+		{forMutexes, "+get", "~" + prefix + "*", "GET", []any{lock}},
+		{forMutexes, "+pttl", "~" + prefix + "*", "PTTL", []any{lock}},
+		{forMutexes, "+del", "~" + prefix + "*", "DEL", []any{lock}},
+		{forMutexes, "+pexpire", "~" + prefix + "*", "PEXPIRE", []any{lock, 1}},
+		{forMutexes, "+hget", reserved, "HGET", []any{record, "0"}},
+		{forMutexes, "+hset", reserved, "HSET", []any{record, "0", "0", "a field without a value"}},
+		{forMutexes, "+hincrby", reserved, "HINCRBY", []any{record, "0", "no number"}},
+		{forMutexes, "+hexists", reserved, "HEXISTS", []any{record, "0"}},
+		{forMutexes, "+hgetall", reserved, "HGETALL", []any{record}},
+		{forMutexes, "+exists", reserved, "EXISTS", []any{queue}},
+		{forMutexes, "+time", "", "TIME", nil},
+		{forMutexes, "+persist", reserved, "PERSIST", []any{record}},
+		{forMutexes, "+zadd", reserved, "ZADD", []any{queue, "XX", 0, "nobody"}},
+		{forMutexes, "+zrem", reserved, "ZREM", []any{queue, "nobody"}},
+		{forMutexes, "+zrange", reserved, "ZRANGE", []any{queue, 0, 0}},
+		{forMutexes, "+zrank", reserved, "ZRANK", []any{queue, "nobody"}},
+		// The release of a mutex names this key, whether there are readers or not.
+		{forMutexes, "+exists", "~" + protocol.Key("readers", "*"), "EXISTS", []any{readers}},
+		{forReaders, "+zscore", reserved, "ZSCORE", []any{readers, "nobody"}},
+		{forReaders, "+zremrangebyscore", reserved, "ZREMRANGEBYSCORE", []any{readers, "-inf", 0}},
+		{forReaders, "+pexpireat", reserved, "PEXPIREAT", []any{readers, 1}},
+		{forReaders, pxat, "~" + prefix + "*", "SET", []any{lock, "", "XX", "PXAT", 1}},
+		{forWakeUps, "+publish", "&" + protocol.Key("wake", "*"), "PUBLISH", []any{protocol.Key("wake", name), ""}},
+	}
+	for _, kind := range []string{"bar", "quarantine", "alive", "bid"} {
+		all = append(all, trial{forMutexes, "+exists", "~" + protocol.Key(kind, "*"), "EXISTS", []any{protocol.Key(kind, name)}})
+	}
+	for _, key := range []string{protocol.NewestKey, protocol.FormatKey} {
+		all = append(all, trial{forMutexes, "+exists", "~" + key, "EXISTS", []any{key}})
+	}
+	// The last one: a connection that has subscribed answers nothing else.
+	return append(all, trial{forWakeUps, "+subscribe", "&" + protocol.Key("wake", "*"), "SUBSCRIBE", []any{protocol.Key("wake", name)}})
+}
+
+// pxat is no right, but an option of SET that old servers lack.
+const pxat = "SET … PXAT (Redis 6.2)"
+
+// missing returns what the user or the server lacks, as the error shows it; "" if the trial went
+// well, or failed for another reason.
+func (t *trial) missing(err error) string {
+	if err == nil {
+		return ""
+	}
+	text := strings.ToLower(err.Error())
+	switch {
+	case t.right == pxat:
+		if strings.HasPrefix(text, "err syntax error") {
+			return pxat
+		}
+		return ""
+	case strings.HasPrefix(text, "err unknown command"):
+		return t.right // it was renamed
+	case !strings.HasPrefix(text, "noperm"):
+		return ""
+	case t.pattern == "" || strings.Contains(text, "permissions to run"):
+		return t.right
+	}
+	return t.pattern
+}
+
+// try tries the rights, and records those that are missing. It sends all commands at once.
+func (f *nodeFacts) try(a *asker, trials []trial) error {
+	f.lacks = make(map[purpose][]string)
+	for i := range trials {
+		if err := a.conn.Send(trials[i].command, trials[i].args...); err != nil {
+			return err
+		}
+	}
+	if err := a.conn.Flush(); err != nil {
+		return err
+	}
+	for i := range trials {
+		t := &trials[i]
+		_, err := redis.ReceiveWithTimeout(a.conn, a.timeout)
+		if broken(err) {
+			return fmt.Errorf("%s: %w", t.command, err)
+		}
+		if lack := t.missing(err); lack != "" && !slices.Contains(f.lacks[t.purpose], lack) {
+			f.lacks[t.purpose] = append(f.lacks[t.purpose], lack)
+		}
+	}
+	return nil
+}
+
+// judgeRights reports rights that the user lacks.
+func (x *examination) judgeRights(f *nodeFacts) {
+	if f.killErr != nil {
+		x.add(warning, "no-kill", f.Node, "it does not let a client close its own old connections: "+f.killErr.Error(),
+			"an attempt that was on its way there when a connection broke may be executed after its undo, and keep a lock's key for a ttl",
+			"grant the user +client|id and +client|kill (README, Permissions)")
+	}
+	if lacks := strings.Join(f.lacks[forMutexes], " "); lacks != "" {
+		x.add(danger, "no-rights", f.Node, "locks do not work there: the user lacks "+lacks,
+			"it refuses votes, renewals, waiters or releases, and counts as failed", "grant the user "+lacks+" (README, Permissions)")
+	}
+	if lacks := strings.Join(f.lacks[forReaders], " "); lacks != "" {
+		what := "locks for readers do not work there; mutexes do: missing are "
+		if len(f.lacks[forMutexes]) > 0 {
+			what = "locks for readers lack there, beside the rights for all locks: "
+		}
+		remedy := "grant " + lacks + " to every user of a name that has readers (README, Permissions)"
+		if slices.Contains(f.lacks[forReaders], pxat) {
+			remedy = "use Redis 6.2 or later, and grant the rights for readers (README, Permissions)"
+		}
+		x.add(warning, "no-readers", f.Node, what+lacks,
+			"it refuses shares, their renewals or releases, Lease.Downgrade, and the release of a mutex for which a reader waits",
+			remedy+"; nothing, where no client uses RWMutex or redlock run --read")
+	}
+	if lacks := strings.Join(f.lacks[forWakeUps], " "); lacks != "" {
+		x.add(note, "no-wake-ups", f.Node, "it does not wake waiters: the user lacks "+lacks,
+			"waiters poll, every 0.25 to 1 s: a lock is handed over later", "grant the user "+lacks+" (README, Permissions)")
+	}
+}
