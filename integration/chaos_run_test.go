@@ -31,9 +31,10 @@ const (
 	maxChaosGap = 10 * time.Second
 )
 
-// Several processes add to numbers under locks, while nodes and processes fail by a random
-// plan. Their operations must be a possible history of a lock with leases and tokens: never
-// two valid leases, each token greater than all before, no lost update.
+// Several processes add to numbers under locks, and read them under shares, while nodes and
+// processes fail by a random plan. Their operations must be a possible history of a lock with
+// leases and tokens: never two valid leases unless both are shares, each writer's token greater
+// than all before, each reader's not less than any writer's before, no lost update.
 //
 // Mostly, a minority of the nodes fails, and locks go on; every fifth time a majority does,
 // and then they need only be safe.
@@ -54,8 +55,8 @@ func TestHistoriesAreThoseOfALeaseLockWhateverFails(t *testing.T) {
 	r.summary.Took = time.Since(start)
 	t.Log(r.summary)
 	assert.Positive(t, r.summary.Count[chaos.Acquire])
-	assert.Less(t, r.summary.Gap.Length(), maxChaosGap, "nobody got the lock %q from %v to %v",
-		r.summary.Gap.Name, r.summary.Gap.From, r.summary.Gap.To)
+	assert.Positive(t, r.summary.Shares)
+	assert.Less(t, r.summary.Gap.Length(), maxChaosGap, "no grant from %v", r.summary.Gap)
 }
 
 // chaosRun is the state of a run over all rounds.
@@ -190,19 +191,20 @@ func (r *chaosRun) reconcile(t *testing.T, h *chaos.History) {
 	type key struct {
 		kind  chaos.Kind
 		owner string
+		call  time.Duration
 	}
 	logged := map[key]chaos.Op{}
 	for _, ops := range h.Locks {
 		for _, op := range ops {
 			if op.Kind == chaos.FencedRead || op.Kind == chaos.FencedWrite {
-				logged[key{op.Kind, op.Owner}] = op
+				logged[key{op.Kind, op.Owner, op.Call}] = op
 			}
 		}
 	}
 	journal, err := r.register.takeJournal()
 	require.NoError(t, err)
 	for _, op := range journal {
-		k := key{op.Kind, op.Owner}
+		k := key{op.Kind, op.Owner, op.Call}
 		if known, found := logged[k]; found {
 			assert.Equal(t, known.Value, op.Value, "%v", op)
 			delete(logged, k)

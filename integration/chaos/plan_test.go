@@ -67,6 +67,10 @@ func TestLongestGapCountsOnlyTimesWithAHealthyMajority(t *testing.T) {
 	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 	grants := []Op{at(0, 10, Acquire, 1, 0), at(15, 20, Acquire, 2, 0), at(480, 500, Acquire, 3, 0), at(515, 520, Acquire, 4, 0)}
 	well := []Span{{ms(0), ms(60)}, {ms(450), ms(600)}}
-	require.Equal(t, Gap{Name: "lock", From: ms(520), To: ms(600)}, longestGap("lock", grants, well))
-	require.Equal(t, Gap{Name: "lock", From: ms(20), To: ms(500)}, longestGap("lock", grants, []Span{{0, ms(600)}}))
+	require.Equal(t, Gap{Name: "lock", From: ms(520), To: ms(600)}, longestGap("lock", false, grants, well))
+	require.Equal(t, Gap{Name: "lock", From: ms(20), To: ms(500)}, longestGap("lock", false, grants, []Span{{0, ms(600)}}))
+	require.Zero(t, longestGap("lock", true, grants, well).Length(), "it has no readers")
+	grants[1].Shared, grants[2].Shared = true, true
+	require.Equal(t, Gap{Name: "lock", From: ms(10), To: ms(520)}, longestGap("lock", false, grants, []Span{{0, ms(600)}}))
+	require.Equal(t, Gap{Name: "lock", Shared: true, From: ms(20), To: ms(500)}, longestGap("lock", true, grants, []Span{{0, ms(600)}}))
 }

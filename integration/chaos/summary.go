@@ -11,6 +11,7 @@ import (
 // Summary is the report of a run.
 type Summary struct {
 	Count  map[Kind]int
+	Shares int            // the number of acquisitions that were shares
 	Why    map[string]int // refusals by reason
 	Faults map[Fault]int
 	Phases int
@@ -21,10 +22,20 @@ type Summary struct {
 	Took       time.Duration
 }
 
-// Gap is a time without a grant of a lock, although a majority of the nodes was healthy.
+// Gap is a time without a grant of a lock in one mode, although a majority of the nodes was
+// healthy.
 type Gap struct {
 	Name     string
+	Shared   bool // no share was granted; else no lease that holds the lock alone
 	From, To time.Duration
+}
+
+func (g Gap) String() string {
+	who := "writers"
+	if g.Shared {
+		who = "readers"
+	}
+	return fmt.Sprintf("%v to %v, of %s, for %s", g.From, g.To, g.Name, who)
 }
 
 // Length is how long it lasted.
@@ -49,12 +60,15 @@ func (s *Summary) Add(h *History, well []Span) {
 	for kind, n := range h.Count {
 		s.Count[kind] += n
 	}
+	s.Shares += h.Shares
 	for why, n := range h.Why {
 		s.Why[why] += n
 	}
 	for name, ops := range h.Locks {
-		if gap := longestGap(name, ops, well); gap.Length() > s.Gap.Length() {
-			s.Gap = gap
+		for _, shared := range []bool{false, true} {
+			if gap := longestGap(name, shared, ops, well); gap.Length() > s.Gap.Length() {
+				s.Gap = gap
+			}
 		}
 	}
 }
@@ -62,15 +76,20 @@ func (s *Summary) Add(h *History, well []Span) {
 // Span is from one instant to another.
 type Span struct{ From, To time.Duration }
 
-func longestGap(name string, ops []Op, well []Span) Gap {
+// longestGap returns the longest gap of the lock in this mode: none where no lease was granted
+// in it.
+func longestGap(name string, shared bool, ops []Op, well []Span) Gap {
 	var grants []time.Duration
 	for _, op := range ops {
-		if op.Kind == Acquire {
+		if op.Kind == Acquire && op.Shared == shared {
 			grants = append(grants, op.Return)
 		}
 	}
+	longest := Gap{Name: name, Shared: shared}
+	if len(grants) == 0 {
+		return longest
+	}
 	slices.Sort(grants)
-	longest := Gap{Name: name}
 	for _, span := range well {
 		last := span.From
 		for _, at := range append(grants[:len(grants):len(grants)], span.To) {
@@ -78,7 +97,7 @@ func longestGap(name string, ops []Op, well []Span) Gap {
 				continue
 			}
 			if at-last > longest.Length() {
-				longest = Gap{Name: name, From: last, To: at}
+				longest.From, longest.To = last, at
 			}
 			last = at
 		}
@@ -91,6 +110,8 @@ func (s *Summary) String() string {
 	row := func(what string, n any) { fmt.Fprintf(&b, "\n  %-34s %8v", what, n) }
 	fmt.Fprintf(&b, "summary of %v", s.Took.Round(time.Second))
 	row("acquisitions", s.Count[Acquire])
+	row("  of them, shares", s.Shares)
+	row("downgrades", s.Count[Downgrade])
 	row("refusals", s.Count[Refused])
 	for _, why := range slices.Sorted(maps.Keys(s.Why)) {
 		row("  "+why, s.Why[why])
@@ -105,6 +126,6 @@ func (s *Summary) String() string {
 	row("operations checked", s.Ops)
 	row("violations", s.Violations)
 	row("longest unavailability", s.Gap.Length().Round(time.Millisecond))
-	fmt.Fprintf(&b, "  of %s", s.Gap.Name)
+	fmt.Fprintf(&b, "  (%v)", s.Gap)
 	return b.String()
 }
