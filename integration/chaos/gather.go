@@ -128,9 +128,9 @@ func order(ops []Op) []Op {
 		if op.Kind != Expire {
 			continue
 		}
-		limit := alone.firstReturn(op.Token + 1)
+		limit := alone.nextReturn(op.Token + 1)
 		if !op.Shared {
-			limit = min(limit, shares.firstReturn(op.Token))
+			limit = min(limit, shares.nextReturn(op.Token))
 		}
 		ops[i].Return = max(op.Call, min(op.Return, limit))
 	}
@@ -138,8 +138,7 @@ func order(ops []Op) []Op {
 	return ops
 }
 
-// grants are those of one mode, by their token. The Return of each is that of the first
-// grant from there on.
+// grants are those of one mode, by their token.
 type grants []Op
 
 func grantsOf(ops []Op, shared bool) grants {
@@ -149,16 +148,15 @@ func grantsOf(ops []Op, shared bool) grants {
 			all = append(all, op)
 		}
 	}
-	slices.SortFunc(all, func(a, b Op) int { return cmp.Compare(a.Token, b.Token) })
-	for i := len(all) - 2; i >= 0; i-- {
-		all[i].Return = min(all[i].Return, all[i+1].Return)
-	}
+	slices.SortFunc(all, func(a, b Op) int {
+		return cmp.Or(cmp.Compare(a.Token, b.Token), cmp.Compare(a.Return, b.Return))
+	})
 	return all
 }
 
-// firstReturn returns the first instant at which a lease with this token or a greater one
-// was granted.
-func (g grants) firstReturn(token int64) time.Duration {
+// nextReturn returns when the first lease was granted of those with the least token that is
+// not less than this one.
+func (g grants) nextReturn(token int64) time.Duration {
 	i, _ := slices.BinarySearchFunc(g, token, func(op Op, token int64) int { return cmp.Compare(op.Token, token) })
 	if i == len(g) {
 		return forever
