@@ -11,31 +11,22 @@ import (
 // Summary is the report of a run.
 type Summary struct {
 	Count  map[Kind]int
-	Shares int            // the number of acquisitions that were shares
+	Shares int            // acquisitions that were shares
 	Why    map[string]int // refusals by reason
 	Faults map[Fault]int
 	Phases int
 
 	Ops        int // that were checked
 	Violations int
-	Gap        Gap
+	Gap        Gap // without any grant
+	ModeGap    Gap // without a grant to a writer, or without one to a reader
 	Took       time.Duration
 }
 
-// Gap is a time without a grant of a lock in one mode, although a majority of the nodes was
-// healthy.
+// Gap is a time without a grant of a lock, although a majority of the nodes was healthy.
 type Gap struct {
 	Name     string
-	Shared   bool // no share was granted; else no lease that holds the lock alone
 	From, To time.Duration
-}
-
-func (g Gap) String() string {
-	who := "writers"
-	if g.Shared {
-		who = "readers"
-	}
-	return fmt.Sprintf("%v to %v, of %s, for %s", g.From, g.To, g.Name, who)
 }
 
 // Length is how long it lasted.
@@ -65,31 +56,34 @@ func (s *Summary) Add(h *History, well []Span) {
 		s.Why[why] += n
 	}
 	for name, ops := range h.Locks {
-		for _, shared := range []bool{false, true} {
-			if gap := longestGap(name, shared, ops, well); gap.Length() > s.Gap.Length() {
-				s.Gap = gap
-			}
+		s.Gap = longer(s.Gap, longestGap(name, ops, well))
+		s.ModeGap = longer(s.ModeGap, longestGap(name+" (writers)", grantsOf(ops, false), well))
+		if readers := grantsOf(ops, true); len(readers) > 0 { // not every lock has readers
+			s.ModeGap = longer(s.ModeGap, longestGap(name+" (readers)", readers, well))
 		}
 	}
+}
+
+// longer returns the longer gap, and the first of two that are equally long.
+func longer(a, b Gap) Gap {
+	if b.Length() > a.Length() {
+		return b
+	}
+	return a
 }
 
 // Span is from one instant to another.
 type Span struct{ From, To time.Duration }
 
-// longestGap returns the longest gap of the lock in this mode: none where no lease was granted
-// in it.
-func longestGap(name string, shared bool, ops []Op, well []Span) Gap {
+func longestGap(name string, ops []Op, well []Span) Gap {
 	var grants []time.Duration
 	for _, op := range ops {
-		if op.Kind == Acquire && op.Shared == shared {
+		if op.Kind == Acquire {
 			grants = append(grants, op.Return)
 		}
 	}
-	longest := Gap{Name: name, Shared: shared}
-	if len(grants) == 0 {
-		return longest
-	}
 	slices.Sort(grants)
+	longest := Gap{Name: name}
 	for _, span := range well {
 		last := span.From
 		for _, at := range append(grants[:len(grants):len(grants)], span.To) {
@@ -97,7 +91,7 @@ func longestGap(name string, shared bool, ops []Op, well []Span) Gap {
 				continue
 			}
 			if at-last > longest.Length() {
-				longest.From, longest.To = last, at
+				longest = Gap{Name: name, From: last, To: at}
 			}
 			last = at
 		}
@@ -126,6 +120,8 @@ func (s *Summary) String() string {
 	row("operations checked", s.Ops)
 	row("violations", s.Violations)
 	row("longest unavailability", s.Gap.Length().Round(time.Millisecond))
-	fmt.Fprintf(&b, "  (%v)", s.Gap)
+	fmt.Fprintf(&b, "  of %s", s.Gap.Name)
+	row("  for writers alone, or readers", s.ModeGap.Length().Round(time.Millisecond))
+	fmt.Fprintf(&b, "  of %s", s.ModeGap.Name)
 	return b.String()
 }
