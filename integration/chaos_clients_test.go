@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -21,6 +20,7 @@ const (
 	chaosNodeTimeout = 100 * time.Millisecond
 	chaosClients     = 2 // in each process
 	chaosLocks       = 3 // for each kind of place
+	chaosPlain       = 1 // of them, without readers and downgrades
 )
 
 // place is what a lock protects: a number.
@@ -79,7 +79,7 @@ func runVisitor(ctx context.Context, histories, places string, urls []string, na
 	defer func() { err = errors.Join(err, client.Close()) }()
 	v.client = client
 	for ctx.Err() == nil {
-		if err := v.visit(ctx, locks+"-"+strconv.Itoa(rand.N(chaosLocks))); err != nil {
+		if err := v.visitOne(ctx, locks); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		time.Sleep(rand.N(4 * time.Millisecond))
@@ -87,8 +87,8 @@ func runVisitor(ctx context.Context, histories, places string, urls []string, na
 	return nil
 }
 
-// visitor is a client that locks, adds one to the number in its place, and logs its
-// operations.
+// visitor is a client that locks and adds one to the number in its place, or reads it under a
+// share, and logs its operations.
 type visitor struct {
 	log    *chaos.Log
 	at     place
@@ -96,11 +96,28 @@ type visitor struct {
 	losses sync.Map // the end of each lost lease, by its owner
 }
 
-func (v *visitor) visit(ctx context.Context, name string) error {
-	lease, err := v.lock(ctx, name)
+// visitOne visits one of the locks, half of the times as a reader where there are any. Some
+// writers downgrade their lease and go on as readers.
+func (v *visitor) visitOne(ctx context.Context, locks string) error {
+	i := rand.N(chaosLocks)
+	mixed := i >= chaosPlain
+	reads := mixed && rand.N(2) == 0
+	work := v.change
+	switch {
+	case reads:
+		work = v.readTwice
+	case mixed && rand.N(6) == 0:
+		work = v.changeAndRead
+	}
+	lease, err := v.lock(ctx, lockOf(locks, i), reads)
 	if lease == nil {
 		return err
 	}
+	return errors.Join(work(lease), v.observe(lease), v.unlock(lease))
+}
+
+// change adds one to the number.
+func (v *visitor) change(lease *redlock.Lease) error {
 	value, err := v.step(lease, chaos.Op{}, v.at.read)
 	if err == nil {
 		err = v.hold(lease, v.holdFor())
@@ -108,7 +125,45 @@ func (v *visitor) visit(ctx context.Context, name string) error {
 	if err == nil && value != nil {
 		_, err = v.step(lease, chaos.Op{Value: value.Value + 1}, v.at.write)
 	}
-	return errors.Join(err, v.observe(lease), v.unlock(lease))
+	return err
+}
+
+// readTwice reads the number, and reads it again after some time.
+func (v *visitor) readTwice(lease *redlock.Lease) error {
+	value, err := v.step(lease, chaos.Op{}, v.at.read)
+	if err == nil {
+		err = v.hold(lease, v.holdFor())
+	}
+	if err == nil && value != nil {
+		_, err = v.step(lease, chaos.Op{}, v.at.read)
+	}
+	return err
+}
+
+// changeAndRead adds one to the number, downgrades, and goes on reading.
+func (v *visitor) changeAndRead(lease *redlock.Lease) error {
+	if err := v.change(lease); err != nil {
+		return err
+	}
+	if err := v.downgrade(lease); err != nil {
+		return err
+	}
+	return v.readTwice(lease)
+}
+
+// downgrade makes a share of the lease. It is one from the call on, whatever becomes of the
+// call: so that is logged before it.
+func (v *visitor) downgrade(lease *redlock.Lease) error {
+	op := chaos.Op{Kind: chaos.Downgrade, Name: lease.Name(), Owner: lease.Owner(), Token: lease.Token(), Call: chaos.Now()}
+	op.Return = op.Call
+	if err := v.log.Add(op); err != nil {
+		return err
+	}
+	err := lease.Downgrade(context.Background())
+	if err != nil && !errors.Is(err, redlock.ErrLost) && !errors.Is(err, redlock.ErrNoQuorum) {
+		return err
+	}
+	return v.observe(lease)
 }
 
 // holdFor is mostly short, where there is work at all, sometimes a good part of the
@@ -126,9 +181,9 @@ func (v *visitor) holdFor() time.Duration {
 	}
 }
 
-// lock asks for the lock, with or without waiting. It returns no lease and no error if it
-// was refused.
-func (v *visitor) lock(ctx context.Context, name string) (*redlock.Lease, error) {
+// lock asks for the lock or for a share of it, with or without waiting. It returns no lease and
+// no error if it was refused.
+func (v *visitor) lock(ctx context.Context, name string, shared bool) (*redlock.Lease, error) {
 	timeout := rand.N(3 * time.Second)
 	if rand.N(2) == 0 {
 		timeout = rand.N(200 * time.Millisecond)
@@ -139,9 +194,13 @@ func (v *visitor) lock(ctx context.Context, name string) (*redlock.Lease, error)
 	if rand.N(3) == 0 { // a lease without renewals does not get its keys back
 		opts = append(opts, redlock.WithoutRenewal())
 	}
-	acquire := v.client.Mutex(name, opts...).Lock
+	mutex := v.client.Mutex(name, opts...)
+	if shared {
+		mutex = v.client.RWMutex(name, opts...).RLocker()
+	}
+	acquire := mutex.Lock
 	if rand.N(2) == 0 {
-		acquire = v.client.Mutex(name, opts...).TryLock
+		acquire = mutex.TryLock
 	}
 	op := chaos.Op{Kind: chaos.Acquire, Name: name, Call: chaos.Now()}
 	lease, err := acquire(ctx)
@@ -160,7 +219,7 @@ func (v *visitor) lock(ctx context.Context, name string) (*redlock.Lease, error)
 	default:
 		return nil, err
 	}
-	op.Owner, op.Token = lease.Owner(), lease.Token()
+	op.Owner, op.Shared, op.Token = lease.Owner(), lease.Shared(), lease.Token()
 	op.Until = op.Call
 	if left := lease.Remaining(); left > 0 {
 		// The ballot that granted it began when the validity did: after the call,
@@ -176,7 +235,8 @@ const chaosValidity = chaosTTL - chaosTTL/100 - 2*time.Millisecond
 
 // step reads or writes. It returns nil if the visitor must not go on.
 func (v *visitor) step(lease *redlock.Lease, op chaos.Op, do func(*redlock.Lease, *chaos.Op) (bool, error)) (*chaos.Op, error) {
-	op.Name, op.Owner, op.Token, op.Call = lease.Name(), lease.Owner(), lease.Token(), chaos.Now()
+	op.Name, op.Owner, op.Shared, op.Token = lease.Name(), lease.Owner(), lease.Shared(), lease.Token()
+	op.Call = chaos.Now()
 	goOn, err := do(lease, &op)
 	if err == nil && op.Kind != "" {
 		op.Return = chaos.Now()
@@ -200,7 +260,8 @@ func (v *visitor) hold(lease *redlock.Lease, d time.Duration) error {
 
 // observe asks the lease how long it is valid.
 func (v *visitor) observe(lease *redlock.Lease) error {
-	op := chaos.Op{Kind: chaos.Held, Name: lease.Name(), Token: lease.Token(), Call: chaos.Now()}
+	op := chaos.Op{Kind: chaos.Held, Name: lease.Name(), Owner: lease.Owner(), Shared: lease.Shared(), Token: lease.Token(),
+		Call: chaos.Now()}
 	left := lease.Remaining()
 	if left == 0 {
 		return nil
@@ -210,7 +271,8 @@ func (v *visitor) observe(lease *redlock.Lease) error {
 }
 
 func (v *visitor) unlock(lease *redlock.Lease) error {
-	op := chaos.Op{Kind: chaos.Unlocking, Name: lease.Name(), Token: lease.Token(), Call: chaos.Now()}
+	op := chaos.Op{Kind: chaos.Unlocking, Name: lease.Name(), Owner: lease.Owner(), Shared: lease.Shared(), Token: lease.Token(),
+		Call: chaos.Now()}
 	op.Return = op.Call
 	if err := v.log.Add(op); err != nil {
 		return err

@@ -76,8 +76,9 @@ func (c counter) create(lock string) error {
 	return errors.Join(writeNumber(file, 0), file.Close())
 }
 
-// register is a number in a database, with a fence. Reads go past the fence too: otherwise
-// an older lease could write between a newer one's read and its write. Its clients do not
+// register is a number in a database, with a fence of two tokens. Reads go past the fence too:
+// otherwise an older lease could write between a newer one's read and its write, or while a
+// reader holds the lock. A lease that holds the lock alone reads as a writer. Its clients do not
 // check whether the lease is valid: they are paused and killed, and rely on the fence.
 //
 // The journal has the committed operations: a killed client may not have logged them.
@@ -85,10 +86,12 @@ type register struct{ db *sql.DB }
 
 const (
 	registerSchema = `
-		CREATE TABLE registers (lock TEXT PRIMARY KEY, value INTEGER NOT NULL DEFAULT 0, fence INTEGER NOT NULL DEFAULT 0);
-		CREATE TABLE journal (kind TEXT, lock TEXT, owner TEXT, token INTEGER, value INTEGER, call INTEGER);`
-	passFence = "UPDATE registers SET fence = @token WHERE lock = @lock AND fence <= @token"
-	setValue  = "UPDATE registers SET value = @value, fence = @token WHERE lock = @lock AND fence <= @token"
+		CREATE TABLE registers (lock TEXT PRIMARY KEY, value INTEGER NOT NULL DEFAULT 0,
+			fence INTEGER NOT NULL DEFAULT 0, read_fence INTEGER NOT NULL DEFAULT 0);
+		CREATE TABLE journal (kind TEXT, lock TEXT, owner TEXT, shared INTEGER, token INTEGER, value INTEGER, call INTEGER);`
+	registerRead = "UPDATE registers SET read_fence = max(read_fence, @token) WHERE lock = @lock AND fence <= @token"
+	passFence    = "UPDATE registers SET fence = @token WHERE lock = @lock AND fence <= @token AND read_fence < @token"
+	setValue     = "UPDATE registers SET value = @value, fence = @token WHERE lock = @lock AND fence <= @token AND read_fence < @token"
 )
 
 func openRegister(dir string) (place, error) { return connectRegister(dir) }
@@ -108,16 +111,20 @@ func (r register) close() error { return r.db.Close() }
 // works is large, so that a client that is paused is mostly a holder.
 func (r register) works() int { return 160 }
 
-func (r register) read(lease *redlock.Lease, op *chaos.Op) (bool, error) {
-	return r.pass(lease, op, chaos.FencedRead, chaos.StaleRead, passFence)
+func (r register) read(_ *redlock.Lease, op *chaos.Op) (bool, error) {
+	statement := passFence
+	if op.Shared {
+		statement = registerRead
+	}
+	return r.pass(op, chaos.FencedRead, chaos.StaleRead, statement)
 }
 
-func (r register) write(lease *redlock.Lease, op *chaos.Op) (bool, error) {
-	return r.pass(lease, op, chaos.FencedWrite, chaos.StaleWrite, setValue)
+func (r register) write(_ *redlock.Lease, op *chaos.Op) (bool, error) {
+	return r.pass(op, chaos.FencedWrite, chaos.StaleWrite, setValue)
 }
 
 // pass runs a statement that passes the fence, unless its token is stale.
-func (r register) pass(lease *redlock.Lease, op *chaos.Op, passed, stale chaos.Kind, statement string) (bool, error) {
+func (r register) pass(op *chaos.Op, passed, stale chaos.Kind, statement string) (bool, error) {
 	ctx := context.Background()
 	tx, err := r.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -137,8 +144,8 @@ func (r register) pass(lease *redlock.Lease, op *chaos.Op, passed, stale chaos.K
 	if err := tx.QueryRow("SELECT value FROM registers WHERE lock = ?", op.Name).Scan(&op.Value); err != nil {
 		return false, err
 	}
-	if _, err := tx.Exec("INSERT INTO journal (kind, lock, owner, token, value, call) VALUES (?, ?, ?, ?, ?, ?)",
-		op.Kind, op.Name, op.Owner, op.Token, op.Value, int64(op.Call)); err != nil {
+	if _, err := tx.Exec("INSERT INTO journal (kind, lock, owner, shared, token, value, call) VALUES (?, ?, ?, ?, ?, ?, ?)",
+		op.Kind, op.Name, op.Owner, op.Shared, op.Token, op.Value, int64(op.Call)); err != nil {
 		return false, err
 	}
 	return true, tx.Commit()
@@ -156,14 +163,14 @@ func (r register) value(lock string) (value int64, err error) {
 
 // takeJournal empties the journal and returns what was in it.
 func (r register) takeJournal() (ops []chaos.Op, err error) {
-	rows, err := r.db.Query("DELETE FROM journal RETURNING kind, lock, owner, token, value, call")
+	rows, err := r.db.Query("DELETE FROM journal RETURNING kind, lock, owner, shared, token, value, call")
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var op chaos.Op
-		if err := rows.Scan(&op.Kind, &op.Name, &op.Owner, &op.Token, &op.Value, (*int64)(&op.Call)); err != nil {
+		if err := rows.Scan(&op.Kind, &op.Name, &op.Owner, &op.Shared, &op.Token, &op.Value, (*int64)(&op.Call)); err != nil {
 			return nil, err
 		}
 		ops = append(ops, op)

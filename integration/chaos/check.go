@@ -37,10 +37,7 @@ func (c *Checker) Check(h *History) []Violation {
 			end, v := check(c.states[name], ops, c.Timeout)
 			if v != nil {
 				wrong = append(wrong, *v)
-				end = state{value: unknown} // for the next round
-				for _, op := range h.Locks[name] {
-					end.last, end.fence = max(end.last, op.Token), max(end.fence, op.Token)
-				}
+				end = stateAfterAll(h.Locks[name]) // for the next round
 			}
 			c.states[name] = end
 			if v != nil {
@@ -49,6 +46,23 @@ func (c *Checker) Check(h *History) []Violation {
 		}
 	}
 	return wrong
+}
+
+// stateAfterAll returns a state in which the leases of the next round are possible, whatever
+// these operations did.
+func stateAfterAll(ops []Op) state {
+	s := state{value: unknown}
+	for _, op := range ops {
+		if op.Kind != Acquire {
+			continue
+		}
+		s.last = max(s.last, op.Token)
+		if !op.Shared {
+			s.lastAlone = max(s.lastAlone, op.Token)
+		}
+	}
+	s.written, s.read = s.lastAlone, s.last
+	return s
 }
 
 // pieces cuts the history, which is in order, at instants without a call under way: all

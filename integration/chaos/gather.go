@@ -12,9 +12,10 @@ const forever = time.Duration(math.MaxInt64)
 
 // History is the operations of all clients during a run.
 type History struct {
-	Locks map[string][]Op // for each lock, the operations that the model knows, by the time of the call
-	Count map[Kind]int    // of all operations in the logs
-	Why   map[string]int  // the number of refusals by reason
+	Locks  map[string][]Op // for each lock, the operations that the model knows, by the time of the call
+	Count  map[Kind]int    // of all operations in the logs
+	Why    map[string]int  // the number of refusals by reason
+	Shares int             // the number of grants of shares, which Count has among the others
 
 	memory *Memory
 }
@@ -53,6 +54,11 @@ func (h *History) add(ops []Op) {
 		case Acquire:
 			h.endByKill(lease)
 			lease = life{known: op}
+			if op.Shared {
+				h.Shares++
+			}
+		case Downgrade:
+			lease.downgraded = true
 		case Held:
 			lease.known = op
 		case Unlocking:
@@ -71,9 +77,13 @@ func (h *History) add(ops []Op) {
 
 // life is a lease whose end is not known yet.
 type life struct {
-	known     Op            // when it was last known to be valid
-	unlocking time.Duration // when its release was begun; 0: it was not
+	known      Op            // when it was last known to be valid
+	unlocking  time.Duration // when its release was begun; 0: it was not
+	downgraded bool
 }
+
+// shared reports whether the lease is a share.
+func (l life) shared() bool { return l.known.Shared || l.downgraded }
 
 // loss returns the end of a lease that ended by itself: the end of the validity that the
 // lease last reported; or earlier, the instant at which a renewal found that a majority of
@@ -84,7 +94,7 @@ type life struct {
 // ended at any time since it was last known to be valid.
 func (l life) loss(found Op, memory *Memory) Op {
 	promised := l.known.Until
-	found.Kind = Expire
+	found.Kind, found.Shared = Expire, l.shared()
 	switch {
 	case found.Until >= promised:
 		found.Call = promised
@@ -102,7 +112,7 @@ func (h *History) endByKill(l life) {
 	if op.Kind == "" {
 		return
 	}
-	op.Kind, op.Call, op.Return = Expire, op.Until, forever
+	op.Kind, op.Shared, op.Call, op.Return = Expire, l.shared(), op.Until, forever
 	if l.unlocking > 0 {
 		op.Call = l.unlocking
 	}
@@ -110,25 +120,46 @@ func (h *History) endByKill(l life) {
 }
 
 // order sorts the operations by their call. A lease that ended by itself ended before the
-// next one was granted, in a correct history: so order limits the time of its end. That
-// changes no verdict, and lets the history be checked in pieces.
+// next one was granted that conflicts with it, in a correct history: so order limits the time of
+// its end. That changes no verdict, and lets the history be checked in pieces.
 func order(ops []Op) []Op {
-	var grants []Op
-	for _, op := range ops {
-		if op.Kind == Acquire {
-			grants = append(grants, op)
-		}
-	}
-	slices.SortFunc(grants, func(a, b Op) int { return cmp.Compare(a.Token, b.Token) })
+	alone, shares := grantsOf(ops, false), grantsOf(ops, true)
 	for i, op := range ops {
 		if op.Kind != Expire {
 			continue
 		}
-		next, _ := slices.BinarySearchFunc(grants, op.Token+1, func(g Op, token int64) int { return cmp.Compare(g.Token, token) })
-		if next < len(grants) {
-			ops[i].Return = max(op.Call, min(op.Return, grants[next].Return))
+		limit := alone.nextReturn(op.Token + 1)
+		if !op.Shared {
+			limit = min(limit, shares.nextReturn(op.Token))
 		}
+		ops[i].Return = max(op.Call, min(op.Return, limit))
 	}
 	slices.SortStableFunc(ops, func(a, b Op) int { return cmp.Compare(a.Call, b.Call) })
 	return ops
+}
+
+// grants are those of one mode, by their token.
+type grants []Op
+
+func grantsOf(ops []Op, shared bool) grants {
+	var all grants
+	for _, op := range ops {
+		if op.Kind == Acquire && op.Shared == shared {
+			all = append(all, op)
+		}
+	}
+	slices.SortFunc(all, func(a, b Op) int {
+		return cmp.Or(cmp.Compare(a.Token, b.Token), cmp.Compare(a.Return, b.Return))
+	})
+	return all
+}
+
+// nextReturn returns when the first lease was granted of those with the least token that is
+// not less than this one.
+func (g grants) nextReturn(token int64) time.Duration {
+	i, _ := slices.BinarySearchFunc(g, token, func(op Op, token int64) int { return cmp.Compare(op.Token, token) })
+	if i == len(g) {
+		return forever
+	}
+	return g[i].Return
 }

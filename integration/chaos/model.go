@@ -2,17 +2,23 @@ package chaos
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/anishathalye/porcupine"
 )
 
-// state is a lock with leases and tokens, and the one number that it protects.
+// state is a lock with leases and tokens, and the one number that it protects. porcupine
+// compares states by ==.
 type state struct {
-	holder int64 // the token of the lease that is held; 0: none
-	last   int64 // the greatest token so far
-	fence  int64 // the greatest token that the protected resource has seen
-	value  int64 // the number; unknown after a late write
-	reader int64 // the token under which it was last read, until it is written
+	alone     string // the owner of the lease that holds the lock alone; empty: none
+	shares    owners // of the leases that hold it together
+	last      int64  // the greatest token so far
+	lastAlone int64  // the greatest token so far of a lease that was granted alone
+	written   int64  // the greatest token of a writer that the protected resource has seen
+	read      int64  // the greatest token of a reader that it has seen
+	value     int64  // the number; unknown after a late write
+	reader    string // the owner of the lease that last read it, until it is written
 }
 
 // unknown is a number of which the next read may return any value.
@@ -20,47 +26,112 @@ const unknown = -1
 
 // step reports whether the operation is possible in this state, and returns the next state.
 //
-// Exclusion: a lease is granted only while none is held, and is held until it is released,
-// or ends by itself, which is never before the end of validity that it reported. Tokens:
-// each grant has a greater one than every grant before it. No lost update without a fence:
-// only the holder reads and writes, no other operation comes between the two, and a read
-// returns the last write. With a fence: no operation with a lesser token passes after a
-// greater one, and none is refused without a greater one.
+// Exclusion: two leases conflict unless both are shares. A lease is granted only while none
+// is held that conflicts with it, and is held until it is released, or ends by itself, which is
+// never before the end of validity that it reported. A lease becomes a share by its downgrade.
+//
+// Tokens: a lease that is granted alone has a greater one than every lease before it; a share's
+// is not less than that of any lease before it that was granted alone.
+//
+// No lost update without a fence: only holders read, only one that holds the lock alone writes,
+// no other operation comes between its read and its write, and a read returns the last write.
+//
+// With a fence: no operation passes with a lesser token than that of a writer that passed
+// before, and no writer's with the token of a reader that passed, or a lesser one. None is
+// refused without such a token.
 func step(s state, op Op) (bool, state) {
-	mine := s.holder == op.Token
-	past := op.Token >= s.fence && op.Token <= s.last // a token that was never granted does not pass either
+	alone := s.alone == op.Owner
+	held := alone || s.shares.contain(op.Owner)
 	seen := s.value == op.Value || s.value == unknown
 	next := s
 	switch op.Kind {
 	case Acquire:
-		next.holder, next.last = op.Token, op.Token
-		return s.holder == 0 && op.Token > s.last, next
+		return s.grant(op)
+	case Downgrade:
+		if alone { // else it has ended
+			next.alone, next.shares = "", s.shares.with(op.Owner)
+		}
+		return true, next
 	case Held:
-		return mine, next
+		return held, next
 	case Release, Expire:
-		next.holder = 0
-		return mine, next
+		if alone {
+			next.alone = ""
+		}
+		next.shares = s.shares.without(op.Owner)
+		return held, next
 	case Read:
-		next.value, next.reader = op.Value, op.Token
-		return mine && seen, next
+		next.value, next.reader = op.Value, op.Owner
+		return held && seen, next
 	case Write:
-		next.value, next.reader = op.Value, 0
-		return mine && s.reader == op.Token, next
+		next.value, next.reader = op.Value, ""
+		return alone && s.reader == op.Owner, next
 	case Late:
 		next.value = unknown
 		return true, next
 	case FencedRead:
-		next.fence, next.value = op.Token, op.Value
-		return past && seen, next
+		next = s.pass(op)
+		return s.passes(op) && seen, next
 	case FencedWrite:
-		next.fence, next.value = op.Token, op.Value
-		return past && op.Value == s.value+1, next
+		next = s.pass(op)
+		return s.passes(op) && !op.Shared && op.Value == s.value+1, next
 	case StaleRead, StaleWrite:
-		return s.fence > op.Token, next
+		return s.stale(op), next
 	case Audit:
 		return seen, next
 	}
 	return false, s
+}
+
+// grant is step for an Acquire.
+func (s state) grant(op Op) (bool, state) {
+	next := s
+	next.last = max(s.last, op.Token)
+	if op.Shared {
+		next.shares = s.shares.with(op.Owner)
+		return s.alone == "" && op.Token >= s.lastAlone, next
+	}
+	next.alone, next.lastAlone = op.Owner, op.Token
+	return s.alone == "" && s.shares == "" && op.Token > s.last, next
+}
+
+// stale reports whether the resource has seen a token that refuses the operation.
+func (s state) stale(op Op) bool {
+	return op.Token < s.written || !op.Shared && op.Token <= s.read
+}
+
+// passes reports whether the operation passes the fence. A token that was never granted does
+// not.
+func (s state) passes(op Op) bool { return !s.stale(op) && op.Token <= s.last }
+
+// pass returns the state after the operation has passed the fence.
+func (s state) pass(op Op) state {
+	s.value = op.Value
+	if op.Shared {
+		s.read = max(s.read, op.Token)
+	} else {
+		s.written = op.Token
+	}
+	return s
+}
+
+// owners is a set of owners: their names in order, with spaces between them.
+type owners string
+
+func (o owners) names() []string { return strings.Fields(string(o)) }
+
+func (o owners) contain(owner string) bool { return slices.Contains(o.names(), owner) }
+
+// with returns the set with the owner, who is not in it.
+func (o owners) with(owner string) owners {
+	names := append(o.names(), owner)
+	slices.Sort(names)
+	return owners(strings.Join(names, " "))
+}
+
+func (o owners) without(owner string) owners {
+	names := slices.DeleteFunc(o.names(), func(name string) bool { return name == owner })
+	return owners(strings.Join(names, " "))
 }
 
 // modelFrom returns porcupine's model, for a history that begins in this state.
@@ -73,7 +144,7 @@ func modelFrom(start state) porcupine.Model {
 		},
 		DescribeOperation: func(input, _ any) string {
 			op := input.(Op)
-			return fmt.Sprintf("%s %d, value %d", op.Kind, op.Token, op.Value)
+			return fmt.Sprintf("%s%s %d, value %d", op.mode(), op.Kind, op.Token, op.Value)
 		},
 		DescribeState: func(s any) string { return fmt.Sprintf("%+v", s) },
 	}

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -8,9 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// at makes an operation that happens within the given milliseconds.
+// at makes an operation that happens within the given milliseconds. Leases with different
+// tokens have different owners.
 func at(from, to int64, kind Kind, token, value int64) Op {
-	return Op{Kind: kind, Name: "lock", Token: token, Value: value,
+	return Op{Kind: kind, Name: "lock", Owner: fmt.Sprint(token), Token: token, Value: value,
 		Call: time.Duration(from) * time.Millisecond, Return: time.Duration(to) * time.Millisecond}
 }
 

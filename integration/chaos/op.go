@@ -22,9 +22,10 @@ type Kind string
 
 // The kinds of operations of clients, and of their results.
 const (
-	Acquire Kind = "acquire" // the lock was granted, with Token
-	Refused Kind = "refused" // it was not, for the reason in Note
-	Held    Kind = "held"    // the lease reported that it is valid, up to Until
+	Acquire   Kind = "acquire"   // the lock was granted, with Token
+	Refused   Kind = "refused"   // it was not, for the reason in Note
+	Held      Kind = "held"      // the lease reported that it is valid, up to Until
+	Downgrade Kind = "downgrade" // Downgrade is about to be called
 
 	Read  Kind = "read"  // Value was read, and the lease was valid after it
 	Write Kind = "write" // Value was written, and the lease was valid after it
@@ -49,6 +50,7 @@ type Op struct {
 	Kind   Kind          `json:"op"`
 	Name   string        `json:"lock"`
 	Owner  string        `json:"owner,omitempty"`
+	Shared bool          `json:"shared,omitempty"` // the lease is a share
 	Token  int64         `json:"token,omitempty"`
 	Value  int64         `json:"value,omitempty"`
 	Call   time.Duration `json:"call"`
@@ -58,7 +60,10 @@ type Op struct {
 }
 
 func (o Op) String() string {
-	s := fmt.Sprintf("%v … %v  %s %s", o.Call, o.Return, o.Name, o.Kind)
+	s := fmt.Sprintf("%v … %v  %s %s%s", o.Call, o.Return, o.Name, o.mode(), o.Kind)
+	if o.Owner != "" {
+		s += "  by " + o.Owner
+	}
 	if o.Token != 0 {
 		s += fmt.Sprintf("  token %d", o.Token)
 	}
@@ -69,6 +74,14 @@ func (o Op) String() string {
 		s += fmt.Sprintf("  valid until %v", o.Until)
 	}
 	return s + "  " + o.Note
+}
+
+// mode names the mode of a share, and is empty for a lease that holds the lock alone.
+func (o Op) mode() string {
+	if o.Shared {
+		return "shared "
+	}
+	return ""
 }
 
 // logs is the ending of a Log's file name.

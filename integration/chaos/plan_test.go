@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -69,4 +70,13 @@ func TestLongestGapCountsOnlyTimesWithAHealthyMajority(t *testing.T) {
 	well := []Span{{ms(0), ms(60)}, {ms(450), ms(600)}}
 	require.Equal(t, Gap{Name: "lock", From: ms(520), To: ms(600)}, longestGap("lock", grants, well))
 	require.Equal(t, Gap{Name: "lock", From: ms(20), To: ms(500)}, longestGap("lock", grants, []Span{{0, ms(600)}}))
+}
+
+func TestSummaryHasTheLongestGapOfAModeToo(t *testing.T) {
+	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+	s := NewSummary()
+	ops := slices.Concat([]Op{at(0, 10, Acquire, 1, 0), at(80, 90, Acquire, 2, 0)}, shares("a", at(15, 18, Acquire, 1, 0)))
+	s.Add(&History{Locks: map[string][]Op{"lock": ops, "other": {at(40, 50, Acquire, 1, 0)}}}, []Span{{0, ms(100)}})
+	require.Equal(t, Gap{Name: "lock", From: ms(18), To: ms(90)}, s.Gap)
+	require.Equal(t, Gap{Name: "lock (readers)", From: ms(18), To: ms(100)}, s.ModeGap)
 }

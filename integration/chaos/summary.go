@@ -11,13 +11,15 @@ import (
 // Summary is the report of a run.
 type Summary struct {
 	Count  map[Kind]int
+	Shares int            // acquisitions that were shares
 	Why    map[string]int // refusals by reason
 	Faults map[Fault]int
 	Phases int
 
 	Ops        int // that were checked
 	Violations int
-	Gap        Gap
+	Gap        Gap // without any grant
+	ModeGap    Gap // without a grant to a writer, or without one to a reader
 	Took       time.Duration
 }
 
@@ -49,14 +51,25 @@ func (s *Summary) Add(h *History, well []Span) {
 	for kind, n := range h.Count {
 		s.Count[kind] += n
 	}
+	s.Shares += h.Shares
 	for why, n := range h.Why {
 		s.Why[why] += n
 	}
 	for name, ops := range h.Locks {
-		if gap := longestGap(name, ops, well); gap.Length() > s.Gap.Length() {
-			s.Gap = gap
+		s.Gap = longer(s.Gap, longestGap(name, ops, well))
+		s.ModeGap = longer(s.ModeGap, longestGap(name+" (writers)", grantsOf(ops, false), well))
+		if readers := grantsOf(ops, true); len(readers) > 0 { // not every lock has readers
+			s.ModeGap = longer(s.ModeGap, longestGap(name+" (readers)", readers, well))
 		}
 	}
+}
+
+// longer returns the longer gap, and the first of two that are equally long.
+func longer(a, b Gap) Gap {
+	if b.Length() > a.Length() {
+		return b
+	}
+	return a
 }
 
 // Span is from one instant to another.
@@ -91,6 +104,8 @@ func (s *Summary) String() string {
 	row := func(what string, n any) { fmt.Fprintf(&b, "\n  %-34s %8v", what, n) }
 	fmt.Fprintf(&b, "summary of %v", s.Took.Round(time.Second))
 	row("acquisitions", s.Count[Acquire])
+	row("  of them, shares", s.Shares)
+	row("downgrades", s.Count[Downgrade])
 	row("refusals", s.Count[Refused])
 	for _, why := range slices.Sorted(maps.Keys(s.Why)) {
 		row("  "+why, s.Why[why])
@@ -106,5 +121,7 @@ func (s *Summary) String() string {
 	row("violations", s.Violations)
 	row("longest unavailability", s.Gap.Length().Round(time.Millisecond))
 	fmt.Fprintf(&b, "  of %s", s.Gap.Name)
+	row("  for writers alone, or readers", s.ModeGap.Length().Round(time.Millisecond))
+	fmt.Fprintf(&b, "  of %s", s.ModeGap.Name)
 	return b.String()
 }
