@@ -40,6 +40,7 @@ if holder == shared and before ~= '' and redis.call('ZREM', readers, before) == 
   holder = settle() and shared
 end
 local kept = reserved(holder)
+local writer = nil -- that is ahead
 local open = took or ticket ~= '' and kept == ticket
 if open then
   if redis.call('PTTL', aliveOf(ticket)) < 3000 then
@@ -48,7 +49,8 @@ if open then
     redis.call('SET', aliveOf(ticket), ARGV[6], 'PX', 5000)
   end
 elseif not holder or holder == shared or kept and (reads(kept) or ticket ~= '' and ticket < kept) then
-  open = not writerAhead(ticket)
+  writer = writerAhead(ticket)
+  open = not writer
 end
 if open then
   if kept and kept ~= ticket and not reads(kept) then
@@ -75,5 +77,10 @@ if not holder then -- free, but a writer is ahead
 end
 if ticket == '' then
   return {holder, redis.call('PTTL', KEYS[1])}
+end
+if holder == shared and redis.call('ZRANK', line, ticket) and redis.call('PTTL', aliveOf(writer)) > 3500 then
+  -- This reader polls. The writer's client counts as alive for long, by a waiter of its own
+  -- farther back; a live one answers.
+  challenge('look', writer)
 end
 --@refuse

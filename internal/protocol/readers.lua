@@ -6,8 +6,8 @@ local function reads(ticket)
   return string.sub(ticket, -1) == 'r'
 end
 
--- Reports whether a writer whose client lives waits with an earlier ticket than this one, or
--- with any if it is ''. It drops the dead writers that it meets, and looks at some 4096
+-- Returns the ticket of a writer whose client lives, and that waits with an earlier ticket
+-- than this one, or with any if it is ''; nil if there is none. It drops the dead writers that it meets, and looks at some 4096
 -- tickets at most.
 local function writerAhead(ticket)
   local from = 0
@@ -15,18 +15,17 @@ local function writerAhead(ticket)
     local chunk = redis.call('ZRANGE', line, from, from + 63)
     for _, other in ipairs(chunk) do
       if ticket ~= '' and other >= ticket then
-        return false
+        return
       end
       if reads(other) then
         from = from + 1
       elseif dead(other) then
         redis.call('ZREM', line, other)
       else
-        return true
+        return other
       end
     end
   until #chunk < 64 or from >= 4096
-  return false
 end
 
 -- Executes a reader's parked attempt, and sends the reader the count. The share lasts as

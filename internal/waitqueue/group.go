@@ -4,7 +4,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
+
+// lostWakeup is after what time a reader that can enter counts its wake-up as lost.
+const lostWakeup = nearLook / 4
 
 // group is the waiters of one client that stand in the queues for one lock, in the order of
 // their tickets. They live and die together: so the first of them, the foremost waiter, looks
@@ -57,6 +61,26 @@ func (q *Queue) part(w *Waiter) {
 	q.local[key] = g
 	if at == 0 {
 		g[0].bell.lookSoon()
+	}
+}
+
+// entered removes a waiter that got the lock. If it was the client's foremost and a reader, the
+// readers behind it, up to the first writer, can enter too. The nodes have told them so; if that
+// was lost, their tickets are in no queue any more, and they look without it.
+func (q *Queue) entered(w *Waiter) {
+	foremost := q.isForemost(w)
+	q.part(w)
+	if !foremost || !w.reads() {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at := q.cfg.Clock() + lostWakeup
+	for rank, next := range q.local[w.lock.Key()] {
+		if !next.reads() {
+			return
+		}
+		next.bell.rejoinBy(at + time.Duration(rank)*rejoinStep)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/node"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/system"
 )
@@ -79,6 +80,9 @@ func (q *Queue) NewWaiter(ctx context.Context, lock Lock, asked time.Duration) (
 	w.ticket = q.newTicket(w)
 	return w, nil
 }
+
+// reads reports whether the waiter is a reader.
+func (w *Waiter) reads() bool { return w.lock.TicketSuffix() == protocol.ReaderSuffix }
 
 // Ticket returns the waiter's ticket.
 func (w *Waiter) Ticket() string { return w.ticket }
@@ -176,7 +180,7 @@ func (w *Waiter) GotLease() {
 	w.mu.Lock()
 	w.holds = true
 	w.mu.Unlock()
-	w.queue.part(w)
+	w.queue.entered(w)
 }
 
 func (w *Waiter) isHolder() bool {

@@ -1,0 +1,139 @@
+package waitqueue_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/testnet"
+)
+
+func hold(pools []*testnet.Cuttable, cut bool) {
+	for _, p := range pools {
+		p.Hold(cut)
+	}
+}
+
+func TestReadersBehindAWriterThatDiesEnterWithinSeconds(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		a, c := testnet.ListeningClient(t, net), testnet.ListeningClient(t, net)
+		dying, pools := net.CuttableClient()
+		first, err := a.RWMutex("x").RLock(t.Context())
+		require.NoError(t, err)
+		ctx, giveUp := context.WithCancel(t.Context())
+		defer giveUp()
+		go func() { _, _ = dying.RWMutex("x").Lock(ctx) }()
+		time.Sleep(50 * ms)
+		entered := queuedReader(t, c)
+		time.Sleep(50 * ms)
+		hold(pools, true)
+		defer hold(pools, false)
+		began := time.Now()
+		second := <-entered
+		require.Less(t, time.Since(began), 6*time.Second)
+		require.NoError(t, second.Unlock(t.Context()))
+		require.NoError(t, first.Unlock(t.Context()))
+	})
+}
+
+func TestDeadReaderDoesNotLiveAsLongAsOthersRenew(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		a, b := net.Client(redlock.WithTTL(3*time.Second)), net.Client(redlock.WithTTL(3*time.Second))
+		dead, err := a.RWMutex("x").RLock(t.Context())
+		require.NoError(t, err)
+		alive, err := b.RWMutex("x").RLock(t.Context())
+		require.NoError(t, err)
+		net.Die(a, dead)
+		time.Sleep(3*time.Second + 10*ms)
+		require.Zero(t, net.Holders(dead))
+		require.True(t, alive.Valid())
+		time.Sleep(10 * time.Second)
+		require.NoError(t, alive.Unlock(t.Context()))
+		writer, err := b.RWMutex("x").TryLock(t.Context())
+		require.NoError(t, err, "nobody holds it")
+		require.NoError(t, writer.Unlock(t.Context()))
+	})
+}
+
+func TestExecutedReadThatNobodyTakesEndsSoon(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		holder, c := net.Client(), testnet.ListeningClient(t, net)
+		dying, pools := net.CuttableClient()
+		writer, err := holder.RWMutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		ctx, giveUp := context.WithCancel(t.Context())
+		defer giveUp()
+		go func() { _, _ = dying.RWMutex("x").RLock(ctx) }()
+		time.Sleep(50 * ms)
+		hold(pools, true)
+		defer hold(pools, false)
+		require.NoError(t, writer.Unlock(t.Context()))
+		next, err := c.RWMutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, next.Unlock(t.Context()))
+	})
+}
+
+func TestReadersThatMissedTheirWakeupsEnterTogether(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		holder, c := net.Client(), testnet.ListeningClient(t, net)
+		writer, err := holder.RWMutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		var readers []<-chan *redlock.Lease
+		for range 30 {
+			readers = append(readers, queuedReader(t, c))
+		}
+		time.Sleep(time.Second)
+		for _, n := range net.Nodes {
+			n.Set(func(n *testnet.Node) {
+				n.Lose = func(data []byte) bool { return strings.Contains(string(data), "message") }
+			})
+		}
+		began := time.Now()
+		require.NoError(t, writer.Unlock(t.Context()))
+		synctest.Wait()
+		time.Sleep(ms)
+		for _, n := range net.Nodes {
+			n.Set(func(n *testnet.Node) { n.Lose = nil })
+		}
+		var took []time.Duration
+		for _, entered := range readers {
+			lease := <-entered
+			took = append(took, time.Since(began).Round(ms))
+			defer func() { assert.NoError(t, lease.Unlock(t.Context())) }()
+		}
+		require.LessOrEqual(t, time.Since(began), 3*time.Second, "%v", took)
+	})
+}
+
+func TestReaderBehindManyDeadWritersEntersWithinSeconds(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		a, c := testnet.ListeningClient(t, net), testnet.ListeningClient(t, net)
+		dying, pools := net.CuttableClient()
+		first, err := a.RWMutex("x").RLock(t.Context())
+		require.NoError(t, err)
+		ctx, giveUp := context.WithCancel(t.Context())
+		defer giveUp()
+		var all sync.WaitGroup
+		for range 40 {
+			all.Go(func() { _, _ = dying.RWMutex("x").Lock(ctx) })
+		}
+		time.Sleep(50 * ms)
+		entered := queuedReader(t, c)
+		time.Sleep(50 * ms)
+		hold(pools, true)
+		defer hold(pools, false)
+		began := time.Now()
+		second := <-entered
+		assert.Less(t, time.Since(began), 6*time.Second)
+		require.NoError(t, second.Unlock(t.Context()))
+		require.NoError(t, first.Unlock(t.Context()))
+	})
+}
