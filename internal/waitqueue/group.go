@@ -42,9 +42,11 @@ func (q *Queue) join(w *Waiter) {
 	}
 }
 
-// part removes a waiter that has left the queues or got the lock. If it was the foremost, the
-// next one looks within about a second.
-func (q *Queue) part(w *Waiter) {
+// part removes a waiter that has left the queues, or, if entered is set, has got the lock. If it
+// was the foremost, the next one looks within about a second. If the foremost has entered as a
+// reader, those behind it, up to the first writer, can enter too. The nodes have told them
+// so; if that was lost, their tickets are in no queue any more, and they look without it.
+func (q *Queue) part(w *Waiter, entered bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	key := w.lock.Key()
@@ -59,28 +61,15 @@ func (q *Queue) part(w *Waiter) {
 		return
 	}
 	q.local[key] = g
-	if at == 0 {
-		g[0].bell.lookSoon()
-	}
-}
-
-// entered removes a waiter that got the lock. If it was the client's foremost and a reader, the
-// readers behind it, up to the first writer, can enter too. The nodes have told them so; if that
-// was lost, their tickets are in no queue any more, and they look without it.
-func (q *Queue) entered(w *Waiter) {
-	foremost := q.isForemost(w)
-	q.part(w)
-	if !foremost || !w.reads() {
+	if at > 0 {
 		return
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	at := q.cfg.Clock() + lostWakeup
-	for rank, next := range q.local[w.lock.Key()] {
-		if !next.reads() {
+	g[0].bell.lookSoon()
+	for rank, next := range g {
+		if !entered || !w.reads() || !next.reads() {
 			return
 		}
-		next.bell.rejoinBy(at + time.Duration(rank)*rejoinStep)
+		next.bell.rejoinBy(q.cfg.Clock() + lostWakeup + time.Duration(rank)*rejoinStep)
 	}
 }
 

@@ -45,13 +45,13 @@ func TestNextWaiterBecomesTheForemostWhenTheFirstLeavesOrHolds(t *testing.T) {
 	}
 	require.Equal(t, group(all), q.local["redlock:x"])
 	require.True(t, q.isForemost(all[0]))
-	q.part(all[1])
+	q.part(all[1], false)
 	require.False(t, all[2].bell.read().soon)
 	all[0].GotLease()
 	require.True(t, all[2].bell.read().soon)
 	require.True(t, q.isForemost(all[2]))
 	for _, w := range all[2:] {
-		q.part(w)
+		q.part(w, false)
 	}
 	require.Empty(t, q.local)
 }

@@ -107,7 +107,7 @@ func (w *Waiter) Leave() {
 // come back with a further attempt.
 func (w *Waiter) LeaveQueues() {
 	w.leaveAt(w.last.queuedAt)
-	w.queue.part(w)
+	w.queue.part(w, false)
 }
 
 // leaveAt leaves the queues at some of the nodes, and undoes the last attempt there.
@@ -180,7 +180,7 @@ func (w *Waiter) GotLease() {
 	w.mu.Lock()
 	w.holds = true
 	w.mu.Unlock()
-	w.queue.entered(w)
+	w.queue.part(w, true)
 }
 
 func (w *Waiter) isHolder() bool {
