@@ -158,17 +158,19 @@ func (d *Drain) awaitsUndo() bool {
 }
 
 // ping sends the node a PING over p, behind everything that is queued there. If p has
-// broken, the node gets its PING on the next connection.
+// broken, the node gets its PING on the next connection; until then it is silent.
 func (n *drainNode) ping(p *pipe.Pipe, now time.Duration) {
-	if n.unanswered.Add(1) == 1 {
-		n.since = now
-	}
+	first := n.unanswered.Add(1) == 1
 	flush, _, err := p.Queue(&pipe.Call{Command: "PING", To: n}, now, nil)
-	switch {
-	case err != nil: // it broke just now
+	if err != nil { // it broke just now
 		n.unanswered.Add(-1)
 		n.broken.Store(true)
-	case flush:
+		return
+	}
+	if first {
+		n.since = now
+	}
+	if flush {
 		p.Flush()
 	}
 }

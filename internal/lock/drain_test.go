@@ -219,3 +219,22 @@ func TestCloseAwaitsTheOnlyNodeThatIsBehindThoughItsConnectionBreaks(t *testing.
 		net.RequireNoKeys()
 	})
 }
+
+// The node's goroutine awaits the counters of silent nodes, and so does not notice for a while
+// that the connection broke.
+func TestCloseAwaitsABrokenConnectionForANodeTimeout(t *testing.T) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Guarded(redlock.WithTTL(time.Second))
+		timeout := testhook.Engine(c).NodeTimeout
+		net.Nodes[0].Redis.FlushAll()
+		_, err := net.Mutex(c, "x").Lock(t.Context())
+		require.NoError(t, err)
+		time.Sleep(900 * ms)
+		net.Nodes[1].Freeze()
+		net.Nodes[2].Freeze()
+		time.Sleep(200 * ms) // the quarantine of the node that forgot is over
+		net.Nodes[0].Cut()
+		took := testnet.Elapsed(func() { require.NoError(t, c.Close()) })
+		require.LessOrEqual(t, took, 2*timeout*5/4, "another one is for the silent nodes")
+	})
+}
