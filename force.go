@@ -58,7 +58,7 @@ const seizeTries = 3
 // that Inspect had not found.
 func changedHands(err error) bool {
 	var q *QuorumError
-	return errors.As(err, &q) && slices.ContainsFunc(q.Votes, func(v Vote) bool { return v.Holder != "" && v.Outcome == Refused })
+	return errors.As(err, &q) && slices.ContainsFunc(q.Votes, func(v Vote) bool { return (v.Holder != "" || v.Shared) && v.Outcome == Refused })
 }
 
 // forceUnlock takes the lock away from the holders in s, and frees it. It records in s

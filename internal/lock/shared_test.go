@@ -142,3 +142,38 @@ func TestWritersTokenIsGreaterThanThatOfEveryReaderBefore(t *testing.T) {
 		}
 	})
 }
+
+// The holder makes its lease a share between ForceUnlock's question and its command.
+func TestForceUnlockAsksAgainWhereReadersCameMeanwhile(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		a, b := net.Client(), net.Client()
+		lease, err := a.RWMutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		synctest.Wait()
+		for _, n := range net.Nodes {
+			n.Set(func(n *testnet.Node) { n.Delay = 10 * ms })
+		}
+		done := make(chan error, 1)
+		go func() {
+			_, err := b.ForceUnlock(t.Context(), "x")
+			done <- err
+		}()
+		time.Sleep(15 * ms) // the question has been answered, and the command is not sent yet
+		for _, n := range net.Nodes {
+			n.Run(protocol.Keep, 4, "redlock:x", "record", "redlock::line:redlock:x", "redlock::readers:redlock:x", lease.Owner(), 10_000, "1", "")
+		}
+		require.NoError(t, <-done)
+		require.ErrorIs(t, lease.Unlock(t.Context()), redlock.ErrLost)
+	})
+}
+
+// A renewal may end a share earlier than before: after the server's clock was set back.
+func TestKeyEndsWithTheLongestShareAlsoIfThatIsEarlier(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		n, eval := testnet.Scripted(t, net)
+		keys := []any{4, "redlock:y", "record", "redlock::line:redlock:y", "redlock::readers:redlock:y"}
+		eval(protocol.Read, append(keys, "owner", 3_600_000, "", 1, "", "label", "", 0)...)
+		eval(protocol.Keep, append(keys, "owner", 10_000, "1", "")...)
+		require.Equal(t, 10*time.Second, n.Redis.TTL("redlock:y"))
+	})
+}

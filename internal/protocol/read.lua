@@ -56,12 +56,12 @@ if open then
   if kept and kept ~= ticket and not reads(kept) then
     putBack(kept)
   end
+  share(ARGV[1], ARGV[2], holder)
   if ticket ~= '' then
     redis.call('ZREM', line, ticket)
     redis.call('DEL', parkedKey(ticket))
+    letReadersIn(shared, false, ticket, false, ticket)
   end
-  share(ARGV[1], ARGV[2], holder)
-  letReadersIn(shared, false)
   return count
 end
 local found = false

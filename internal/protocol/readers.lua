@@ -54,15 +54,20 @@ end
 -- Lets in the readers in front of the first writer, up to 32 of them; each that comes, or
 -- renews its share, lets in more. With executes, parked attempts are executed; the other readers are woken. held
 -- is the value of the lock's key; if it is nil or false, the lock is reserved for the first
--- reader that is woken. asking and found are those of reserve.
-local function letReadersIn(held, executes, asking, found)
+-- reader that is woken. asking and found are those of reserve. With after, only readers
+-- behind that ticket are let in: readers that get a share here and are refused elsewhere
+-- must not wake each other in a circle.
+local function letReadersIn(held, executes, asking, found, after)
   local any = false
   for _, ticket in ipairs(redis.call('ZRANGE', line, 0, 31)) do
     if not reads(ticket) then
       break
     end
-    redis.call('ZREM', line, ticket)
-    if not dead(ticket) then
+    local behind = not after or ticket > after
+    if behind then
+      redis.call('ZREM', line, ticket)
+    end
+    if behind and not dead(ticket) then
       any = true
       if executes and executeRead(ticket, held) then
         held = shared

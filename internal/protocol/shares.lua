@@ -37,7 +37,11 @@ end
 -- lock's key until now.
 local function share(owner, ms, held)
   local ends = now + ms
-  local last = held == shared and longest()
+  local last
+  if held == shared then
+    redis.call('ZREM', readers, owner) -- its end may become earlier
+    last = longest()
+  end
   if not last then
     redis.call('DEL', readers) -- shares of another time
   end

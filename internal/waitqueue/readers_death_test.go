@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/testnet"
 )
 
@@ -135,5 +136,41 @@ func TestReaderBehindManyDeadWritersEntersWithinSeconds(t *testing.T) {
 		assert.Less(t, time.Since(began), 6*time.Second)
 		require.NoError(t, second.Unlock(t.Context()))
 		require.NoError(t, first.Unlock(t.Context()))
+	})
+}
+
+// A writer holds the lock at four of five nodes; the fifth lost its key. Eight readers wait. At the
+// fifth node each of them gets a share, lets others in, gives the share back, and joins the queue
+// again.
+func TestReadersDoNotWakeEachOtherInACircle(t *testing.T) {
+	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+		holder := net.Client(redlock.WithoutRenewal(), redlock.WithTTL(time.Minute))
+		writer, err := holder.RWMutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		synctest.Wait()
+		// The fifth node has the share of a reader that died in the midst of an attempt.
+		net.Nodes[4].Redis.Del("redlock:x")
+		net.Nodes[4].Run(protocol.Read, 4, "redlock:x", "record", "redlock::line:redlock:x", "redlock::readers:redlock:x",
+			"of a dead reader", 60_000, "", 1, "", "", "", 0)
+		for _, n := range net.Nodes {
+			n.Set(func(n *testnet.Node) { n.Delay = 3 * ms })
+		}
+		var entered []<-chan *redlock.Lease
+		for range 8 {
+			entered = append(entered, queuedReader(t, testnet.ListeningClient(t, net)))
+			time.Sleep(10 * ms)
+		}
+		time.Sleep(2 * time.Second)
+		for _, n := range net.Nodes {
+			n.Set(func(n *testnet.Node) { n.Log = nil })
+		}
+		time.Sleep(20 * time.Second)
+		asked := net.Nodes[0].Attempts()
+		require.NoError(t, writer.Unlock(t.Context()))
+		for _, got := range entered {
+			lease := <-got
+			defer func() { assert.NoError(t, lease.Unlock(t.Context())) }()
+		}
+		assert.LessOrEqual(t, asked, 8*40)
 	})
 }
