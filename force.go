@@ -114,11 +114,15 @@ func (s *Status) holders() (values []any) {
 
 // readersUntil returns, for each node, the instant of its clock until which readers may be
 // replaced there: that at which the client's clock shows until, and a little later, as it is
-// not known when in Inspect the server read its clock. 0 where Inspect found no readers.
+// not known when in Inspect the server read its clock. Readers that one node has may come to
+// the others meanwhile. 0 where no node has any, or the node did not answer.
 func (s *Status) readersUntil(until time.Duration) []time.Duration {
 	all := make([]time.Duration, len(s.Nodes))
+	if !slices.ContainsFunc(s.Nodes, func(n NodeStatus) bool { return n.shared }) {
+		return all
+	}
 	for i := range s.Nodes {
-		if n := &s.Nodes[i]; n.shared {
+		if n := &s.Nodes[i]; n.Err == nil {
 			all[i] = n.time + until - s.begun
 		}
 	}

@@ -61,7 +61,7 @@ type NodeStatus struct {
 
 	labels map[string]string // by ticket
 	shared bool              // readers hold the lock there
-	time   time.Duration     // the server's clock, if shared is set
+	time   time.Duration     // the server's clock
 }
 
 // errNoAnswer is why a node says nothing.

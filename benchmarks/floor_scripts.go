@@ -25,16 +25,24 @@ type floorScripts struct {
 
 func readScripts() (*floorScripts, error) {
 	s := &floorScripts{}
-	shared, err := os.ReadFile(filepath.Join(scriptsDir, "line.lua"))
-	if err != nil {
-		return nil, fmt.Errorf("the floor needs the library's scripts, start it in the folder benchmarks: %w", err)
+	parts := make(map[string]string)
+	for _, name := range []string{"line", "shares", "readers"} {
+		part, err := os.ReadFile(filepath.Join(scriptsDir, name+".lua"))
+		if err != nil {
+			return nil, fmt.Errorf("the floor needs the library's scripts, start it in the folder benchmarks: %w", err)
+		}
+		parts[name] = string(part)
 	}
 	for file, text := range map[string]*string{"renew.lua": &s.renew, "release.lua": &s.release} {
 		raw, err := os.ReadFile(filepath.Join(scriptsDir, file))
 		if err != nil {
 			return nil, err
 		}
-		*text = plain(strings.Replace(string(raw), "--@line\n", string(shared), 1))
+		*text = string(raw)
+		for name, part := range parts {
+			*text = strings.Replace(*text, "--@"+name+"\n", part, 1)
+		}
+		*text = plain(*text)
 	}
 	return s, nil
 }

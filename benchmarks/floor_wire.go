@@ -105,7 +105,7 @@ func (c *floorCommands) appendRenew(to []byte, key string) []byte {
 }
 
 func (c *floorCommands) appendRelease(to []byte, key string) []byte {
-	return appendCommand(to, "EVALSHA", c.release, "1", key, floorOwner)
+	return appendCommand(to, "EVALSHA", c.release, "3", key, "redlock::line:"+key, "redlock::readers:"+key, floorOwner)
 }
 
 // answers reads the replies to one call. The first shows whether it was granted.

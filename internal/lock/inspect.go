@@ -19,7 +19,7 @@ type Inspection struct {
 	Count     int64         // of grants
 	Queue     []Ticket      // in turn
 	Readers   []Share       // those that hold the lock for longest
-	Time      time.Duration // the server's clock, since 1970, where readers hold the lock; else 0
+	Time      time.Duration // the server's clock, since 1970
 }
 
 // Share is a reader that holds the lock at a node.

@@ -9,8 +9,7 @@
 -- Returns {the key's value, its remaining milliseconds, the count, the first hundred
 -- tickets in the queue, each followed by its client's label, the hundred readers that hold
 -- the lock for longest, each followed by its remaining milliseconds, this server's clock in
--- milliseconds}; an empty value, count or label where there is none. It reads the clock only
--- where readers hold the lock; else it returns 0 for it.
+-- milliseconds}; an empty value, count or label where there is none.
 local line = {}
 for _, ticket in ipairs(redis.call('ZRANGE', KEYS[3], 0, 99)) do
   local client = string.match(ticket, '^%d+%-(%w+)') or ''
@@ -18,10 +17,10 @@ for _, ticket in ipairs(redis.call('ZRANGE', KEYS[3], 0, 99)) do
   line[#line + 1] = redis.call('GET', 'redlock::alive:' .. client .. ':' .. KEYS[1]) or ''
 end
 local holder = redis.call('GET', KEYS[1]) or ''
-local shares, now = {}, 0
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local shares = {}
 if holder == 'redlock::shared' then
-  local clock = redis.call('TIME')
-  now = clock[1] * 1000 + math.floor(clock[2] / 1000)
   local found = redis.call('ZRANGE', KEYS[4], -100, -1, 'WITHSCORES')
   for i = 1, #found, 2 do
     local left = tonumber(found[i + 1]) - now

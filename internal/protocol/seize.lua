@@ -11,7 +11,7 @@
 -- ARGV[4]  the least count that shows the record to be whole
 -- ARGV[5]  until when readers may be replaced, in milliseconds of this server's clock: their
 --          value of the key is always the same, and does not tell later readers from those
---          that the caller found; '0' if the caller found none here
+--          that the caller found; '0' if the caller found none
 -- ARGV[6]… other values of the lock's key that may be replaced, beside reservations
 --
 -- Returns {the count, or 0 without one; the owner or reservation that was replaced, or an
