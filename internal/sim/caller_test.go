@@ -57,14 +57,14 @@ func (c *simCaller) work() {
 	ctx, cancel := context.WithTimeout(c.life, simPatience)
 	defer cancel()
 	for lock := range p.locks {
-		v := r.history.call(c, c.mutex(lock), true)
+		v := r.history.call(c, c.mutex(lock, p.uses.readers && c.roll(uint64(lock), 50, 2) == 0), true)
 		lease, err := v.mutex.Lock(ctx)
 		v.returned(lease, err)
 		if err != nil {
 			r.history.fail("%v is not served when all trouble is over: %v", c, err)
 			continue
 		}
-		c.visit(v, c.span(0, 1, 5*time.Millisecond), 0)
+		c.visit(v, c.span(0, 1, 5*time.Millisecond), simProlongs{})
 		c.random.await()
 		v.left(lease.Unlock(context.Background()))
 	}
@@ -72,7 +72,7 @@ func (c *simCaller) work() {
 		if c.index > 0 {
 			break
 		}
-		if lease, err := c.mutex(0).TryLock(ctx); err == nil {
+		if lease, err := c.mutex(0, p.uses.readers && c.roll(k, 51, 2) == 0).TryLock(ctx); err == nil {
 			time.Sleep(c.span(k, 17, 3*time.Millisecond))
 			c.random.await()
 			_ = lease.Unlock(ctx)
@@ -81,8 +81,14 @@ func (c *simCaller) work() {
 	}
 }
 
-func (c *simCaller) mutex(lock int, opts ...redlock.Option) *redlock.Mutex {
-	return c.client.client.Mutex(fmt.Sprintf("lock-%d", lock), append(opts, withRandom(c.random))...)
+// mutex returns a lock for a caller that asks for it alone, or reads.
+func (c *simCaller) mutex(lock int, reads bool, opts ...redlock.Option) *redlock.Mutex {
+	name := fmt.Sprintf("lock-%d", lock)
+	opts = append(opts, withRandom(c.random))
+	if reads {
+		return c.client.client.RWMutex(name, opts...).RLocker()
+	}
+	return c.client.client.Mutex(name, opts...)
 }
 
 // mutexFor returns the mutex of a turn: its lock, with its settings.
@@ -104,7 +110,8 @@ func (c *simCaller) mutexFor(turn uint64) *redlock.Mutex {
 		label := []string{"", "worker 7", "a@b", "10.0.0.1:7\tü"}[c.roll(turn, 34, 4)]
 		opts = append(opts, redlock.WithOwnerLabel(label))
 	}
-	return c.mutex(int(c.roll(turn, 1, uint64(p.locks))), opts...)
+	reads := p.uses.readers && c.roll(turn, 50, 2) == 0
+	return c.mutex(int(c.roll(turn, 1, uint64(p.locks))), reads, opts...)
 }
 
 // turn is one call that may get a lock, and what follows.
@@ -214,16 +221,25 @@ func (c *simCaller) holding(v *simVisit, turn uint64, tail *simTailLoss) {
 	if c.roll(turn, 7, 3) == 0 && len(c.client.callers) < 8 {
 		hold = c.span(turn, 8, 2*v.terms().Lease.TTL)
 	}
-	extend := uint64(0)
+	var at simProlongs
 	if c.roll(turn, 36, 5) == 0 {
-		extend = 1 + c.roll(turn, 37, 4)
+		at.extend = 1 + c.roll(turn, 37, 4)
 	}
-	c.visit(v, min(hold, max(p.busy-r.awake(), 0)+20*time.Millisecond), extend)
+	if p.uses.readers && !v.reads && c.roll(turn, 52, 10) < 3 {
+		at.downgrade, at.stays = 1+c.roll(turn, 53, 2), c.span(turn, 54, p.briefly())
+	}
+	c.visit(v, min(hold, max(p.busy-r.awake(), 0)+20*time.Millisecond), at)
+}
+
+// simProlongs is at which of its checks a holder calls Extend and Downgrade; 0: it does not.
+type simProlongs struct {
+	extend, downgrade uint64
+	stays             time.Duration // after the downgrade, at least
 }
 
 // visit plays a holder: now and then it checks that its lease is valid, and writes with
-// its token; at one of these checks it calls Extend.
-func (c *simCaller) visit(v *simVisit, hold time.Duration, extend uint64) {
+// its token; at one check or another it prolongs its lease.
+func (c *simCaller) visit(v *simVisit, hold time.Duration, at simProlongs) {
 	defer c.client.has(v)()
 	r := c.client.run
 	until := r.awake() + hold
@@ -237,11 +253,16 @@ func (c *simCaller) visit(v *simVisit, hold time.Duration, extend uint64) {
 			break
 		}
 		left := until - r.awake()
-		if left <= 0 {
+		if left <= 0 && k > at.downgrade {
 			break
 		}
-		if k == extend {
-			v.extends()
+		switch k {
+		case at.downgrade:
+			v.downgrades()
+			until = max(until, r.awake()+at.stays)
+			continue
+		case at.extend:
+			v.prolong("extend", v.lease.Extend)
 			continue
 		}
 		time.Sleep(min(left, c.span(k, 9, r.plan.ttl/8)+1))
@@ -249,18 +270,20 @@ func (c *simCaller) visit(v *simVisit, hold time.Duration, extend uint64) {
 	v.leaves()
 }
 
-// extends calls Extend.
-func (v *simVisit) extends() {
+// prolong calls a method that prolongs the lease.
+func (v *simVisit) prolong(name string, method func(context.Context) error) {
 	h := v.history
 	v.caller.random.await()
 	ended := !v.lease.Valid()
-	err := v.lease.Extend(v.caller.life)
-	h.note("%v extends token %d: %v", v.caller, v.token, err)
+	v.prolongs.Store(true)
+	err := method(v.caller.life)
+	v.prolongs.Store(false)
+	h.note("%v %ss token %d: %v", v.caller, name, v.token, err)
 	switch {
 	case err == nil && ended:
-		h.fail("%v's lease, token %d, had ended and is valid again, by Extend", v.caller, v.token)
+		h.fail("%v's lease, token %d, had ended and is valid again, by %s", v.caller, v.token, name)
 	case errors.Is(err, redlock.ErrLost) && v.lease.Valid():
-		h.fail("%v's lease, token %d, was lost by Extend and is valid again", v.caller, v.token)
+		h.fail("%v's lease, token %d, was lost by %s and is valid again", v.caller, v.token, name)
 	}
 }
 

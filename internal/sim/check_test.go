@@ -43,17 +43,17 @@ func (h *simHistory) check() []string {
 	return append(wrong, h.orphans...)
 }
 
-// exclusion checks that no two leases of a lock are valid at one instant, except where
-// ForceUnlock took the lock away.
+// exclusion checks that no two leases of a lock are valid at one instant of which one holds it
+// alone, except where ForceUnlock took the lock away.
 func (h *simHistory) exclusion(leases []*simVisit, lock string) (wrong []string) {
 	for i, b := range leases {
 		for _, a := range leases[:i] {
-			if a.ended <= b.answered || b.ended <= b.answered ||
+			if !a.conflicts(b) ||
 				slices.ContainsFunc(h.forced, func(f *simForce) bool { return f.excuses(a, b) }) {
 				continue
 			}
-			wrong = append(wrong, fmt.Sprintf("two holders of %s: %v (token %d) until %v, %v (token %d) from %v",
-				lock, a.caller, a.token, a.ended, b.caller, b.token, b.answered))
+			wrong = append(wrong, fmt.Sprintf("two holders of %s: %v (token %d) until %v, alone until %v, %v (token %d) from %v, alone until %v",
+				lock, a.caller, a.token, a.ended, a.heldAlone().to, b.caller, b.token, b.answered, b.heldAlone().to))
 		}
 	}
 	return wrong
@@ -69,20 +69,44 @@ func losses(leases []*simVisit) (wrong []string) {
 	return wrong
 }
 
-// tokens checks that a lease that was asked for after another was granted has a greater
-// token, and that no two have the same. A token that ForceUnlock returned counts as a
-// lease's.
+// tokens checks that a lease that held the lock alone has a greater token than every lease before
+// it, that a share has no smaller token than any lease before it that held the lock alone, and
+// that no two of these have the same. A token that ForceUnlock returned counts as that of a lease
+// that held the lock alone. The tokens of shares have no order among themselves.
 func tokens(leases []*simVisit) (wrong []string) {
 	leases = slices.DeleteFunc(leases, func(v *simVisit) bool { return v.lease != nil && !v.terms().Fencing })
 	slices.SortStableFunc(leases, func(a, b *simVisit) int { return cmp.Compare(a.answered, b.answered) })
 	for i, b := range leases {
 		for _, a := range leases[:i] {
-			before := a.answered < b.began || b.lease != nil && !a.lost && a.ended < b.answered
-			if s, t := a.token, b.token; s == t || before && s > t {
+			var misplaced bool
+			switch s, t := a.token, b.token; {
+			case a.reads && b.reads:
+			case b.reads:
+				misplaced = a.isBefore(b) && s > t
+			case a.reads:
+				misplaced = a.isBefore(b) && s >= t
+			default:
+				misplaced = s == t || a.isBefore(b) && s > t
+			}
+			if misplaced {
 				wrong = append(wrong, fmt.Sprintf("token %d of %v, granted at %v, after token %d of %v, granted at %v",
-					t, b.caller, b.answered, s, a.caller, a.answered))
+					b.token, b.caller, b.answered, a.token, a.caller, a.answered))
 			}
 		}
 	}
 	return wrong
+}
+
+// isBefore reports whether a lease was granted before another was asked for, or was given up, as
+// far as it excluded the other, before the other was granted.
+func (v *simVisit) isBefore(other *simVisit) bool {
+	if v.answered < other.began {
+		return true
+	}
+	excluded, gaveUp := v.held(), !v.lost
+	if other.reads {
+		excluded = v.heldAlone()
+		gaveUp = gaveUp || v.sharedAt > 0
+	}
+	return other.lease != nil && gaveUp && excluded.to < other.answered
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/simredis"
 	"github.com/redlock-go/redlock/internal/system"
@@ -198,8 +197,7 @@ func (c *simClient) held() (all []*simVisit) {
 // nameLength is the length of the names that simRandom makes.
 const nameLength = 26
 
-// owns reports whether a lock's key names an attempt of this client.
-func (c *simClient) owns(k simredis.Key) bool {
-	owner := k.Text[:min(len(k.Text), nameLength)]
-	return strings.HasSuffix(owner, c.random.mark()) && !strings.HasPrefix(k.Name, protocol.Reserved)
+// owns reports whether what is at a node is of an attempt of this client.
+func (c *simClient) owns(p simPossession) bool {
+	return strings.HasSuffix(p.owner[:min(len(p.owner), nameLength)], c.random.mark())
 }

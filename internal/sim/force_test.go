@@ -121,9 +121,9 @@ func (h *simHistory) closes(c *simClient, began, took time.Duration) {
 		if c.run.wellness.ill(i, c.index).touch(began-simNotices, h.now()) {
 			continue
 		}
-		for _, k := range s.Keys() {
-			if c.owns(k) && k.Left > 0 {
-				h.fail("client %d is closed, and node %d still has %s = %s, for %v", c.index, i, k.Name, k.Text, k.Left)
+		for _, p := range possessions(s) {
+			if c.owns(p) && p.left > 0 && !p.void {
+				h.fail("client %d is closed, and node %d still has %v", c.index, i, p)
 			}
 		}
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/lock"
-	"github.com/redlock-go/redlock/internal/simredis"
 	"github.com/redlock-go/redlock/internal/testhook"
 )
 
@@ -37,7 +36,7 @@ type simLine struct {
 	text string
 }
 
-// simVisit is one call of Lock or TryLock, and the lease that it gave. It has more than 15
+// simVisit is one call that asks for a lock, and the lease that it gave. It has more than 15
 // fields: they are what the checks ask of a call.
 type simVisit struct {
 	history *simHistory
@@ -46,6 +45,7 @@ type simVisit struct {
 	lease   *redlock.Lease
 	token   int64
 	waits   bool
+	reads   bool // it asks for a share
 	works   bool // a Do works under it
 
 	// True times.
@@ -53,8 +53,10 @@ type simVisit struct {
 	answered time.Duration
 	began    time.Duration // the ballot that was granted
 	ended    time.Duration // the lease was released, or its validity ended
+	sharedAt time.Duration // just before Downgrade was called; 0: it was not
 	lost     bool          // it ended by itself
 	tried    bool          // its end is being tried
+	prolongs atomic.Bool   // an Extend or a Downgrade is under way
 	dead     atomic.Bool   // it was seen not to be valid
 	robbed   time.Duration // its keys were deleted; 0: they were not; protected by history.mu
 	doneAt   chan time.Duration
@@ -78,18 +80,23 @@ func (h *simHistory) fail(format string, args ...any) {
 	h.failures = append(h.failures, text)
 }
 
-func (h *simHistory) orphan(node int, k simredis.Key) {
+func (h *simHistory) orphan(node int, p simPossession) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.orphans = append(h.orphans, fmt.Sprintf("node %d still has %s = %s, for %v", node, k.Name, k.Text, k.Left))
+	h.orphans = append(h.orphans, fmt.Sprintf("node %d still has %v", node, p))
 }
 
 // call records that a caller asks for a lock.
 func (h *simHistory) call(c *simCaller, m *redlock.Mutex, waits bool) *simVisit {
-	v := &simVisit{history: h, caller: c, mutex: m, waits: waits, called: h.now(), ended: math.MaxInt64}
+	reads := testhook.Lock(m).Shared()
+	v := &simVisit{history: h, caller: c, mutex: m, waits: waits, reads: reads, called: h.now(), ended: math.MaxInt64}
 	h.mu.Lock()
 	h.visits = append(h.visits, v)
 	h.mu.Unlock()
+	if reads {
+		h.note("%v asks for a share of %s (waiting: %t)", c, v.name(), waits)
+		return v
+	}
 	h.note("%v asks for %s (waiting: %t)", c, v.name(), waits)
 	return v
 }
@@ -159,7 +166,7 @@ func (v *simVisit) isRobbed() {
 // renews reports whether a renewal is under way.
 func (v *simVisit) renews() bool {
 	_, underWay := testhook.Lease(v.lease).Schedule()
-	return underWay
+	return underWay || v.prolongs.Load()
 }
 
 // leaves notes the end of the visit: the instant before Unlock is called, or that at

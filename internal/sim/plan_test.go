@@ -68,6 +68,7 @@ type simUses struct {
 	maxHolds bool   // some leases have a longest time
 	longer   bool   // some leases have a ttl that the client has not used before
 	labels   bool   // owners have labels
+	readers  bool   // half of the calls are readers', and some writers downgrade their leases
 }
 
 // simOdds are in how many of a million messages something happens to it.
@@ -113,6 +114,7 @@ func drawSimPlan(seed uint64, source rand.Source) *simPlan {
 	p.drawCallers(draw)
 	p.trouble(draw)
 	p.refusals(draw)
+	p.uses.readers = *simReaders && draw.IntN(5) < 2 // drawn last: the other plans are as if there were no readers
 	return p
 }
 

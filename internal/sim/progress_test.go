@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -15,26 +16,31 @@ func (p *simPlan) idleness() time.Duration {
 }
 
 // progress checks that a lock is not free for long while a caller waits for it, and a
-// majority of the nodes is well for that caller's client.
+// majority of the nodes is well for that caller's client; and that readers who hold it do not
+// keep a reader waiting for as long.
 func (h *simHistory) progress(leases []*simVisit, lock string) (wrong []string) {
-	taken := h.taken(leases)
+	taken := h.taken(leases, (*simVisit).held)
+	alone := h.taken(leases, (*simVisit).heldAlone)
 	for _, c := range h.run.clients {
-		times := append(h.run.wellness.starved(c.index, h.plan.nodes, h.plan.quorum()), taken...)
+		starved := h.run.wellness.starved(c.index, h.plan.nodes, h.plan.quorum())
 		for _, at := range h.run.wellness.shaken {
-			times = append(times, simSpan{at, at})
+			starved = append(starved, simSpan{at, at})
 		}
-		times = merged(times)
 		for _, v := range h.visits {
 			if v.caller.client != c || v.name() != lock || !v.waits {
 				continue
+			}
+			excuses := append(slices.Clip(starved), taken...)
+			if v.reads {
+				excuses = slices.Concat(starved, alone, h.writersAhead(v))
 			}
 			end := v.answered
 			if c.diedAt > 0 {
 				end = min(end, c.diedAt)
 			}
-			if free := times.longest(max(v.called, h.plan.calm), end); free.to-free.from > h.plan.idleness() {
-				wrong = append(wrong, fmt.Sprintf("nobody had %s for %v, from %v on, while %v waited, for whom a majority was well",
-					lock, free.to-free.from, free.from, v.caller))
+			if free := merged(excuses).longest(max(v.called, h.plan.calm), end); free.to-free.from > h.plan.idleness() {
+				wrong = append(wrong, fmt.Sprintf("nobody had %s (alone, or before a reader: %t) for %v, from %v on, while %v waited, for whom a majority was well",
+					lock, v.reads, free.to-free.from, free.from, v.caller))
 			}
 		}
 	}
@@ -42,15 +48,41 @@ func (h *simHistory) progress(leases []*simVisit, lock string) (wrong []string) 
 }
 
 // taken returns when a lock is held. The keys of a client that died stay until they end.
-func (h *simHistory) taken(leases []*simVisit) (times simSpans) {
+func (h *simHistory) taken(leases []*simVisit, held func(*simVisit) simSpan) (times simSpans) {
 	for _, l := range leases {
-		to := l.ended
-		if died := l.caller.client.diedAt; died > 0 && died <= to {
-			to = max(to, died+l.terms().Lease.TTL*102/100)
+		span := held(l)
+		if died := l.caller.client.diedAt; died > 0 && died <= l.ended && span.to > span.from {
+			span.to = max(span.to, died+l.terms().Lease.TTL*102/100)
 		}
-		times = append(times, simSpan{l.answered, to})
+		times = append(times, span)
 	}
 	return merged(times)
+}
+
+// writersAhead returns when a reader's turn had not come since a writer waited that had asked
+// before it. The tickets of a client that died stay for as long as it may count as alive.
+func (h *simHistory) writersAhead(v *simVisit) (times simSpans) {
+	for _, w := range h.visits {
+		if w.reads || !w.waits || w.name() != v.name() || w.called > v.called+simHeadStart {
+			continue
+		}
+		to := w.answered
+		if died := w.caller.client.diedAt; died > 0 && died <= to {
+			to = died + h.plan.countsAsAlive()
+		}
+		times = append(times, simSpan{w.called, to})
+	}
+	return times
+}
+
+// countsAsAlive returns for how long after its death a client may count as alive where others
+// hold the lock, so that nobody challenges it: by the position of its last waiter.
+func (p *simPlan) countsAsAlive() time.Duration {
+	last := time.Second
+	for _, n := range p.callers {
+		last += time.Duration(n) * 2500 * time.Millisecond
+	}
+	return last
 }
 
 // order checks that callers that asked a good while later do not pass a waiter again and
@@ -63,17 +95,31 @@ func (h *simHistory) order(leases []*simVisit, lock string) (wrong []string) {
 			h.run.wellness.starved(c.index, h.plan.nodes, h.plan.quorum()).touch(v.called, v.answered) {
 			continue
 		}
-		passed := 0
-		for _, l := range leases {
-			if l.waits && l.called > v.called+simHeadStart && l.answered > v.called && l.answered < v.answered {
-				passed++
-			}
-		}
-		if passed > simPasses {
+		if passed := v.passedBy(leases); passed > simPasses {
 			wrong = append(wrong, fmt.Sprintf("%v, which asked for %s at %v, was passed by %d later ones", v.caller, lock, v.called, passed))
 		}
 	}
 	return wrong
+}
+
+// passedBy returns how often callers that asked later got the lock before the waiter. Readers
+// that enter together count as one: those that asked before the first of them had entered.
+// Readers do not pass each other; those that do not wait must not pass a writer either.
+func (v *simVisit) passedBy(leases []*simVisit) (passed int) {
+	var entered time.Duration  // when the last readers did that count
+	for _, l := range leases { // by their grants
+		if !l.waits && !l.reads || l.called <= v.called+simHeadStart || l.answered <= v.called || l.answered >= v.answered || l.reads && v.reads {
+			continue
+		}
+		if l.reads {
+			if l.called <= entered {
+				continue
+			}
+			entered = l.answered
+		}
+		passed++
+	}
+	return passed
 }
 
 const (

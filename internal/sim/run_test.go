@@ -131,22 +131,25 @@ func (r *simRun) all() quorum.NodeSet { return 1<<r.plan.nodes - 1 }
 func (r *simRun) rest() {
 	time.Sleep(simRest)
 	for i, s := range r.servers {
+		if r.dated.Has(i) {
+			continue
+		}
 		for _, k := range s.Keys() {
-			inLine := strings.HasPrefix(k.Name, protocol.Reserved+"line:")
-			if !r.dated.Has(i) && (inLine && !r.haveDied(nil) || !strings.HasPrefix(k.Name, protocol.Reserved) && !r.haveDied(&k)) {
-				r.history.orphan(i, k)
+			if strings.HasPrefix(k.Name, protocol.Key("line", "")) && !slices.ContainsFunc(r.clients, (*simClient).isOver) {
+				r.history.orphan(i, simPossession{key: k.Name, left: k.Left})
+			}
+		}
+		for _, p := range possessions(s) {
+			// ForceUnlock and a deletion leave shares that count for nothing until they end.
+			replaced := p.void && (r.plan.kind == simDeleted || len(r.history.forced) > 0)
+			if !replaced && !slices.ContainsFunc(r.clients, func(c *simClient) bool { return c.isOver() && c.owns(p) }) {
+				r.history.orphan(i, p)
 			}
 		}
 	}
 	for _, c := range r.clients {
 		_ = c.client.Close()
 	}
-}
-
-// haveDied reports whether what is left may be of a client that died, or was closed in
-// the time of trouble: of any, or of the owner of a key.
-func (r *simRun) haveDied(k *simredis.Key) bool {
-	return slices.ContainsFunc(r.clients, func(c *simClient) bool { return c.isOver() && (k == nil || c.owns(*k)) })
 }
 
 const (
@@ -165,7 +168,8 @@ func (r *simRun) logger(verbose bool) func(time.Duration, int, string, []string,
 	}
 	scripts := map[string]string{}
 	for name, s := range map[string]*protocol.Script{"acquire": protocol.Acquire, "raise": protocol.Raise, "renew": protocol.Renew,
-		"release": protocol.Release, "probe": protocol.Probe, "admit": protocol.Admit, "record": protocol.Record, "inspect": protocol.Inspect} {
+		"release": protocol.Release, "probe": protocol.Probe, "admit": protocol.Admit, "record": protocol.Record, "inspect": protocol.Inspect,
+		"read": protocol.Read, "advance": protocol.Advance, "keep": protocol.Keep} {
 		scripts[s.SHA.(string)], scripts[s.Text.(string)] = name, name
 	}
 	return func(at time.Duration, server int, who string, args []string, reply any) {

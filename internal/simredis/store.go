@@ -73,9 +73,16 @@ func (s store) expire(key string, now, at int64) int64 {
 
 // Key is one key, for tests that check which keys a server has.
 type Key struct {
+	Name    string
+	Text    string        // "" if it is not a string
+	Left    time.Duration // -1: it never expires
+	Members []Member      // of a sorted set, in its order
+}
+
+// Member is one member of a sorted set.
+type Member struct {
 	Name string
-	Text string        // "" if it is not a string
-	Left time.Duration // -1: it never expires
+	Left time.Duration // until its score, as an instant of the server's clock in milliseconds
 }
 
 // keys returns the keys that have not expired, in the order of their names.
@@ -87,7 +94,11 @@ func (s store) keys(now int64) []Key {
 			if e.expires == 0 {
 				left = -1
 			}
-			all = append(all, Key{Name: name, Text: string(e.text), Left: left})
+			k := Key{Name: name, Text: string(e.text), Left: left}
+			for _, m := range e.members {
+				k.Members = append(k.Members, Member{m.name, time.Duration(m.score-now) * time.Millisecond})
+			}
+			all = append(all, k)
 		}
 	}
 	return all
