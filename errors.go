@@ -22,17 +22,22 @@ var (
 	// tell. The error is a *QuorumError.
 	ErrNoQuorum = errors.New("no quorum")
 
-	// ErrLost occurs when a lease's validity ended before it was released, or
-	// the lease was found to be taken away at a quorum. The error is a *LostError.
+	// ErrLost occurs when a lease's validity ended before it was released, when
+	// a quorum did not have the lease any more, and when Resume did not get a lease that was handed off. The error is a *LostError.
 	ErrLost = errors.New("the lease is lost")
 
 	// ErrReleased occurs when a lease is used after its Unlock.
 	ErrReleased = lease.ErrReleased
 
+	// ErrHandedOff is the error of Extend, ExtendTo, Downgrade, Handoff and Lease.Err, and the cause of the lease's
+	// contexts, after Handoff. Unlock returns nil then.
+	ErrHandedOff = lease.ErrHandedOff
+
 	// ErrClosed occurs when the Client is closed, or was meanwhile.
 	ErrClosed = life.ErrClosed
 
-	// ErrConfig occurs when a setting is bad by itself or in relation to others.
+	// ErrConfig occurs when a setting or an argument is bad, by itself or in relation to others, and when a call is not
+	// possible for this kind of lock or lease.
 	ErrConfig = errors.New("bad configuration")
 )
 
@@ -61,7 +66,7 @@ func fill[T any](target any, e T) bool {
 // waitError is a call that was ended from outside: it is the cause of that, and
 // what the call had met until then.
 type waitError struct {
-	op    string // "lock", "extend" or "downgrade"
+	op    string // "lock", "acquire", "extend", "downgrade", "handoff", "resume" or "lead"
 	name  string
 	cause error // the ctx's, or ErrClosed
 	last  error // nil when no ballot was over
@@ -98,9 +103,12 @@ const (
 	LostRevoked
 	// LostNoQuorum: its renewals failed until its validity ended.
 	LostNoQuorum
+	// LostHandoff: it was handed off, and Resume came too late, or another call resumed
+	// it first. Only Resume returns it. Acquire the lock anew.
+	LostHandoff
 )
 
-// String returns the reason in words: "expired", "max hold", "revoked", "no quorum".
+// String returns the reason in words: "expired", "max hold", "revoked", "no quorum", "handoff".
 func (r LostReason) String() string {
 	switch r {
 	case LostExpired:
@@ -111,6 +119,8 @@ func (r LostReason) String() string {
 		return "revoked"
 	case LostNoQuorum:
 		return "no quorum"
+	case LostHandoff:
+		return "handoff"
 	default:
 		return fmt.Sprintf("LostReason(%d)", int(r))
 	}
@@ -127,8 +137,8 @@ type LostError struct {
 	Token       int64      // the lease's fencing token
 	Reason      LostReason // why it was lost
 	Holder      string     // the new owner, where Reason is LostRevoked and a quorum named it
-	Votes       []Vote     // of the renewal that showed it; nil if none did
-	Cause       error      // the last renewal's error, a *QuorumError, where Reason is LostNoQuorum; else nil
+	Votes       []Vote     // of the renewal that showed it, the last that a node answered, or of Resume's last attempt; nil if there is none
+	Cause       error      // that renewal's error, a *QuorumError, where Reason is LostNoQuorum, or that of Resume; else nil
 }
 
 // Error names the lock, says what happened, and where possible what to do.
@@ -152,6 +162,9 @@ func (e *LostError) explain() string {
 		return why
 	default:
 		why := "its renewals failed until its validity ended"
+		if e.Reason == LostHandoff {
+			why = "it was handed off, and could not be resumed: too late, or another caller has the lock"
+		}
 		if e.Cause != nil {
 			why += ": " + strings.TrimPrefix(e.Cause.Error(), "redlock: ")
 		}

@@ -3,7 +3,9 @@ package redlock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"log"
 	"testing"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/redlock-go/redlock/internal/node"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/testnet"
+	"github.com/redlock-go/redlock/redlocktest"
 )
 
 func TestErrorsAsFindsRichErrorsByPointerAndByValue(t *testing.T) {
@@ -157,4 +160,178 @@ func TestOutcomesHaveThePublicNumbers(t *testing.T) {
 	} {
 		require.Equal(t, public, redlock.Outcome(internal))
 	}
+}
+
+func ExampleLease_Label() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+	ctx := context.Background()
+
+	lease, err := client.Mutex("report", redlock.WithOwnerLabel("web-1")).Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Unlock(ctx)
+	fmt.Println("held by", lease.Label())
+
+	// A refused caller, and everybody who looks, see the same label.
+	_, err = client.Mutex("report").TryLock(ctx)
+	var held *redlock.HeldError
+	if errors.As(err, &held) {
+		fmt.Println("refused, since it is held by", held.Label)
+	}
+	status, err := client.Inspect(ctx, "report")
+	fmt.Println("Inspect:", status.Label, err)
+	// Output:
+	// held by web-1
+	// refused, since it is held by web-1
+	// Inspect: web-1 <nil>
+}
+
+func ExampleLease_Wanted() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+	ctx := context.Background()
+	err := client.Mutex("export", redlock.WithWanted()).Do(ctx, func(ctx context.Context, lease *redlock.Lease) error {
+		time.AfterFunc(20*time.Millisecond, func() { _ = client.Ask(ctx, "export") }) // in another process
+		for {
+			select {
+			case <-lease.Wanted():
+				fmt.Println("between two chunks: the lock is wanted")
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-time.After(time.Millisecond): // export a chunk
+			}
+		}
+	})
+	fmt.Println(err)
+	// Output:
+	// between two chunks: the lock is wanted
+	// <nil>
+}
+
+func ExampleLostError() {
+	nodes, err := redlocktest.New(3)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer nodes.Close()
+	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+
+	err = client.Mutex("invoice-42").Do(ctx, func(ctx context.Context, lease *redlock.Lease) error {
+		// An operator takes the lock away from its holder.
+		if _, err := client.ForceUnlock(context.Background(), "invoice-42"); err != nil {
+			return err
+		}
+		return lease.Extend(ctx)
+	})
+	var lost *redlock.LostError
+	if errors.As(err, &lost) {
+		fmt.Println("lost:", lost.Name, "reason:", lost.Reason)
+	}
+	switch {
+	case lost == nil:
+		fmt.Println("done")
+	case lost.Reason == redlock.LostRevoked:
+		fmt.Println("somebody took the lock away, or the servers lost their memory: stop")
+	case lost.Reason == redlock.LostNoQuorum:
+		fmt.Println("too few servers answered for too long:", lost.Cause)
+	default:
+		fmt.Println("the work took too long, or the process was suspended")
+	}
+	// Output:
+	// lost: invoice-42 reason: revoked
+	// somebody took the lock away, or the servers lost their memory: stop
+}
+
+func ExampleLostReason_String() {
+	for _, reason := range []redlock.LostReason{
+		redlock.LostExpired, redlock.LostMaxHold, redlock.LostRevoked, redlock.LostNoQuorum, redlock.LostHandoff,
+	} {
+		fmt.Println(reason)
+	}
+	// Output:
+	// expired
+	// max hold
+	// revoked
+	// no quorum
+	// handoff
+}
+
+func ExampleHeldError() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+	ctx := context.Background()
+	lock := client.RWMutex("report", redlock.WithOwnerLabel("web-1"))
+
+	refusal := func(err error) string {
+		var held *redlock.HeldError
+		switch {
+		case !errors.As(err, &held):
+			return fmt.Sprint(err)
+		case held.Shared:
+			return fmt.Sprint("readers hold it, for less than ten seconds more: ", held.Remaining <= 10*time.Second)
+		default:
+			return "held by " + held.Label
+		}
+	}
+	reader, err := lock.RLock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = lock.TryLock(ctx)
+	fmt.Println(refusal(err))
+	if err := reader.Unlock(ctx); err != nil {
+		log.Fatal(err)
+	}
+
+	writer, err := lock.Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer writer.Unlock(ctx)
+	_, err = lock.TryLock(ctx)
+	fmt.Println(refusal(err))
+	// Output:
+	// readers hold it, for less than ten seconds more: true
+	// held by web-1
+}
+
+func ExampleClient_Resume() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+	ctx := context.Background()
+	lease, err := client.Mutex("upload-7").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	text, err := lease.Handoff(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	for range 2 { // in two other processes: one text is one lease
+		var lost *redlock.LostError
+		switch next, err := client.Resume(ctx, text); {
+		case errors.As(err, &lost) && lost.Reason == redlock.LostHandoff:
+			fmt.Println("too late, or another process was faster: begin anew, with Lock")
+		case err != nil:
+			log.Fatal(err)
+		default:
+			defer next.Unlock(ctx)
+			fmt.Println("resumed:", next.Name())
+		}
+	}
+	_, err = client.Resume(ctx, text[:20])
+	fmt.Println("cut off:", errors.Is(err, redlock.ErrConfig))
+	// Output:
+	// resumed: upload-7
+	// too late, or another process was faster: begin anew, with Lock
+	// cut off: true
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"strings"
 	"time"
 
 	"github.com/redlock-go/redlock"
@@ -101,58 +100,6 @@ func ExampleMutex_Lock() {
 	// over, and not lost: true
 }
 
-func ExampleLostError() {
-	nodes, err := redlocktest.New(3)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer nodes.Close()
-	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer client.Close()
-	ctx := context.Background()
-
-	err = client.Mutex("invoice-42").Do(ctx, func(ctx context.Context, lease *redlock.Lease) error {
-		// An operator takes the lock away from its holder.
-		if _, err := client.ForceUnlock(context.Background(), "invoice-42"); err != nil {
-			return err
-		}
-		return lease.Extend(ctx)
-	})
-	var lost *redlock.LostError
-	if errors.As(err, &lost) {
-		fmt.Println("lost:", lost.Name, "reason:", lost.Reason)
-	}
-	switch {
-	case lost == nil:
-		fmt.Println("done")
-	case lost.Reason == redlock.LostRevoked:
-		fmt.Println("somebody took the lock away, or the servers lost their memory: stop")
-	case lost.Reason == redlock.LostNoQuorum:
-		fmt.Println("too few servers answered for too long:", lost.Cause)
-	default:
-		fmt.Println("the work took too long, or the process was suspended")
-	}
-	// Output:
-	// lost: invoice-42 reason: revoked
-	// somebody took the lock away, or the servers lost their memory: stop
-}
-
-func ExampleLostReason_String() {
-	for _, reason := range []redlock.LostReason{
-		redlock.LostExpired, redlock.LostMaxHold, redlock.LostRevoked, redlock.LostNoQuorum,
-	} {
-		fmt.Println(reason)
-	}
-	// Output:
-	// expired
-	// max hold
-	// revoked
-	// no quorum
-}
-
 func ExampleMutex_TryLock() {
 	nodes, err := redlocktest.New(3)
 	if err != nil {
@@ -178,8 +125,7 @@ func ExampleMutex_TryLock() {
 	case err == nil:
 		fmt.Println("ours")
 	case errors.As(err, &held):
-		_, label, _ := strings.Cut(held.Holder, "@")
-		fmt.Println("somebody else runs the report:", label)
+		fmt.Println("somebody else runs the report:", held.Label)
 		fmt.Println("their lease ends within ten seconds:", held.Remaining <= 10*time.Second)
 	default:
 		fmt.Println("too few nodes answered:", err)
@@ -189,101 +135,80 @@ func ExampleMutex_TryLock() {
 	// their lease ends within ten seconds: true
 }
 
-func ExampleHeldError() {
+func ExampleClient_Multi() {
 	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
 	defer closeAll()
 	ctx := context.Background()
-	lock := client.RWMutex("report", redlock.WithOwnerLabel("web-1"))
 
-	refusal := func(err error) string {
-		var held *redlock.HeldError
-		switch {
-		case !errors.As(err, &held):
-			return fmt.Sprint(err)
-		case held.Shared:
-			return fmt.Sprint("readers hold it, for less than ten seconds more: ", held.Remaining <= 10*time.Second)
-		default:
-			_, label, _ := strings.Cut(held.Holder, "@")
-			return "held by " + label
-		}
-	}
-	reader, err := lock.RLock(ctx)
+	transfer, err := client.Multi([]string{"account-7", "account-3"}).Lock(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
-	_, err = lock.TryLock(ctx)
-	fmt.Println(refusal(err))
-	if err := reader.Unlock(ctx); err != nil {
-		log.Fatal(err)
-	}
+	defer transfer.Unlock(ctx)
 
-	writer, err := lock.Lock(ctx)
+	// Each of the names is that of a Mutex.
+	_, err = client.Mutex("account-3").TryLock(ctx)
+	fmt.Println("account-3 is held:", errors.Is(err, redlock.ErrHeld))
+	_, err = client.Multi([]string{"account-7", "account-9"}).TryLock(ctx)
+	fmt.Println("account-7 is held:", errors.Is(err, redlock.ErrHeld))
+	account9, err := client.Mutex("account-9").TryLock(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer writer.Unlock(ctx)
-	_, err = lock.TryLock(ctx)
-	fmt.Println(refusal(err))
+	defer account9.Unlock(ctx)
+	fmt.Println("account-9 is free: the refused attempt held none of its names")
 	// Output:
-	// readers hold it, for less than ten seconds more: true
-	// held by web-1
+	// account-3 is held: true
+	// account-7 is held: true
+	// account-9 is free: the refused attempt held none of its names
 }
 
-func ExampleLease_Shared() {
+func ExampleLease_Names() {
 	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
 	defer closeAll()
-	var guard fence.Guard // in the process that keeps the report
-	report := "first edition"
+	var guard fence.Guard // in the process that keeps the accounts
+	balance := map[string]int{"account-3": 10, "account-7": 20}
 
-	read := func(_ context.Context, lease *redlock.Lease) error {
-		access := guard.Write // also what the holder of an exclusive lease reads
-		if lease.Shared() {
-			access = guard.Read
+	accounts := client.Multi([]string{"account-7", "account-3"})
+	err := accounts.Do(context.Background(), func(_ context.Context, lease *redlock.Lease) error {
+		fmt.Println(lease.Name())
+		for _, account := range lease.Names() { // one token serves all of them
+			err := guard.Write(account, lease.Token(), func() error {
+				balance[account]++
+				return nil
+			})
+			if err != nil {
+				return err
+			}
 		}
-		return access("report", lease.Token(), func() error {
-			fmt.Println("shared:", lease.Shared(), "read:", report)
-			return nil
-		})
-	}
-	lock := client.RWMutex("report")
-	fmt.Println(lock.RDo(context.Background(), read))
-	fmt.Println(lock.Do(context.Background(), read))
+		return nil
+	})
+	fmt.Println(balance, err)
 	// Output:
-	// shared: true read: first edition
-	// <nil>
-	// shared: false read: first edition
-	// <nil>
+	// account-3, account-7
+	// map[account-3:11 account-7:21] <nil>
 }
 
-func ExampleLease_Downgrade() {
+func ExampleHeldPermit() {
 	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
 	defer closeAll()
 	ctx := context.Background()
-	lock := client.RWMutex("report")
-
-	lease, err := lock.Lock(ctx)
+	lease, err := client.Semaphore("deployments", 3, redlock.WithOwnerLabel("shop")).Acquire(ctx, 2)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer lease.Unlock(ctx)
-	fmt.Println("writing, alone:", !lease.Shared())
 
-	// No other writer comes between the write and what is read after it.
-	if err := lease.Downgrade(ctx); err != nil {
-		log.Fatal(err)
-	}
-	beside, err := lock.TryRLock(ctx)
+	status, err := client.Inspect(ctx, "deployments")
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer beside.Unlock(ctx)
-	fmt.Println("reading, beside another reader:", lease.Shared() && beside.Shared())
-	_, err = lock.TryLock(ctx)
-	fmt.Println("other writers are refused:", errors.Is(err, redlock.ErrHeld))
+	for _, p := range status.Permits { // slot k is the lock "deployments#k", for ForceUnlock
+		fmt.Println(p.Label, "for another", p.Remaining.Round(10*time.Second))
+	}
 	// Output:
-	// writing, alone: true
-	// reading, beside another reader: true
-	// other writers are refused: true
+	// shop for another 10s
+	// shop for another 10s
 }
 
 func ExampleReader() {
@@ -310,4 +235,96 @@ func ExampleReader() {
 	// held alone by "", readers: 2
 	// web-1 for another 20s
 	// web-2 for another 10s
+}
+
+func ExampleClient_Semaphore() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+
+	uplink := client.Semaphore("uplink", 3) // three callers at once
+	lease, err := uplink.Acquire(context.Background(), 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("one of three slots:", lease.Permits()[0].Slot < 3)
+	fmt.Println("released:", lease.Unlock(context.Background()))
+	// Output:
+	// one of three slots: true
+	// released: <nil>
+}
+
+func ExampleSemaphore_Acquire() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second) // for the wait
+	defer cancel()
+
+	workers := client.Semaphore("workers", 5)
+	two, err := workers.Acquire(ctx, 2) // both or none
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("permits:", len(two.Permits()))
+	_, err = workers.Acquire(ctx, 6)
+	fmt.Println("more than there are:", errors.Is(err, redlock.ErrConfig))
+	fmt.Println("released:", two.Unlock(context.Background()))
+	// Output:
+	// permits: 2
+	// more than there are: true
+	// released: <nil>
+}
+
+func ExampleSemaphore_TryAcquire() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+	ctx := context.Background()
+
+	workers := client.Semaphore("workers", 1)
+	err := workers.Do(ctx, 1, func(context.Context, *redlock.Lease) error {
+		_, err := client.Semaphore("workers", 1).TryAcquire(context.Background(), 1)
+		var held *redlock.HeldError
+		if errors.As(err, &held) {
+			fmt.Println("too few permits are free:", held.Permits)
+		}
+		return nil
+	})
+	fmt.Println("released:", err)
+	// Output:
+	// too few permits are free: true
+	// released: <nil>
+}
+
+func ExampleSemaphore_Do() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+
+	err := client.Semaphore("deployments", 3).Do(context.Background(), 1, func(ctx context.Context, lease *redlock.Lease) error {
+		fmt.Println("deploying, as one of three at most") // ctx ends if the permit is lost
+		return nil
+	})
+	fmt.Println("released:", err)
+	// Output:
+	// deploying, as one of three at most
+	// released: <nil>
+}
+
+func ExampleLease_Permits() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+
+	// What the semaphore protects keeps one token for each slot, and refuses an older one.
+	newest := make(map[int]int64)
+	err := client.Semaphore("shards", 4).Do(context.Background(), 2, func(_ context.Context, lease *redlock.Lease) error {
+		var permits []redlock.Permit = lease.Permits()
+		for _, p := range permits {
+			fmt.Println("accepted:", p.Token >= newest[p.Slot])
+			newest[p.Slot] = p.Token
+		}
+		return nil
+	})
+	fmt.Println("released:", err)
+	// Output:
+	// accepted: true
+	// accepted: true
+	// released: <nil>
 }

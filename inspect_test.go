@@ -2,7 +2,10 @@ package redlock_test
 
 import (
 	"context"
+	"fmt"
+	"log"
 	"math"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,10 +48,12 @@ func TestInspectShowsTheHolderTheQueueAndEachNodesView(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "x", s.Name)
 		require.Empty(t, s.Holder, "two nodes are no quorum")
+		require.Empty(t, s.Label)
 		require.NoError(t, lease.Extend(t.Context()))
 		s, err = a.Inspect(t.Context(), "x")
 		require.NoError(t, err)
 		require.Equal(t, lease.Owner(), s.Holder)
+		require.Equal(t, lease.Label(), s.Label)
 		require.InDelta(t, 10*time.Second, s.Remaining, float64(time.Second))
 		require.Equal(t, lease.Token()+1, s.Token, "the attempt that was refused is counted too")
 		require.Error(t, s.Nodes[0].Err)
@@ -62,6 +67,7 @@ func TestInspectShowsTheHolderTheQueueAndEachNodesView(t *testing.T) {
 		require.ErrorAs(t, <-gaveUp, &held)
 		require.Equal(t, 1, held.Position)
 		require.Equal(t, lease.Owner(), held.Holder)
+		require.Equal(t, lease.Label(), held.Label)
 		require.ErrorContains(t, held, "position 1 in the wait queue")
 
 		net.Nodes[1].Down()
@@ -72,6 +78,58 @@ func TestInspectShowsTheHolderTheQueueAndEachNodesView(t *testing.T) {
 		require.Equal(t, lease.Owner(), s.Nodes[3].Holder, "the Status has the answers of the other nodes")
 		_, err = a.Inspect(t.Context(), "")
 		require.ErrorIs(t, err, redlock.ErrConfig)
+	})
+}
+
+func TestInspectShowsReaders(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		long, err := c.RWMutex("x", redlock.WithTTL(20*time.Second), redlock.WithOwnerLabel("reports")).RLock(t.Context())
+		require.NoError(t, err)
+		short, err := net.Client().RWMutex("x").RLock(t.Context())
+		require.NoError(t, err)
+
+		synctest.Wait() // until all nodes have them, and not only a quorum
+		s, err := c.Inspect(t.Context(), "x")
+		require.NoError(t, err)
+		require.Empty(t, s.Holder)
+		require.Len(t, s.Readers, 2)
+		require.Equal(t, []string{long.Owner(), short.Owner()}, []string{s.Readers[0].Owner, s.Readers[1].Owner})
+		require.Equal(t, "reports", s.Readers[0].Label)
+		require.Equal(t, 3, s.Readers[0].Nodes)
+		require.InDelta(t, 20, s.Readers[0].Remaining.Seconds(), 0.1)
+		require.Equal(t, s.Readers[0].Remaining, s.Remaining)
+		require.Equal(t, long.Token(), s.Token)
+		require.Len(t, s.Nodes[0].Readers, 2)
+		require.Empty(t, s.Nodes[0].Holder)
+	})
+}
+
+func TestForceUnlockTakesTheLockFromAllReaders(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		var readers []*redlock.Lease
+		for range 3 {
+			lease, err := net.Client().RWMutex("x").RLock(t.Context())
+			require.NoError(t, err)
+			readers = append(readers, lease)
+		}
+		s, err := c.ForceUnlock(t.Context(), "x")
+		require.NoError(t, err)
+		require.Len(t, s.Readers, 3)
+		require.Greater(t, s.Token, readers[0].Token())
+
+		writer, err := c.Mutex("x").TryLock(t.Context())
+		require.NoError(t, err)
+		require.Greater(t, writer.Token(), s.Token)
+		time.Sleep(10 * time.Second)
+		for _, lease := range readers {
+			require.ErrorIs(t, lease.Err(), redlock.ErrLost)
+			require.ErrorIs(t, lease.Unlock(t.Context()), redlock.ErrLost)
+		}
+		require.True(t, writer.Valid())
+		require.NoError(t, writer.Unlock(t.Context()))
+		net.RequireNoKeys()
 	})
 }
 
@@ -142,6 +200,30 @@ func TestInspectAndForceUnlockClampLongTTLs(t *testing.T) {
 	}
 }
 
+func ExampleClient_Locks() {
+	client, closeAll := openExample()
+	defer closeAll()
+	ctx := context.Background()
+	for _, name := range []string{"invoice-41", "invoice-42", "report"} {
+		lease, err := client.Mutex(name, redlock.WithOwnerLabel("billing")).Lock(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer lease.Unlock(ctx)
+	}
+
+	for status, err := range client.Locks(ctx, "invoice-*") {
+		if err != nil {
+			log.Fatal(err) // what was shown before is right
+		}
+		_, label, _ := strings.Cut(status.Holder, "@")
+		fmt.Println(status.Name, "is held by", label)
+	}
+	// Unordered output:
+	// invoice-41 is held by billing
+	// invoice-42 is held by billing
+}
+
 // replacingPool leads to a node, and replaces the replies to some scripts.
 type replacingPool struct {
 	*testnet.Node
@@ -191,4 +273,50 @@ func (c *replacingConn) DoWithTimeout(timeout time.Duration, command string, arg
 
 func (c *replacingConn) DoContext(ctx context.Context, command string, args ...any) (any, error) {
 	return redis.DoContext(c.Conn, ctx, command, args...)
+}
+
+func ExampleMutex_Lead() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+	ctx := context.Background() // Lead ends with it
+
+	office := client.Mutex("scheduler", redlock.WithOwnerLabel("web-1"))
+	err := office.Lead(ctx, func(ctx context.Context, lease *redlock.Lease) error {
+		status, err := client.Inspect(ctx, "scheduler")
+		if err != nil {
+			return err // Lead pauses, and stands for election again
+		}
+		fmt.Println("leader:", status.Label)
+		for jobs := 1; ctx.Err() == nil; jobs++ { // this caller leads until ctx ends
+			fmt.Println("job", jobs)
+			if jobs == 2 {
+				return nil // all is done: Lead ends
+			}
+		}
+		return context.Cause(ctx)
+	})
+	fmt.Println(err)
+	// Output:
+	// leader: web-1
+	// job 1
+	// job 2
+	// <nil>
+}
+
+func ExampleClient_Ask() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+	ctx := context.Background()
+	fmt.Println("free:", client.Ask(ctx, "reports"))
+	lease, err := client.Mutex("reports", redlock.WithWanted()).Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("held:", client.Ask(ctx, "reports")) // in another process
+	<-lease.Wanted()
+	fmt.Println("the holder lets go:", lease.Unlock(ctx))
+	// Output:
+	// free: <nil>
+	// held: <nil>
+	// the holder lets go: <nil>
 }

@@ -2,6 +2,10 @@ package redlock_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"log"
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -234,8 +238,7 @@ func TestLeaseLostAtAQuorumEndsThoughAFailedRenewalPutItsKeyBack(t *testing.T) {
 		require.NoError(t, err)
 		synctest.Wait()
 		for _, n := range net.Nodes {
-			n.Redis.Del("redlock:x")
-			n.Redis.Del("redlock::readers:redlock:x")
+			n.Drop(lease)
 		}
 		net.Nodes[2].Down()
 		net.Nodes[1].Mute()
@@ -250,4 +253,88 @@ func TestLeaseLostAtAQuorumEndsThoughAFailedRenewalPutItsKeyBack(t *testing.T) {
 		require.ErrorIs(t, lease.Err(), redlock.ErrLost)
 		net.RequireNoKeys()
 	})
+}
+
+// Events have the name that the lease has.
+func TestEventsOfSeveralNamesHaveThemAll(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		var tape testnet.Tape
+		set := net.Client(redlock.WithTrace(tape.Trace()), redlock.WithTTL(3*time.Second)).Multi([]string{"b", "a"})
+		before, err := net.Client().Mutex("b").Lock(t.Context())
+		require.NoError(t, err)
+		tape.Clear() // of the nodes' events
+		time.AfterFunc(time.Second, func() { _ = before.Unlock(context.Background()) })
+		lease, err := set.Lock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Extend(t.Context()))
+		require.NoError(t, lease.Unlock(t.Context()))
+		lease, err = set.TryLock(t.Context())
+		require.NoError(t, err)
+		for _, n := range net.Nodes {
+			n.Down()
+		}
+		<-lease.Done()
+
+		names := map[string]string{}
+		for _, e := range testnet.Told[any](&tape) {
+			if name := reflect.ValueOf(e).FieldByName("Name"); name.IsValid() {
+				names[fmt.Sprintf("%T", e)+" "+name.String()] = name.String()
+			}
+		}
+		require.Len(t, names, 12, "each kind of call, ballot, wait and lease: %v", names)
+		for _, name := range names {
+			require.Equal(t, lease.Name(), name)
+		}
+	})
+}
+
+func ExampleLease_ExtendTo() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+	ctx := context.Background()
+	lease, err := client.Mutex("disk").Lock(ctx) // for ten seconds, and renewed
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Unlock(ctx)
+
+	// Nothing renews the lease while the machine stands still.
+	if err := lease.ExtendTo(ctx, 2*time.Minute); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("for a snapshot:", lease.Remaining().Round(10*time.Second))
+	if err := lease.ExtendTo(ctx, 10*time.Second); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("as before:", lease.Remaining().Round(10*time.Second))
+	// Output:
+	// for a snapshot: 2m0s
+	// as before: 10s
+}
+
+func ExampleLease_Handoff() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+	ctx := context.Background()
+	lease, err := client.Mutex("upload-7").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Unlock(ctx) // does nothing after a hand-off
+	text, err := lease.Handoff(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = client.Mutex("upload-7").TryLock(ctx)
+	fmt.Println("free:", !errors.Is(err, redlock.ErrHeld), "handed off:", errors.Is(lease.Err(), redlock.ErrHandedOff))
+
+	next, err := client.Resume(ctx, text) // in another process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer next.Unlock(ctx)
+	fmt.Println("resumed:", next.Name(), "with a greater token:", next.Token() > lease.Token())
+	// Output:
+	// free: false handed off: true
+	// resumed: upload-7 with a greater token: true
 }

@@ -45,7 +45,7 @@ func newHooks(t *Trace) *hooks {
 	h.ballots = t.BallotStart != nil || t.BallotVote != nil || t.BallotEnd != nil
 	h.calls = h.ballots || t.CallStart != nil || t.CallEnd != nil || t.WaitStart != nil || t.WaitEnd != nil ||
 		t.LeaseGranted != nil || t.LeaseReleased != nil
-	rest := t.LeaseRenewed != nil || t.LeaseDanger != nil || t.LeaseLost != nil ||
+	rest := t.LeaseRenewed != nil || t.LeaseWanted != nil || t.LeaseDanger != nil || t.LeaseLost != nil ||
 		t.NodeUp != nil || t.NodeDown != nil || t.NodeStalled != nil || t.NodeQuarantined != nil
 	if !h.calls && !rest {
 		return nil
@@ -100,6 +100,7 @@ func (c *call) end(lease *Lease, err error) {
 	e := CallEnd{CallStart: c.start, Elapsed: c.observer.clock() - c.began, Err: err}
 	if lease != nil {
 		e.Owner, e.Token, e.Shared = lease.Owner(), lease.Token(), lease.Shared()
+		e.Permits = lease.Permits()
 	}
 	report(c.observer.events, c.observer.hooks.CallEnd, false, e)
 }
@@ -175,6 +176,14 @@ func (o *observer) Renewed(l *lease.Lease, by *quorum.Ballot, granted bool) {
 	}
 }
 
+// Wanted implements lease.Observer.
+func (o *observer) Wanted(l *lease.Lease) {
+	if h := o.hooks; h != nil && h.LeaseWanted != nil {
+		report(o.events, h.LeaseWanted, false, LeaseWanted{Time: time.Now(), Name: l.Name, Owner: l.Owner, Token: l.Token,
+			Shared: l.IsShared(), Held: o.clock() - l.Begun})
+	}
+}
+
 // Ended implements lease.Observer.
 func (o *observer) Ended(ctx context.Context, l *lease.Lease, end *lease.End) {
 	h, now := o.hooks, o.clock()
@@ -190,6 +199,9 @@ func (o *observer) Ended(ctx context.Context, l *lease.Lease, end *lease.End) {
 	if h != nil && h.LeaseReleased != nil {
 		e := LeaseReleased{Time: time.Now(), Name: l.Name, Owner: l.Owner, Token: l.Token, Shared: l.IsShared(), Held: now - l.Begun,
 			Err: end.Err}
+		if until := l.RestsUntil(); until > 0 {
+			e.Rests = until - now
+		}
 		e.Context, e.Call = origin(ctx)
 		report(o.events, h.LeaseReleased, false, e)
 	}
@@ -229,4 +241,61 @@ func (o *observer) NodeQuarantined(index int, name string, wait time.Duration, e
 // NodeStalled implements node.Observer.
 func (o *observer) NodeStalled(index int, name string, silence time.Duration) {
 	report(o.events, o.hooks.NodeStalled, true, NodeStalled{Time: time.Now(), Index: index, Node: name, Silence: silence})
+}
+
+// Stats is what a Client has done since it was made, and what it does now. What is
+// counted only grows, but for the fields that say now.
+type Stats struct {
+	Leases  int // leases held now
+	Waiting int // calls of Lock that were refused and wait now
+
+	// Attempts: a TryLock makes one or a few, a Lock one more after each wait.
+	Acquired uint64 // got the lock, Resume included
+	Held     uint64 // found that another caller has it, or may have it
+	NoQuorum uint64 // had too few votes, and too few answers to say that somebody else has it
+
+	Renewed   uint64 // leases prolonged, by themselves or by Extend
+	Unrenewed uint64 // renewals that were inconclusive
+	Lost      uint64 // leases that ended before they were released
+	Released  uint64 // leases ended by Unlock, Close or Handoff, or since they were dropped
+
+	Waits    uint64        // calls of Lock that waited and do no more
+	WaitTime time.Duration // how long they did, together
+
+	Dropped uint64 // events that the logger and the Trace hooks were too slow for
+
+	Nodes []NodeStats // in the order given to New or Open
+}
+
+// counters are a client's.
+type counters struct {
+	acquired, held, noQuorum atomic.Uint64
+	renewed, unrenewed       atomic.Uint64
+	lost, released           atomic.Uint64
+	waits                    atomic.Uint64
+	waiting, waited          atomic.Int64 // calls; nanoseconds
+}
+
+// Stats is a snapshot. It asks no node, and its parts may be a moment apart. It may
+// be called at any time, also after Close.
+func (c *Client) Stats() Stats {
+	s := Stats{
+		Leases:    c.renewer.Len(),
+		Waiting:   int(c.observe.counts.waiting.Load()),
+		Acquired:  c.observe.counts.acquired.Load(),
+		Held:      c.observe.counts.held.Load(),
+		NoQuorum:  c.observe.counts.noQuorum.Load(),
+		Renewed:   c.observe.counts.renewed.Load(),
+		Unrenewed: c.observe.counts.unrenewed.Load(),
+		Lost:      c.observe.counts.lost.Load(),
+		Released:  c.observe.counts.released.Load(),
+		Waits:     c.observe.counts.waits.Load(),
+		WaitTime:  time.Duration(c.observe.counts.waited.Load()),
+		Dropped:   c.events.Dropped(),
+		Nodes:     make([]NodeStats, len(c.cluster.Nodes)),
+	}
+	for i, n := range c.cluster.Nodes {
+		s.Nodes[i] = c.statsOf(n)
+	}
+	return s
 }

@@ -29,10 +29,10 @@ const (
 	maxNodes           = 64
 )
 
-// Option changes a setting. Options given to New or Open are the defaults of
-// every Mutex; those given to Client.Mutex go for that Mutex alone. A setting
-// that is out of bounds, or out of relation to another one, is reported as
-// ErrConfig: by New and Open, or by the Mutex's Lock and TryLock.
+// Option changes a setting. Options given to New or Open are the defaults of all locks of
+// the client; those given to Client.Mutex, RWMutex, Multi, Semaphore or Resume go for that
+// lock alone. A setting that is out of bounds, or does not fit to another one, is reported as
+// ErrConfig: by New and Open, or by the calls that acquire the lock.
 type Option func(*options) error
 
 type options struct {
@@ -44,7 +44,12 @@ type options struct {
 	renewEvery  time.Duration // 0: derived from the ttl
 	noRenewal   bool
 	maxHold     time.Duration // 0: none
-	guard       time.Duration // at least this; the ttls on record count in any case
+	minHold     time.Duration // 0: none
+	lockDelay   time.Duration // 0: none
+	reentry     bool
+	wanted      bool                        // holders are told that others want the lock
+	backoff     func(try int) time.Duration // nil: callers queue
+	guard       time.Duration               // at least this; the ttls on record count in any case
 	noGuard     bool
 	fencing     bool
 	logger      *slog.Logger
@@ -54,36 +59,6 @@ type options struct {
 
 	ofMutex bool        // the options are a Mutex's, not the Client's
 	terms   *lock.Terms // made of the others when they are checked
-}
-
-// WithTTL sets how long a lease lasts unless it is extended: the time after
-// which the nodes free the lock of a holder that died. Default 10 s, at least
-// 50 ms, and more than the drift allowance plus two node timeouts. A short ttl
-// frees the lock of a dead holder sooner; a long one survives longer pauses of
-// the process and longer outages of the nodes. It is rounded up to whole
-// milliseconds.
-func WithTTL(d time.Duration) Option {
-	return func(o *options) error {
-		if d < minTTL || d > maxTTL {
-			return configError("WithTTL(%v): the ttl must be between %v and a year", d, minTTL)
-		}
-		o.ttl = (d + time.Millisecond - 1).Truncate(time.Millisecond)
-		return nil
-	}
-}
-
-// WithNodeTimeout sets how long one node may take to answer. Default ttl/20,
-// within 5 … 500 ms. A node whose round trip is longer never counts, so choose
-// it above the slowest round trip you want to use; a majority that is silent
-// costs a caller this long, a minority nothing.
-func WithNodeTimeout(d time.Duration) Option {
-	return func(o *options) error {
-		if d < time.Millisecond || d > maxTTL {
-			return configError("WithNodeTimeout(%v): the node timeout must be at least 1ms, and less than half of the ttl", d)
-		}
-		o.nodeTimeout = d
-		return nil
-	}
 }
 
 // WithDrift sets the allowance for clocks that run at different rates: of every
@@ -120,46 +95,6 @@ func WithOwnerLabel(s string) Option {
 			return configError("WithOwnerLabel: the label has %d bytes, at most 256 are allowed", len(s))
 		}
 		o.label = s
-		return nil
-	}
-}
-
-// WithRenewEvery sets how long after a renewal was begun the next one is (up to
-// a quarter earlier, at random, so that many leases spread out). Default: a third
-// of the validity. A renewal that is begun then must be able to end, by the node
-// timeout, within the validity.
-func WithRenewEvery(d time.Duration) Option {
-	return func(o *options) error {
-		if d < time.Millisecond || d > maxTTL {
-			return configError("WithRenewEvery(%v): renewals must be at least 1ms apart, and less than the ttl", d)
-		}
-		o.renewEvery = d
-		return nil
-	}
-}
-
-// WithoutRenewal lets leases end with their ttl unless Extend is called. That is what
-// becomes of a Lease that is dropped without Unlock as well: nobody releases it before
-// its ttl ends, unless the client is closed. (A lease that renews itself is released when
-// its dropped handle is garbage collected.) A lease that ends so is a LostError with the
-// reason LostExpired, and is logged at level Info.
-func WithoutRenewal() Option {
-	return func(o *options) error {
-		o.noRenewal = true
-		return nil
-	}
-}
-
-// WithMaxHold ends a lease at the latest d after it was asked for: its validity
-// is never prolonged beyond that. Default: no end. It is the remedy against a
-// holder that hangs while its process, and with it the renewal, goes on. A lease that
-// ends so is a LostError with the reason LostMaxHold, and is logged at level Info.
-func WithMaxHold(d time.Duration) Option {
-	return func(o *options) error {
-		if d < minTTL {
-			return configError("WithMaxHold(%v): a lease must last for at least %v", d, minTTL)
-		}
-		o.maxHold = d
 		return nil
 	}
 }
@@ -252,12 +187,13 @@ func (o options) with(opts []Option) (options, error) {
 			return o, err
 		}
 	}
-	timeout := o.voteTimeout()
-	if spent := o.drift.of(o.ttl) + 2*timeout; o.ttl <= spent {
-		return o, configError("the ttl (%v) must exceed the drift allowance (%v) plus two node timeouts (2 × %v): "+
-			"raise the ttl or lower the others", o.ttl, o.drift.of(o.ttl), timeout)
+	if err := o.checkTTL(o.ttl); err != nil {
+		return o, err
 	}
 	if err := o.checkRenewal(); err != nil {
+		return o, err
+	}
+	if err := o.checkEnd(); err != nil {
 		return o, err
 	}
 	o.terms = o.newTerms()
@@ -268,15 +204,18 @@ func (o options) with(opts []Option) (options, error) {
 // off.
 func (o *options) newTerms() *lock.Terms {
 	t := &lock.Terms{
-		Lease: lease.Terms{TTL: o.ttl, Validity: o.drift.validity(o.ttl), RenewEvery: o.renewal(), MaxHold: o.maxHold,
-			NodeTimeout: o.voteTimeout(), Random: o.random},
-		Wait: waitqueue.Terms{TTL: o.ttl,
-			// A caller that wants a lease that is not renewed wants its full ttl.
-			Parking:          o.renewal() > 0 && o.maxHold == 0 && o.ttl > protocol.ReservationTTL,
+		Lease: lease.Terms{TTL: o.keyTTL(), Validity: o.drift.validity(o.ttl), RenewEvery: o.renewal(), MaxHold: o.maxHold,
+			MinHold: o.minHold, Delayed: o.lockDelay > 0, NodeTimeout: o.voteTimeout(), Random: o.random},
+		Wait: waitqueue.Terms{TTL: o.keyTTL(),
+			// A caller that wants a lease that is not renewed wants its full ttl. A minimum hold and a lock
+			// delay need keys that last for it.
+			Parking:          o.renewal() > 0 && o.maxHold == 0 && !o.endsLate() && o.ttl > protocol.ReservationTTL,
 			ExecutedValidity: o.drift.validity(protocol.ReservationTTL),
 			Random:           o.random},
 		Label:      o.label,
 		Fencing:    o.fencing,
+		Wanted:     o.wanted,
+		Backoff:    o.backoff,
 		LeastToken: protocol.FirstCount,
 		Random:     o.random,
 	}
@@ -285,39 +224,6 @@ func (o *options) newTerms() *lock.Terms {
 	}
 	t.Box()
 	return t
-}
-
-// checkRenewal checks how the settings of the renewal fit together.
-func (o *options) checkRenewal() error {
-	switch validity := o.drift.validity(o.ttl); {
-	case o.renewEvery == 0:
-		return nil
-	case o.noRenewal:
-		return configError("WithRenewEvery and WithoutRenewal exclude each other")
-	case o.renewEvery+o.voteTimeout() >= validity:
-		return configError("the time between renewals (%v) plus the node timeout (%v) must be less than the validity (%v): "+
-			"renew earlier or raise the ttl", o.renewEvery, o.voteTimeout(), validity)
-	}
-	return nil
-}
-
-// renewal is how long after a renewal the next one begins; 0: never.
-func (o *options) renewal() time.Duration {
-	switch {
-	case o.noRenewal:
-		return 0
-	case o.renewEvery != 0:
-		return o.renewEvery
-	}
-	return o.drift.validity(o.ttl) / 3
-}
-
-// voteTimeout is one node's time to vote.
-func (o *options) voteTimeout() time.Duration {
-	if o.nodeTimeout != 0 {
-		return o.nodeTimeout
-	}
-	return min(max(o.ttl/20, minNodeTimeout), maxNodeTimeout)
 }
 
 // What this library's own tests may set and see.
@@ -329,7 +235,13 @@ func init() {
 		return Option(func(o *options) error { o.random = r; return nil })
 	}
 	testhook.Engine = func(client any) *lock.Engine { return client.(*Client).locks }
-	testhook.Lock = func(mutex any) *lock.Lock { return mutex.(*Mutex).lock }
+	testhook.Lock = func(mutex any) *lock.Lock {
+		if s, ok := mutex.(*Semaphore); ok {
+			return s.of(1).lock
+		}
+		return mutex.(*Mutex).lock
+	}
 	testhook.Exclusive = func(mutex any) *lock.Exclusive { return &mutex.(*Mutex).exclusive }
 	testhook.Lease = func(l any) *lease.Lease { return l.(*Lease).state() }
+	testhook.Handle = func(l any) *lease.Handle { return &l.(*Lease).handle }
 }

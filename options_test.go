@@ -3,7 +3,10 @@ package redlock_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -118,6 +121,7 @@ func TestMutexOverridesTheClientsSettings(t *testing.T) {
 		lease, err := c.Mutex("x", redlock.WithTTL(time.Second), redlock.WithPrefix("")).Lock(t.Context())
 		require.NoError(t, err)
 		require.Contains(t, lease.Owner(), "@worker 7")
+		require.Equal(t, "worker 7", lease.Label())
 		require.Less(t, lease.Remaining(), time.Second)
 		synctest.Wait()
 		v, err := net.Nodes[0].Redis.Get("x")
@@ -128,6 +132,7 @@ func TestMutexOverridesTheClientsSettings(t *testing.T) {
 		lease, err = c.Mutex("x", redlock.WithOwnerLabel("")).Lock(t.Context())
 		require.NoError(t, err)
 		require.NotContains(t, lease.Owner(), "@")
+		require.Empty(t, lease.Label())
 		synctest.Wait()
 		require.True(t, net.Nodes[0].Redis.Exists("app:x"))
 		require.Greater(t, lease.Remaining(), 19*time.Second)
@@ -209,5 +214,122 @@ func requireFit(t *testing.T, c *redlock.Client, m *redlock.Mutex, renews bool) 
 	left := e.Renewer.New(l, lease.Grant{Owner: "owner", Token: 1, Begun: e.Clock(), Validity: o.Validity}).Remaining()
 	require.Positive(t, left)
 	require.LessOrEqual(t, left, o.Validity)
-	require.False(t, strings.HasPrefix(l.Key(), protocol.Reserved))
+	require.False(t, strings.HasPrefix(l.Keys()[0], protocol.Reserved))
+}
+
+func ExampleWithBackoff() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+	ctx := context.Background()
+
+	held, err := client.Mutex("report").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	poll := redlock.WithBackoff(func(try int) time.Duration {
+		if try == 3 { // the holder is done
+			fmt.Println("released:", held.Unlock(ctx))
+		}
+		limit := 10 * time.Millisecond << min(try, 5)
+		return rand.N(limit) // so that callers do not ask at the same instants
+	})
+	lease, err := client.Mutex("report", poll).Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("holding", lease.Name())
+	fmt.Println("released:", lease.Unlock(ctx))
+	// Output:
+	// released: <nil>
+	// holding report
+	// released: <nil>
+}
+
+func ExampleWithReentry() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+	account := client.Mutex("account-7", redlock.WithReentry())
+
+	var token int64
+	// deposit locks the account, and so does its caller.
+	deposit := func(ctx context.Context) error {
+		return account.Do(ctx, func(_ context.Context, lease *redlock.Lease) error {
+			fmt.Println("deposit, with the same token:", lease.Token() == token)
+			return nil
+		})
+	}
+	err := account.Do(context.Background(), func(ctx context.Context, lease *redlock.Lease) error {
+		token = lease.Token()
+		if err := deposit(ctx); err != nil { // joins the lease that ctx carries
+			return err
+		}
+		fmt.Println("still held:", lease.Valid())
+		return nil
+	})
+	fmt.Println("released with the last one:", err)
+	// Output:
+	// deposit, with the same token: true
+	// still held: true
+	// released with the last one: <nil>
+}
+
+func ExampleMutex_Held() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+	account := client.Mutex("account-7")
+
+	// post must be called by the holder of the account's lock.
+	post := func(ctx context.Context) error {
+		lease, held := account.Held(ctx)
+		if !held {
+			return errors.New("the caller must hold the account's lock")
+		}
+		fmt.Println("posting to", lease.Name())
+		return nil
+	}
+	fmt.Println(post(context.Background()))
+	err := account.Do(context.Background(), func(ctx context.Context, _ *redlock.Lease) error { return post(ctx) })
+	fmt.Println(err)
+	// Output:
+	// the caller must hold the account's lock
+	// posting to account-7
+	// <nil>
+}
+
+func ExampleWithMinHold() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+	ctx := context.Background()
+
+	tick := client.Mutex("nightly-report", redlock.WithMinHold(5*time.Second))
+	lease, err := tick.TryLock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("ran, and released:", lease.Unlock(ctx))
+	_, err = tick.TryLock(ctx) // a machine whose clock is behind starts the same job
+	var held redlock.HeldError
+	fmt.Println("resting:", errors.As(err, &held) && held.Resting)
+	// Output:
+	// ran, and released: <nil>
+	// resting: true
+}
+
+func ExampleWithLockDelay() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+	ctx := context.Background()
+
+	// If this process is cut off, nobody gets the lock for 30 s after its lease has ended.
+	export := client.Mutex("export", redlock.WithLockDelay(30*time.Second))
+	for range 2 {
+		lease, err := export.Lock(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("released at once:", lease.Unlock(ctx))
+	}
+	// Output:
+	// released at once: <nil>
+	// released at once: <nil>
 }

@@ -2,6 +2,11 @@ package redlock_test
 
 import (
 	"context"
+	"fmt"
+	"log"
+	"net"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +16,7 @@ import (
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/testhook"
 	"github.com/redlock-go/redlock/internal/testnet"
+	"github.com/redlock-go/redlock/redlocktest"
 )
 
 func TestOpenRefusesBadURLsWithoutRepeatingThem(t *testing.T) {
@@ -34,6 +40,16 @@ func TestOpenRefusesBadURLsWithoutRepeatingThem(t *testing.T) {
 		"redis://a/x":                  "is not a number",
 		"redis://a/-1":                 "is not a number",
 		"redis://a?timeout=1":          "has a query",
+		"redis://a?ca=x":               "has a query",
+		"rediss://a?hunter2=x":         "ca, cert, key and servername are",
+		"rediss://a?ca=":               "its field ca must have one value",
+		"rediss://a?ca=x&ca=y":         "its field ca must have one value",
+		"rediss://a?cert=x":            "a certificate needs both",
+		"rediss://a?ca=%zz":            "cannot be parsed",
+		"rediss://a?ca=/nowhere":       "cannot read the certificate authorities: open /nowhere",
+		"rediss://a?ca=pool.go":        "pool.go has no certificate in PEM form",
+		"rediss://a?cert=x&key=y":      "cannot load the certificate x with the key y",
+		"rediss://:1?ca=hunter2@a":     "? as %3F",
 		"redis://user@a":               "without a password",
 		"redis://hunter2@a":            "without a password",
 		"redis://hunter2:@a":           "without a password",
@@ -139,4 +155,134 @@ func TestPoolsDialMayHang(t *testing.T) {
 		require.NoError(t, c.Close())
 		close(release)
 	})
+}
+
+func ExampleWithWanted() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+	ctx := context.Background()
+	export, err := client.Mutex("reports", redlock.WithWanted()).Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	go func() { // in another process
+		_ = client.Mutex("reports").Do(ctx, func(context.Context, *redlock.Lease) error { return nil })
+	}()
+	select {
+	case <-export.Wanted():
+		fmt.Println("somebody waits: the rest is exported later")
+	case <-export.Done():
+		fmt.Println(export.Err())
+	}
+	fmt.Println(export.Unlock(ctx))
+	// Output:
+	// somebody waits: the rest is exported later
+	// <nil>
+}
+
+func TestPoolsOfADialFunction(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	pools := make([]redlock.Pool, 3)
+	for i, raw := range nodes.URLs() {
+		addr := strings.TrimPrefix(raw, "redis://")
+		pools[i] = redlock.DialPool(func(ctx context.Context) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", addr)
+		}, redlock.DialAddr("master-"+strconv.Itoa(i)), nil)
+	}
+	c, err := redlock.New(pools, redlock.WithRestartGuard(0), redlock.WithLogger(nil))
+	require.NoError(t, err)
+	defer c.Close()
+	lease, err := c.Mutex("x").Lock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, lease.Unlock(t.Context()))
+	require.Equal(t, "node 1 (master-1)", c.Stats().Nodes[1].Node)
+}
+
+func TestNewRefusesBadDialPools(t *testing.T) {
+	dial := func(context.Context) (net.Conn, error) { return nil, testnet.ErrRefused }
+	for want, p := range map[string]redlock.Pool{
+		"dial function is nil":          redlock.DialPool(nil),
+		"DialCredentials":               redlock.DialPool(dial, redlock.DialCredentials(nil)),
+		"DialDatabase(-1)":              redlock.DialPool(dial, redlock.DialDatabase(-1)),
+		`DialClientName("my name")`:     redlock.DialPool(dial, redlock.DialClientName("my name")),
+		`DialClientName("a\nFLUSHALL")`: redlock.DialPool(dial, redlock.DialClientName("a\nFLUSHALL"), redlock.DialDatabase(-1)),
+	} {
+		_, err := redlock.New([]redlock.Pool{redlock.DialPool(dial), p})
+		require.ErrorIs(t, err, redlock.ErrConfig)
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, "pool 2 of 2")
+		_, err = p.GetContext(t.Context())
+		require.ErrorIs(t, err, redlock.ErrConfig, "also where another pool is made of it")
+	}
+}
+
+// movingPool is a pool that a person must mend.
+type movingPool struct{}
+
+func (movingPool) GetContext(context.Context) (redis.Conn, error) {
+	return nil, fmt.Errorf("%w: this client may change its master", redlock.ErrConfig)
+}
+
+func TestPoolThatIsMisconfiguredMakesItsNodeUnfit(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c, err := redlock.New([]redlock.Pool{net.Nodes[0], movingPool{}, net.Nodes[2]}, redlock.WithRestartGuard(0), redlock.WithLogger(nil), testnet.WithClock(net.Clock.Now))
+		require.NoError(t, err)
+		net.Add(c)
+		lease, err := c.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Unlock(t.Context()))
+		stats := c.Stats().Nodes[1]
+		require.Equal(t, "unfit", stats.State)
+		require.ErrorContains(t, stats.Err, "this client may change its master")
+	})
+}
+
+func ExampleDialPool() {
+	nodes, err := redlocktest.New(3) // or your servers, and how to reach them: TLS, a tunnel, a cloud's connector
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer nodes.Close()
+	var pools []redlock.Pool
+	for _, raw := range nodes.URLs() {
+		addr := strings.TrimPrefix(raw, "redis://")
+		dial := func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", addr) }
+		pools = append(pools, redlock.DialPool(dial,
+			redlock.DialAddr(addr), redlock.DialClientName("billing"), redlock.DialDatabase(0)))
+	}
+	client, err := redlock.New(pools, redlock.WithRestartGuard(0))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	lease, err := client.Mutex("invoice-42").Lock(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(lease.Name(), lease.Unlock(context.Background()))
+	// Output: invoice-42 <nil>
+}
+
+func ExampleDialCredentials() {
+	nodes, err := redlocktest.New(1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer nodes.Close()
+	addr := strings.TrimPrefix(nodes.URLs()[0], "redis://")
+	dial := func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", addr) }
+	credentials := func(context.Context) (user, password string, err error) {
+		return "", "", nil // or what a vault, a file or a cloud's token service says now; nobody logs in here
+	}
+	client, err := redlock.New([]redlock.Pool{redlock.DialPool(dial, redlock.DialCredentials(credentials))}, redlock.WithRestartGuard(0))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	lease, err := client.Mutex("invoice-42").Lock(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(lease.Unlock(context.Background()))
+	// Output: <nil>
 }

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -79,7 +80,10 @@ func (v *Vote) err() error {
 type HeldError struct {
 	Name      string        // the lock's
 	Holder    string        // its owner, as Lease.Owner has it; empty if Shared is set, and while the lock is reserved for the first waiter
+	Label     string        // the readable part of Holder, WithOwnerLabel's; empty if it has none
 	Shared    bool          // readers hold the lock; a reader is refused so if a writer waits ahead of it
+	Permits   bool          // too few permits of a semaphore are free
+	Resting   bool          // the Holder's lease has ended, and the lock rests for Remaining: see WithMinHold
 	Remaining time.Duration // until the holder's keys end, unless it extends them, or those of the longest reader; 0: not known; negative: never
 	Position  int           // of the caller in the wait queue, if it waited; 1 is the first, 0: it did not stand there
 	Votes     []Vote        // each node's part
@@ -96,8 +100,12 @@ func (e HeldError) Error() string {
 	}
 	who := fmt.Sprintf("held by %q", e.Holder)
 	switch {
+	case e.Resting:
+		who = fmt.Sprintf("resting after its lease of %q", e.Holder)
 	case e.Shared:
 		who = "held by readers"
+	case e.Permits:
+		who = "too few permits are free"
 	case e.Holder == "":
 		who = "reserved for the first waiter"
 	}
@@ -118,12 +126,14 @@ func (e HeldError) As(target any) bool { return fill(target, e) }
 // finds ErrNoQuorum in it, and every node's cause; errors.As takes both
 // *QuorumError and QuorumError.
 type QuorumError struct {
-	Op      string        // "lock", "extend", "unlock", "ping", "inspect" or "force unlock"
-	Name    string        // the lock's; empty for a ping
+	Op      string        // "lock", "extend", "downgrade", "unlock", "ping", "inspect", "list", "ask", "handoff", "resume" or "force unlock"
+	Name    string        // the lock's; the pattern where nodes do not list their keys; empty for a ping
 	Need    int           // the quorum
 	Elapsed time.Duration // how long the ballot took
 	Late    bool          // a quorum granted, but too late: no validity was left
 	Votes   []Vote        // each node's part, in the order given to New or Open
+
+	split bool // the nodes that granted chose different permits of a semaphore
 }
 
 // Error has the count, then each node's outcome and cause.
@@ -135,8 +145,13 @@ func (e QuorumError) Error() string {
 	}
 	granted := e.count(Granted)
 	fmt.Fprintf(&b, ": no quorum: %d of %d nodes granted, %d needed", granted, len(e.Votes), e.Need)
-	if e.Late {
+	switch {
+	case e.Late:
 		fmt.Fprintf(&b, ", but it took %v and no validity was left", e.Elapsed)
+	case granted >= e.Need && e.split:
+		b.WriteString(", but not the same permits")
+	case granted >= e.Need:
+		b.WriteString(", but only as the call ended")
 	}
 	for i := range e.Votes {
 		if err := e.Votes[i].err(); err != nil {
@@ -185,17 +200,23 @@ func votesOf(f *quorum.Failure) []Vote {
 	return all
 }
 
+// errFewPermits is why a node refused an attempt at a semaphore.
+var errFewPermits = errors.New("too few permits are free")
+
 func voteOf(index int, node string, a *quorum.Answer) Vote {
 	v := Vote{Index: index, Node: node, Outcome: Outcome(a.Outcome), Holder: a.Holder, Remaining: a.Remaining, Cause: a.Cause}
 	if a.Holder == protocol.Shared {
 		v.Holder, v.Shared = "", true
+	}
+	if a.Holder == protocol.Permits {
+		v.Holder, v.Cause = "", errFewPermits
 	}
 	return v
 }
 
 // quorumError returns a ballot that failed as an error.
 func quorumError(name string, f *quorum.Failure) *QuorumError {
-	return &QuorumError{Op: f.Op, Name: name, Need: f.Need, Elapsed: f.Elapsed, Late: f.Late, Votes: votesOf(f)}
+	return &QuorumError{Op: f.Op, Name: name, Need: f.Need, Elapsed: f.Elapsed, Late: f.Late, Votes: votesOf(f), split: f.IsSplit()}
 }
 
 // refusalError returns why a lock was refused as an error.
@@ -203,7 +224,8 @@ func refusalError(name string, r *lock.Refusal) error {
 	if !r.Held {
 		return quorumError(name, r.Votes)
 	}
-	return &HeldError{Name: name, Holder: r.Holder, Shared: r.Shared, Remaining: r.Remaining, Position: r.Standing.Position, Votes: votesOf(r.Votes)}
+	return &HeldError{Name: name, Holder: r.Holder, Label: protocol.LabelOf(r.Holder), Shared: r.Shared, Permits: r.Permits, Resting: r.Resting,
+		Remaining: r.Remaining, Position: r.Standing.Position, Votes: votesOf(r.Votes)}
 }
 
 // failureError returns why a call got no lock as an error, the same one at each call; nil

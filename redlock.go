@@ -20,7 +20,6 @@ package redlock
 import (
 	"context"
 	"fmt"
-	"io"
 	"reflect"
 	"sync"
 	"time"
@@ -45,7 +44,6 @@ type Client struct {
 	locks   *lock.Engine
 	events  *notify.Queue
 	observe *observer
-	owned   []io.Closer // pools that Open made
 	closed  sync.Once
 }
 
@@ -70,8 +68,10 @@ func New(pools []Pool, opts ...Option) (*Client, error) {
 // Open makes a client over the masters at urls, and the pools for them:
 // redis://[user:password@]host[:port][/db], rediss:// for the same with TLS,
 // valkey:// and valkeys:// with the meanings of these two, or
-// unix://[user:password@]/path/to/socket[?db=n]. It connects in the background
-// and returns at once.
+// unix://[user:password@]/path/to/socket[?db=n]. With TLS, a URL may end with
+// ?ca=file&cert=file&key=file&servername=name: the certificate authorities to trust instead of the system's,
+// this client's certificate and key, all in PEM, and the name in the server's certificate. The
+// files are read now, and again at each connection. It connects in the background and returns at once.
 //
 // It returns ErrConfig, in addition to New's reasons, when a URL is bad, names
 // several servers, or leads where another one does. The error repeats no part of a bad
@@ -82,7 +82,6 @@ func Open(urls []string, opts ...Option) (*Client, error) {
 		return nil, err
 	}
 	pools := make([]Pool, len(urls))
-	owned := make([]io.Closer, len(urls))
 	known := make(map[string]int)
 	for i, raw := range urls {
 		e, err := endpoint.Parse(raw)
@@ -93,15 +92,15 @@ func Open(urls []string, opts ...Option) (*Client, error) {
 			return nil, configError("URL %d and URL %d both lead to %s: every node must be a server of its own", other+1, i+1, e.Address)
 		}
 		known[e.Address] = i
-		p := newURLPool(e)
-		pools[i], owned[i] = p, p
+		if err := e.Check(); err != nil {
+			return nil, configError("URL %d of %d: %v", i+1, len(urls), err)
+		}
+		pools[i] = &dialPool{connector: e.Connector(), name: e.Address}
 	}
 	if err := checkPools(pools); err != nil {
 		return nil, err
 	}
-	c := start(pools, settings)
-	c.owned = owned
-	return c, nil
+	return start(pools, settings), nil
 }
 
 func checkPools(pools []Pool) error {
@@ -114,6 +113,9 @@ func checkPools(pools []Pool) error {
 	for i, p := range pools {
 		if isNil(p) {
 			return configError("pool %d of %d is nil", i+1, len(pools))
+		}
+		if p, ok := p.(*dialPool); ok && p.err != nil {
+			return fmt.Errorf("%w (pool %d of %d)", p.err, i+1, len(pools))
 		}
 	}
 	return nil
@@ -151,15 +153,15 @@ func newClient(nodes int, settings options) *Client {
 func (c *Client) newGroup(pools []Pool) *admission.Group {
 	o := &c.opts
 	cfg := &node.Config{Clock: o.clock, Random: o.random, Events: c.events, Identities: node.NewIdentities(),
-		Closed: ErrClosed, DeadAfter: c.deadAfter()}
+		Closed: ErrClosed, Misconfigured: ErrConfig, DeadAfter: c.deadAfter()}
 	if c.observe.hooks != nil {
 		cfg.Observer = c.observe
 	}
-	group := admission.NewGroup(admission.Terms{Guard: o.guard, Off: o.noGuard, TTL: o.ttl, MaxTTL: maxTTL,
+	group := admission.NewGroup(admission.Terms{Guard: o.guard, Off: o.noGuard, TTL: o.keyTTL(), MaxTTL: maxTTL,
 		Nodes: len(pools), Quorum: c.cluster.Need}, cfg)
 	for i, p := range pools {
 		name := fmt.Sprintf("node %d", i)
-		if s, ok := p.(fmt.Stringer); ok {
+		if s, ok := p.(fmt.Stringer); ok && s.String() != "" {
 			name += " (" + s.String() + ")"
 		}
 		group.Add(node.New(i, name, p, cfg))
@@ -230,7 +232,7 @@ func (c *Client) Close() error {
 	c.closed.Do(func() {
 		c.life.Close() // attempts that were under way are granted or rolled back now, and waiters have left the queue
 		var idle, working []*lease.Lease
-		ttl := c.opts.ttl
+		ttl := c.opts.keyTTL()
 		for _, l := range c.renewer.Close() {
 			ttl = max(ttl, l.TTL())
 			if l.Shut() {
@@ -243,7 +245,7 @@ func (c *Client) Close() error {
 		d.Release(idle)
 		d.Finish()
 		if len(working) == 0 {
-			c.tearDown()
+			c.life.End()
 			return
 		}
 		go func() { // ends with the last Do, or its lease's validity
@@ -251,18 +253,10 @@ func (c *Client) Close() error {
 				l.AwaitEnd()
 			}
 			c.locks.NewDrain(ttl).Finish()
-			c.tearDown()
+			c.life.End()
 		}()
 	})
 	return nil
-}
-
-// tearDown ends the client's goroutines and connections.
-func (c *Client) tearDown() {
-	c.life.End()
-	for _, p := range c.owned {
-		_ = p.Close()
-	}
 }
 
 // deadAfter is how long the client awaits an answer before it ends a connection.

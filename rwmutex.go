@@ -32,6 +32,9 @@ func (c *Client) RWMutex(name string, opts ...Option) *RWMutex {
 	m.writer.locker = m.reader.locker // their keys are the same
 	m.writer.exclusive.Init(c.locks, m.reader.opts.terms, m.reader.opts.prefix, name)
 	m.writer.lock = &m.writer.exclusive.Lock
+	if m.reader.err == nil {
+		m.reader.err = m.reader.opts.checkAlone("a share")
+	}
 	return m
 }
 
@@ -57,7 +60,7 @@ func (m *RWMutex) Do(ctx context.Context, fn func(ctx context.Context, lease *Le
 //
 // Errors: those of Mutex.Lock. ErrHeld at once where ctx is that of a Do or Lease of this
 // lock, also of a share: to wait behind a writer that waits for that share would be to wait
-// for itself.
+// for itself. (WithReentry joins that lease instead.)
 func (m *RWMutex) RLock(ctx context.Context) (*Lease, error) { return m.reader.Lock(ctx) }
 
 // TryRLock acquires a share of the lock without waiting. It gives way to every writer that

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/fence"
 	"github.com/redlock-go/redlock/internal/testnet"
 )
 
@@ -83,57 +84,6 @@ func TestDowngradeLetsReadersInAndKeepsWritersOut(t *testing.T) {
 		require.NoError(t, writer.Unlock(t.Context()))
 		require.True(t, reader.Valid())
 		require.NoError(t, reader.Unlock(t.Context()))
-		net.RequireNoKeys()
-	})
-}
-
-func TestInspectShowsReaders(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		c := net.Client()
-		long, err := c.RWMutex("x", redlock.WithTTL(20*time.Second), redlock.WithOwnerLabel("reports")).RLock(t.Context())
-		require.NoError(t, err)
-		short, err := net.Client().RWMutex("x").RLock(t.Context())
-		require.NoError(t, err)
-
-		s, err := c.Inspect(t.Context(), "x")
-		require.NoError(t, err)
-		require.Empty(t, s.Holder)
-		require.Len(t, s.Readers, 2)
-		require.Equal(t, []string{long.Owner(), short.Owner()}, []string{s.Readers[0].Owner, s.Readers[1].Owner})
-		require.Equal(t, "reports", s.Readers[0].Label)
-		require.Equal(t, 3, s.Readers[0].Nodes)
-		require.InDelta(t, 20, s.Readers[0].Remaining.Seconds(), 0.1)
-		require.Equal(t, s.Readers[0].Remaining, s.Remaining)
-		require.Equal(t, long.Token(), s.Token)
-		require.Len(t, s.Nodes[0].Readers, 2)
-		require.Empty(t, s.Nodes[0].Holder)
-	})
-}
-
-func TestForceUnlockTakesTheLockFromAllReaders(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		c := net.Client()
-		var readers []*redlock.Lease
-		for range 3 {
-			lease, err := net.Client().RWMutex("x").RLock(t.Context())
-			require.NoError(t, err)
-			readers = append(readers, lease)
-		}
-		s, err := c.ForceUnlock(t.Context(), "x")
-		require.NoError(t, err)
-		require.Len(t, s.Readers, 3)
-		require.Greater(t, s.Token, readers[0].Token())
-
-		writer, err := c.Mutex("x").TryLock(t.Context())
-		require.NoError(t, err)
-		require.Greater(t, writer.Token(), s.Token)
-		time.Sleep(10 * time.Second)
-		for _, lease := range readers {
-			require.ErrorIs(t, lease.Err(), redlock.ErrLost)
-			require.ErrorIs(t, lease.Unlock(t.Context()), redlock.ErrLost)
-		}
-		require.True(t, writer.Valid())
-		require.NoError(t, writer.Unlock(t.Context()))
 		net.RequireNoKeys()
 	})
 }
@@ -287,4 +237,61 @@ func ExampleRWMutex_RLocker() {
 	// <nil>
 	// shared: false
 	// <nil>
+}
+
+func ExampleLease_Shared() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+	var guard fence.Guard // in the process that keeps the report
+	report := "first edition"
+
+	read := func(_ context.Context, lease *redlock.Lease) error {
+		access := guard.Write // also what the holder of an exclusive lease reads
+		if lease.Shared() {
+			access = guard.Read
+		}
+		return access("report", lease.Token(), func() error {
+			fmt.Println("shared:", lease.Shared(), "read:", report)
+			return nil
+		})
+	}
+	lock := client.RWMutex("report")
+	fmt.Println(lock.RDo(context.Background(), read))
+	fmt.Println(lock.Do(context.Background(), read))
+	// Output:
+	// shared: true read: first edition
+	// <nil>
+	// shared: false read: first edition
+	// <nil>
+}
+
+func ExampleLease_Downgrade() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+	ctx := context.Background()
+	lock := client.RWMutex("report")
+
+	lease, err := lock.Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Unlock(ctx)
+	fmt.Println("writing, alone:", !lease.Shared())
+
+	// No other writer comes between the write and what is read after it.
+	if err := lease.Downgrade(ctx); err != nil {
+		log.Fatal(err)
+	}
+	beside, err := lock.TryRLock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer beside.Unlock(ctx)
+	fmt.Println("reading, beside another reader:", lease.Shared() && beside.Shared())
+	_, err = lock.TryLock(ctx)
+	fmt.Println("other writers are refused:", errors.Is(err, redlock.ErrHeld))
+	// Output:
+	// writing, alone: true
+	// reading, beside another reader: true
+	// other writers are refused: true
 }

@@ -91,14 +91,15 @@ func (a *admission) set(r VoteRight) {
 	if r.Record == nil {
 		r.Record = a.key("record")
 	}
-	m := a.member
+	m, why := a.member, r.why
+	r.why = node.Advise(why) // votes and Stats show it; ReportDown adds the advice by itself
 	m.right.Store(&r)
 	switch {
 	case r.Votes:
 		m.Status.ReportUp(m.group.first.voted(m))
-	case node.IsPermanent(r.why):
+	case node.IsPermanent(why):
 		m.failed()
-		m.Status.ReportDown(r.why)
+		m.Status.ReportDown(why)
 	case r.until > 0:
 		m.Status.ReportQuarantine(r.until-m.group.cfg.Clock(), r.why)
 	default:

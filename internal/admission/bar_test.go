@@ -115,7 +115,7 @@ func TestNodeWhoseRecordAnAttemptDeletedWaitsForANewQuarantine(t *testing.T) {
 		}()
 		time.Sleep(500 * ms) // it is queued, so its attempts are scripts
 		node, record := net.Nodes[0], net.Nodes[0].Record()
-		node.Redis.HDel(record, protocol.StripeOf(testhook.Lock(waiter).Key()))
+		node.Redis.HDel(record, protocol.StripeOf(testhook.Lock(waiter).Keys()[0]))
 		node.Redis.Del("redlock:x")
 		for range 40 { // its attempts come at random
 			time.Sleep(100 * ms)

@@ -50,7 +50,7 @@ func TestGuardIsAsLongAsTheTTLOfAMutex(t *testing.T) {
 		for lease.Valid() {
 			_, err := b.Mutex("x").TryLock(t.Context())
 			require.Error(t, err, "with %v left of the first lease", lease.Remaining())
-			time.Sleep(50 * ms)
+			time.Sleep(200 * ms)
 		}
 	})
 }

@@ -8,24 +8,21 @@ import (
 	"path"
 	"strconv"
 	"strings"
-	"time"
-
-	"github.com/gomodule/redigo/redis"
 )
 
 // Endpoint is a server's address, and the settings of a connection to it.
 type Endpoint struct {
 	Network  string // "tcp" or "unix"
 	Address  string // host:port, or a path
-	TLS      bool
+	TLS      *TLS   // nil: none
 	Username string
 	Password string
 	DB       int
 }
 
-// Parse reads redis://[user:password@]host[:port][/db], rediss:// for the same with TLS,
-// valkey:// and valkeys:// with the meanings of these two, and
-// unix://[user:password@]/path/to/socket[?db=n].
+// Parse reads redis://[user:password@]host[:port][/db], rediss:// for the same with TLS and
+// ?ca=file&cert=file&key=file&servername=name, valkey:// and valkeys:// with the meanings of
+// these two, and unix://[user:password@]/path/to/socket[?db=n].
 //
 // Its errors repeat no part of the URL: a password may stand anywhere in a URL that is
 // not well formed.
@@ -54,7 +51,7 @@ func Parse(raw string) (Endpoint, error) {
 	case "redis", "valkey":
 		return e.tcp(u)
 	case "rediss", "valkeys":
-		e.TLS = true
+		e.TLS = &TLS{}
 		return e.tcp(u)
 	case "unix":
 		return e.unix(u)
@@ -95,8 +92,15 @@ func hasAtBehindAddress(u *url.URL) bool {
 }
 
 func (e Endpoint) tcp(u *url.URL) (Endpoint, error) {
-	if u.RawQuery != "" {
-		return e, errors.New("it has a query, and only unix:// URLs may have one")
+	switch query, err := url.ParseQuery(u.RawQuery); {
+	case err != nil:
+		return e, errors.New("its query cannot be parsed")
+	case e.TLS == nil && len(query) > 0:
+		return e, errors.New("it has a query, and only rediss://, valkeys:// and unix:// URLs may have one")
+	case e.TLS != nil:
+		if *e.TLS, err = parseTLS(query); err != nil {
+			return e, err
+		}
 	}
 	host, port := u.Hostname(), u.Port()
 	if host == "" {
@@ -141,15 +145,11 @@ func (e Endpoint) database(s string) (Endpoint, error) {
 	return e, nil
 }
 
-// Dial connects and authenticates. Reads and writes have no timeouts of their own: the
-// caller must watch the connection.
-func (e Endpoint) Dial(ctx context.Context) (redis.Conn, error) {
-	dialer := net.Dialer{KeepAlive: 15 * time.Second}
-	return redis.DialContext(ctx, e.Network, e.Address,
-		redis.DialContextFunc(dialer.DialContext),
-		redis.DialDatabase(e.DB),
-		redis.DialUsername(e.Username),
-		redis.DialPassword(e.Password),
-		redis.DialUseTLS(e.TLS),
-	)
+// Connector returns what makes connections to the server.
+func (e Endpoint) Connector() *Connector {
+	c := &Connector{Dial: e.dialSocket, Database: e.DB}
+	if e.Password != "" {
+		c.Credentials = func(context.Context) (user, password string, err error) { return e.Username, e.Password, nil }
+	}
+	return c
 }

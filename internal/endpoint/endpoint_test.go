@@ -10,13 +10,15 @@ import (
 
 func TestParseReadsURLsAsWritten(t *testing.T) {
 	for raw, want := range map[string]Endpoint{
-		"redis://a":                      {Network: "tcp", Address: "a:6379"},
-		"redis://a:7000/3":               {Network: "tcp", Address: "a:7000", DB: 3},
-		"redis://[::1]:7000":             {Network: "tcp", Address: "[::1]:7000"},
-		"rediss://:secret@a:1":           {Network: "tcp", Address: "a:1", TLS: true, Password: "secret"},
-		"redis://me:p%40ss@a":            {Network: "tcp", Address: "a:6379", Username: "me", Password: "p@ss"},
-		"valkey://me:pw@a/2":             {Network: "tcp", Address: "a:6379", Username: "me", Password: "pw", DB: 2},
-		"valkeys://a":                    {Network: "tcp", Address: "a:6379", TLS: true},
+		"redis://a":            {Network: "tcp", Address: "a:6379"},
+		"redis://a:7000/3":     {Network: "tcp", Address: "a:7000", DB: 3},
+		"redis://[::1]:7000":   {Network: "tcp", Address: "[::1]:7000"},
+		"rediss://:secret@a:1": {Network: "tcp", Address: "a:1", TLS: &TLS{}, Password: "secret"},
+		"redis://me:p%40ss@a":  {Network: "tcp", Address: "a:6379", Username: "me", Password: "p@ss"},
+		"valkey://me:pw@a/2":   {Network: "tcp", Address: "a:6379", Username: "me", Password: "pw", DB: 2},
+		"valkeys://a":          {Network: "tcp", Address: "a:6379", TLS: &TLS{}},
+		"rediss://a?ca=/etc/ca.pem&servername=redis.internal": {Network: "tcp", Address: "a:6379", TLS: &TLS{CA: "/etc/ca.pem", ServerName: "redis.internal"}},
+		"valkeys://:pw@a/1?cert=c%40.pem&key=k.pem":           {Network: "tcp", Address: "a:6379", DB: 1, Password: "pw", TLS: &TLS{Cert: "c@.pem", Key: "k.pem"}},
 		"redis://:a,b@c":                 {Network: "tcp", Address: "c:6379", Password: "a,b"},
 		"redis://:a%2Cb%40c@d":           {Network: "tcp", Address: "d:6379", Password: "a,b@c"},
 		"unix:///run/redis@1,2.sock":     {Network: "unix", Address: "/run/redis@1,2.sock"},

@@ -37,7 +37,7 @@ func FuzzURLSecrets(f *testing.F) {
 		u := url.URL{Scheme: "rediss", User: url.UserPassword(first, second), Host: "host", Path: "/3"}
 		e, err := endpoint.Parse(u.String())
 		require.NoError(t, err, "escaped, it is read")
-		require.Equal(t, endpoint.Endpoint{Network: "tcp", Address: "host:6379", TLS: true, Username: first, Password: second, DB: 3}, e)
+		require.Equal(t, endpoint.Endpoint{Network: "tcp", Address: "host:6379", TLS: &endpoint.TLS{}, Username: first, Password: second, DB: 3}, e)
 	})
 }
 

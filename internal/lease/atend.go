@@ -1,35 +1,37 @@
 package lease
 
-// Done returns a channel that is closed when the lease ends.
-func (l *Lease) Done() <-chan struct{} {
+// Done returns a channel that is closed when the handle or the lease ends.
+func (h *Handle) Done() <-chan struct{} {
+	l, p := h.lease, h.part()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ending.done == nil {
-		l.ending.done = make(chan struct{})
-		if l.ending.end != nil {
-			close(l.ending.done)
+	if p.done == nil {
+		p.done = make(chan struct{})
+		if p.released || l.ending.end != nil {
+			close(p.done)
 		}
 	}
-	return l.ending.done
+	return p.done
 }
 
-// AtEnd has f called when the lease ends, or now if it has. forget takes that back.
-func (l *Lease) AtEnd(f func(*End)) (forget func()) {
+// AtEnd has f called when the handle or the lease ends, or now if it has. forget takes that back.
+func (h *Handle) AtEnd(f func(*End)) (forget func()) {
+	l, p := h.lease, h.part()
 	l.mu.Lock()
-	if end := l.ended(); end != nil {
+	if end := h.ended(); end != nil {
 		l.mu.Unlock()
 		f(end) // may call the user's code
 		return func() {}
 	}
 	defer l.mu.Unlock()
-	if l.ending.atEnd == nil {
-		l.ending.atEnd = make(map[*func(*End)]struct{})
+	if p.atEnd == nil {
+		p.atEnd = make(map[*func(*End)]struct{})
 	}
-	l.ending.atEnd[&f] = struct{}{}
+	p.atEnd[&f] = struct{}{}
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		delete(l.ending.atEnd, &f)
+		delete(p.atEnd, &f)
 	}
 }
 

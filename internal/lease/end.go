@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/life"
@@ -15,12 +16,13 @@ import (
 type Reason int
 
 const (
-	Released Reason = iota // its caller released it, or dropped its handle
-	Closed                 // the client was closed
-	Expired                // its validity ended, and no renewal had been begun that could have prolonged it
-	MaxHold                // it was held for as long as its terms allow
-	Revoked                // a quorum of the nodes had lost it
-	NoQuorum               // its renewals failed until its validity ended
+	Released  Reason = iota // its callers released it, or dropped its handles
+	HandedOff               // its caller handed it off to another process
+	Closed                  // the client was closed
+	Expired                 // its validity ended, and no renewal had been begun that could have prolonged it
+	MaxHold                 // it was held for as long as its terms allow
+	Revoked                 // a quorum of the nodes had lost it
+	NoQuorum                // its renewals failed until its validity ended
 )
 
 // ErrReleased is the error of a lease that was released.
@@ -52,11 +54,14 @@ type Loss struct {
 type ending struct {
 	end     *End // nil while the lease is held
 	expired *End // made by expiry
-	done    chan struct{}
-	atEnd   map[*func(*End)]struct{}
 
-	working    bool          // a Do is running: Close leaves the release to it
-	gone       chan struct{} // made by Shut where a Do is running, closed when that has released the lease
+	first  part               // of the handle to which the lease was granted
+	joined map[*part]struct{} // of the handles that joined it and are not released; nil if none has joined
+
+	leaving bool           // the lease is about to be handed off
+	kept    quorum.NodeSet // where its keys stay then
+
+	gone       chan struct{} // made by Shut where a Do is running, closed when the last Do has released the lease
 	unreleased bool          // Shut has ended the lease, and its release is still to be sent
 }
 
@@ -88,8 +93,12 @@ func (l *Lease) expiry() *End {
 	}
 	failure := l.renewal.failure
 	if b := l.renewal.running; b != nil {
-		failure = quorum.FailureOf(&b.Ballot)
-		failure.Late = b.Verdict() == quorum.Granted
+		last := quorum.FailureOf(&b.Ballot)
+		last.Late = b.Verdict() == quorum.Granted
+		// The answers to the renewal before say more than that nobody has answered this one yet.
+		if failure == nil || last.Count(quorum.IsKnown) > 0 {
+			failure = last
+		}
 	}
 	loss := Loss{Reason: Expired}
 	switch {
@@ -118,87 +127,9 @@ func (l *Lease) expire() {
 	}
 }
 
-// drop ends a lease whose handle was dropped without a release.
-func (l *Lease) drop() {
-	if b, was := l.end(released); b != nil && was == nil {
-		l.cfg.Events.Log(slog.LevelError, "a lease was dropped without Unlock; it is released now", "name", l.Name, "owner", l.Owner)
-	}
-}
-
-// Work marks the lease as one that a Do works under. If the lease has ended, Work returns why,
-// and releases it.
-func (l *Lease) Work() *End {
-	l.mu.Lock()
-	end := l.ended()
-	l.ending.working = end == nil
-	l.mu.Unlock()
-	if end != nil {
-		l.expire()
-	}
-	return end
-}
-
-// Shut ends the lease because the client closes, and reports whether a Do works under it. The
-// release is still to be sent: by that Do, so that no other caller gets the lock before its
-// fn returns, or by GiveBack.
-func (l *Lease) Shut() (working bool) {
-	l.mu.Lock()
-	if l.ended() != nil {
-		l.mu.Unlock()
-		l.end(closed) // its validity may be over, and the renewer has not looked yet
-		return false
-	}
-	working = l.ending.working
-	atEnd := l.mark(closed)
-	l.ending.unreleased = true
-	if working {
-		l.ending.gone = make(chan struct{})
-	}
-	l.mu.Unlock()
-	runAtEnd(atEnd, closed)
-	return working
-}
-
-// GiveBack queues the release of a lease that Shut has ended, if no Do works under it, at
-// those nodes that may hold its key and are in at. The ballot that it returns must be
-// flushed; nil if nothing is to be released.
-func (l *Lease) GiveBack(at quorum.NodeSet) *quorum.Ballot {
-	l.mu.Lock()
-	if !l.ending.unreleased || l.ending.gone != nil {
-		l.mu.Unlock()
-		return nil
-	}
-	b, _ := l.queueRelease(context.Background(), closed, l.mayHold&at)
-	l.mu.Unlock()
-	l.renewer.remove(l)
-	return b
-}
-
-// AwaitEnd waits until a lease that was shut is released by its Do, or over with its keys.
-func (l *Lease) AwaitEnd() {
-	l.mu.Lock()
-	end := max(l.until, l.renewal.keysEnd)
-	l.mu.Unlock()
-	timer := time.NewTimer(end - l.now())
-	defer timer.Stop()
-	select {
-	case <-l.ending.gone:
-	case <-timer.C:
-	}
-}
-
-// Release ends the lease because its caller releases it, and returns when a quorum confirmed
-// the release, or after the node timeout. ctx only identifies the call for tracing; it does
-// not cancel the release. Release returns nil and nil if a quorum confirmed, or if the lease
-// was released before; else why the lease had ended before; else the failed ballot.
-func (l *Lease) Release(ctx context.Context) (was *End, failure *quorum.Failure) {
-	b, was := l.endBy(ctx, released)
-	switch {
-	case b == nil && was.Reason == Released:
-		return nil, nil
-	case b == nil:
-		return was, nil
-	}
+// confirm awaits the release b of a lease that had ended before as was says, and returns what Release
+// does.
+func (l *Lease) confirm(b *quorum.Ballot, was *End) (*End, *quorum.Failure) {
 	v, _ := b.Await(context.Background(), l.terms.NodeTimeout, nil)
 	l.released(b)
 	switch {
@@ -220,16 +151,22 @@ func (l *Lease) released(b *quorum.Ballot) {
 	lock.Released(l, b)
 }
 
-// end ends the lease, and sends the release. was is why it had ended before; b is nil where
-// nothing was sent because that had been done before.
-func (l *Lease) end(end *End) (b *quorum.Ballot, was *End) { return l.endBy(context.Background(), end) }
+// end ends the lease for all its handles, and sends the release, unless that was done before or the keys are to stay.
+func (l *Lease) end(end *End) { l.endBy(context.Background(), end, nil) }
 
-// endBy is end for a call of the user's. The package's documentation lists its steps. If b is
-// nil, was is not.
-func (l *Lease) endBy(ctx context.Context, end *End) (b *quorum.Ballot, was *End) {
+// endBy ends the lease, and sends the release. The package's documentation lists its steps. If by is
+// not nil, end is released or handedOff, and only the handle of that part ends while others hold the lease: then b
+// and was are nil. Else was is why the handle or the lease had ended before, and b is nil where nothing was sent
+// because that had been done before.
+func (l *Lease) endBy(ctx context.Context, end *End, by *part) (b *quorum.Ballot, was *End) {
 	l.mu.Lock()
-	left := l.ending.unreleased && l.ending.gone != nil && end.Reason == Released // Close left it to its Do
-	if l.ending.end != nil && !left {
+	// Close left the release to the lease's Dos. A hand-off that was too late must not send it.
+	left := by != nil && end == released && by.working && l.ending.unreleased && l.ending.gone != nil
+	switch {
+	case by != nil && by.released:
+		l.mu.Unlock()
+		return nil, released
+	case l.ending.end != nil && !left:
 		defer l.mu.Unlock()
 		return nil, l.ending.end
 	}
@@ -238,9 +175,22 @@ func (l *Lease) endBy(ctx context.Context, end *End) (b *quorum.Ballot, was *End
 		end = was
 	}
 	var atEnd map[*func(*End)]struct{}
-	if left {
-		l.ending.end = end
-	} else {
+	switch {
+	case left:
+		by.working, by.released = false, was == nil
+		if l.anyBut(by, isWorking) {
+			l.mu.Unlock()
+			return nil, was
+		}
+		if end.IsLoss() {
+			l.ending.end = end
+		}
+	case by != nil && was == nil && l.anyBut(by, isHeld):
+		atEnd = l.leave(by)
+		l.mu.Unlock()
+		runAtEnd(atEnd, end)
+		return nil, nil
+	default:
 		atEnd = l.mark(end)
 	}
 	b, yield := l.queueRelease(ctx, end, l.mayHold)
@@ -254,28 +204,58 @@ func (l *Lease) endBy(ctx context.Context, end *End) (b *quorum.Ballot, was *End
 	}
 	runAtEnd(atEnd, end)
 	l.renewer.remove(l)
-	b.Flush(yield)
+	if b != nil {
+		b.Flush(yield)
+	}
 	return b, was
 }
 
-// mark records that the lease has ended, and returns the functions to call. Called under l.mu.
+// mark records that the lease has ended for all handles that hold it, and returns the functions to
+// call. Called under l.mu.
 func (l *Lease) mark(end *End) (atEnd map[*func(*End)]struct{}) {
 	l.ending.end = end
 	l.handle = nil
-	if l.ending.done != nil {
-		close(l.ending.done)
+	if first := &l.ending.first; !first.released {
+		atEnd = first.finish()
 	}
-	atEnd, l.ending.atEnd = l.ending.atEnd, nil
+	for p := range l.ending.joined {
+		if of := p.finish(); atEnd == nil {
+			atEnd = of
+		} else {
+			maps.Copy(atEnd, of)
+		}
+	}
 	return atEnd
 }
 
 // queueRelease queues the release of a lease that has ended. The nodes in must may hold its
-// key: what they do not confirm becomes an undo. Called under l.mu.
+// key: what they do not confirm becomes an undo. b is nil if nothing is to be released. Called under l.mu.
 func (l *Lease) queueRelease(ctx context.Context, end *End, must quorum.NodeSet) (b *quorum.Ballot, yield bool) {
 	l.ending.unreleased = false
 	b = l.lock.BeginRelease(ctx, l)
 	l.cfg.Observer.Ended(ctx, l, end)
+	if b == nil {
+		return nil, false
+	}
 	return b, b.Queue(must, true)
+}
+
+// RestsUntil returns until when the lock is to rest now that the lease has ended, on the client's
+// clock; 0 if it is to be free. Where a quorum had lost the lease, the lock rests at the other nodes:
+// with those that do not vote, as they forgot, they may be a quorum. It is for Locks and Observers,
+// which are called under the lease's lock.
+func (l *Lease) RestsUntil() time.Duration {
+	until := l.Begun + l.terms.MinHold
+	if l.terms.MinHold == 0 || until <= l.now() {
+		return 0
+	}
+	return until
+}
+
+// KeepsKeys reports whether the keys of the lease, which has ended, are to stay until they end by
+// themselves. It is for Locks, which are called under the lease's lock.
+func (l *Lease) KeepsKeys() bool {
+	return l.terms.Delayed && l.ending.end.IsLoss() && l.ending.end.Reason != Revoked
 }
 
 // logLoss logs that the lease is lost: at level Info if its terms asked for that end, else at
@@ -294,6 +274,8 @@ func (r Reason) String() string {
 	switch r {
 	case Released:
 		return "released"
+	case HandedOff:
+		return "handed off"
 	case Closed:
 		return "closed"
 	case Expired:

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"runtime"
 	"sync"
 	"time"
 
@@ -28,6 +27,9 @@ type Observer interface {
 	Renewed(l *Lease, by *quorum.Ballot, granted bool)
 	Ended(ctx context.Context, l *Lease, end *End)
 
+	// Wanted reports that others want the lock, once. It is called only for leases with a Signal.
+	Wanted(l *Lease)
+
 	// Endangered reports that a renewal failed while the lease is valid for remaining; first,
 	// that the renewal before it succeeded.
 	Endangered(l *Lease, remaining time.Duration, failure *quorum.Failure, first bool)
@@ -39,6 +41,8 @@ type Terms struct {
 	Validity    time.Duration // the longest validity, from the start of the ballot that granted or renewed the lease
 	RenewEvery  time.Duration // from the start of one renewal to the next; 0: leases are not renewed
 	MaxHold     time.Duration // from the start of the attempt; 0: no limit
+	MinHold     time.Duration // from the start of the attempt: until then the lock rests when the lease has ended; 0: none
+	Delayed     bool          // the keys of a lease that ends by itself are left to end with their ttl
 	NodeTimeout time.Duration
 	Random      system.Random
 }
@@ -51,10 +55,13 @@ type Lock interface {
 	// Shared reports whether others may hold the lock at the same time.
 	Shared() bool
 
-	// BeginRenewal makes b a renewal of l that is not queued yet.
-	BeginRenewal(ctx context.Context, b *quorum.Ballot, l *Lease)
+	// BeginRenewal makes b a renewal of l that is not queued yet, for keys that last for ttl. If
+	// longer is set, that is longer than the lock's: only nodes vote that have it on record, and
+	// that execute no earlier renewal after this one.
+	BeginRenewal(ctx context.Context, b *quorum.Ballot, l *Lease, ttl time.Duration, longer bool)
 
-	// BeginRelease returns a release of l that is not queued yet.
+	// BeginRelease returns a release of l that is not queued yet; nil if l keeps its keys, and
+	// nothing else is to be released.
 	BeginRelease(ctx context.Context, l *Lease) *quorum.Ballot
 
 	// Released informs the lock of a release that a quorum answered, or that timed out.
@@ -73,7 +80,8 @@ type Grant struct {
 	Begun    time.Duration // when the attempt's ballot began
 	Validity time.Duration // from then; if it is shorter than that of the terms, a renewal follows at once
 	MayHold  quorum.NodeSet
-	Seat     Seat // nil if the caller did not queue
+	Seat     Seat    // nil if the caller did not queue
+	Wanted   *Signal // nil if the holder is not to be told that others want the lock
 }
 
 // Lease is one holding of a lock. It has more than 20 methods, since its grant, renewals and
@@ -92,13 +100,10 @@ type Lease struct {
 	mayHold quorum.NodeSet // nodes where its key may stand, now or later
 	renewal schedule
 	ending  ending
-	handle  *Handle // until the first renewal; then only the user has it
+	handle  *Handle // the first one, until the first renewal; then only the user has it
 
 	heap heapEntry // protected by the renewer's lock
 }
-
-// Handle is the user's reference to a lease.
-type Handle struct{ lease *Lease }
 
 // New makes the lease of a lock that a ballot granted. Start must follow.
 func (r *Renewer) New(lock Lock, g Grant) *Lease {
@@ -124,31 +129,21 @@ func (l *Lease) Start(ctx context.Context) bool {
 		return false
 	}
 	l.cfg.Observer.Granted(ctx, l) // under l.mu, so ahead of every later event of this lease
+	l.Wanted.start(l)
 	return true
 }
 
-// Bind makes h the lease's handle. From the start of the first renewal on, the lease notices
-// that the garbage collector found nobody who refers to h any more; then it is released.
-func (l *Lease) Bind(h *Handle) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	h.lease = l
-	switch {
-	case l.ending.end != nil:
-	case l.renewal.began && !l.renewer.keep.Load():
-		runtime.AddCleanup(h, (*Lease).drop, l)
-	default:
-		l.handle = h
-	}
-}
-
-// Lease returns the lease of the handle.
-func (h *Handle) Lease() *Lease { return h.lease }
-
 func (l *Lease) now() time.Duration { return l.cfg.Clock() }
 
-// TTL returns how long the lease's keys last at the nodes.
-func (l *Lease) TTL() time.Duration { return l.terms.TTL }
+// TTL returns how long the lease's keys last at the nodes, at most.
+func (l *Lease) TTL() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.KeysLast()
+}
+
+// KeysLast is TTL for Locks, which are called under the lease's lock.
+func (l *Lease) KeysLast() time.Duration { return max(l.terms.TTL, l.renewal.longest) }
 
 // Shared reports whether others may hold the lock at the same time.
 func (l *Lease) Shared() bool {
@@ -161,6 +156,11 @@ func (l *Lease) Shared() bool {
 func (l *Lease) Remaining() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.remaining()
+}
+
+// remaining is Remaining, called under l.mu.
+func (l *Lease) remaining() time.Duration {
 	if l.ending.end != nil {
 		return 0
 	}
@@ -193,6 +193,9 @@ func (l *Lease) next() time.Duration {
 	if b := l.renewal.running; b != nil {
 		return min(l.until, b.Start+l.terms.NodeTimeout)
 	}
+	if l.renewal.handing > 0 {
+		return l.until
+	}
 	return min(l.until, l.renewal.at)
 }
 
@@ -211,7 +214,7 @@ func (l *Lease) tick() *quorum.Ballot {
 		l.mu.Unlock()
 		late.Close(errNoVerdict)
 		l.conclude(late, late.Verdict())
-	case late == nil && now >= l.renewal.at:
+	case late == nil && now >= l.renewal.at && l.renewal.handing == 0:
 		b := l.renew()
 		l.mu.Unlock()
 		if v := b.Verdict(); v.IsFinal() {

@@ -65,18 +65,18 @@ func TestDroppedHandleIsLoggedIfTheLeaseWasHeld(t *testing.T) {
 		lease, err := net.Mutex(c, "x").Lock(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, lease.Unlock(t.Context()))
-		testhook.Lease(lease).Drop()
+		testhook.Handle(lease).Drop()
 		require.Zero(t, logged(), "the lease was released before")
 
 		lease, err = net.Mutex(c, "x").Lock(t.Context())
 		require.NoError(t, err)
 		net.Clock.Sleep(time.Minute) // the renewer has not looked yet
-		testhook.Lease(lease).Drop()
+		testhook.Handle(lease).Drop()
 		require.Zero(t, logged(), "the lease is lost, and the client logs that instead")
 
 		lease, err = net.Mutex(c, "x").Lock(t.Context())
 		require.NoError(t, err)
-		testhook.Lease(lease).Drop()
+		testhook.Handle(lease).Drop()
 		require.Equal(t, 1, logged())
 		require.ErrorIs(t, lease.Err(), redlock.ErrReleased)
 		net.RequireNoKeys()

@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 	"errors"
-	"runtime"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/quorum"
@@ -23,16 +22,20 @@ type schedule struct {
 	at       time.Duration   // when to renew next
 	began    bool            // a scheduled renewal was begun
 	running  *renewal        // the scheduled renewal that is under way; nil if there is none
-	keysEnd  time.Duration   // the keys may stand so long by the last renewal, whatever its verdict
+	keysEnd  time.Duration   // the keys may stand so long by the renewals, whatever their verdicts
 	failure  *quorum.Failure // of the last renewal; nil if it succeeded
 	restored quorum.NodeSet  // nodes where the key was missing, since the last renewal that succeeded
+	handing  int             // hand-offs that are under way: no other renewal begins
+	extended                 // by ExtendTo
 }
 
 // renewal is a ballot that prolongs a lease, and the watcher of itself.
 type renewal struct {
 	quorum.Ballot
-	lease     *Lease
-	scheduled bool // nobody awaits the verdict
+	lease      *Lease
+	scheduled  bool          // nobody awaits the verdict
+	until      time.Duration // the validity, if it is granted
+	generation int           // of the lease's keys when it was queued
 }
 
 // planRenewal sets the next renewal after one that began at start. A part of the time is
@@ -47,19 +50,34 @@ func (l *Lease) planRenewal(start time.Duration) {
 		at := start + every - terms.Random.Below(every/4+1, "renewing")
 		l.renewal.at = at - at%(every/64+1)
 	}
+	l.hastenRenewal(start)
 }
 
 // queueRenewal queues a renewal. Called under l.mu: whether the lease is still held is
 // checked, and the renewal queued, under the lock under which its release is queued. So on
-// every connection a renewal is ahead of the release, and none ever comes after it.
-func (l *Lease) queueRenewal(ctx context.Context, scheduled bool) (b *renewal, yield bool) {
+// every connection a renewal is ahead of the release, and none ever comes after it. to is nil unless
+// it is an ExtendTo.
+func (l *Lease) queueRenewal(ctx context.Context, scheduled bool, to *Span) (b *renewal, yield bool) {
 	b = &renewal{lease: l, scheduled: scheduled}
-	l.lock.BeginRenewal(ctx, &b.Ballot, l)
+	span := l.usualSpan()
+	if to != nil {
+		span = *to
+	}
+	l.lock.BeginRenewal(ctx, &b.Ballot, l, span.TTL, to != nil && to.TTL > l.terms.TTL)
+	if to != nil {
+		l.extendKeys(b.Start, to)
+	}
+	return b, l.queue(b, span.Validity)
+}
+
+// queue queues a renewal that has begun, for a validity from its start. Called under l.mu.
+func (l *Lease) queue(b *renewal, validity time.Duration) (yield bool) {
+	b.until, b.generation = min(b.Start+validity, l.limit), l.renewal.generation
 	b.Watcher, b.LateUntil = b, l.until
 	yield = b.Queue(0, true)
 	l.mayHold |= b.Sent()
-	l.renewal.keysEnd = b.Start + l.terms.Validity
-	return b, yield
+	l.renewal.keysEnd = max(l.renewal.keysEnd, b.Start+validity)
+	return yield
 }
 
 // renew begins a scheduled renewal. Called under l.mu.
@@ -67,10 +85,10 @@ func (l *Lease) renew() *renewal {
 	l.renewal.began = true
 	if l.handle != nil && !l.renewer.keep.Load() {
 		// From the first renewal on, only the user refers to the handle.
-		runtime.AddCleanup(l.handle, (*Lease).drop, l)
+		l.releaseIfDropped(l.handle)
 		l.handle = nil
 	}
-	b, _ := l.queueRenewal(context.Background(), true)
+	b, _ := l.queueRenewal(context.Background(), true, nil)
 	l.renewal.running = b
 	l.renewer.move(l, l.next())
 	return b
@@ -85,6 +103,9 @@ func (l *Lease) renew() *renewal {
 func (r *renewal) Answered(v *quorum.Vote, a quorum.Answer) quorum.Answer {
 	l, node := r.lease, v.Node
 	undone := node.HasUndo(l.Owner)
+	if a.Wanted {
+		l.Wanted.Tell()
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if a.Count == quorum.Recreated {
@@ -130,7 +151,9 @@ func (l *Lease) conclude(b *renewal, v quorum.Verdict) *End {
 	endangered, first, left := false, false, time.Duration(0)
 	if v == quorum.Granted {
 		// Of two renewals the one that began later counts.
-		l.until = max(l.until, min(b.Start+terms.Validity, l.limit))
+		if b.generation == l.renewal.generation {
+			l.until = max(l.until, b.until)
+		}
 		l.renewal.failure, l.renewal.restored = nil, 0
 		l.planRenewal(b.Start)
 	} else if !concluded {
@@ -157,35 +180,30 @@ type Extension struct {
 	Failure *quorum.Failure // of the ballot; nil if there was none
 }
 
-// Extend prolongs the lease to its full validity from now.
-func (l *Lease) Extend(ctx context.Context) Extension { return l.extendAs(ctx, nil) }
-
-// Downgrade makes the lease one of the lock to, which others may hold at the same time, and
-// prolongs it. The lease is shared before any node is asked, and stays so whatever the nodes
-// answer: a node that has not executed the renewal refuses more than it needs to. to must have
-// the keys and the terms of the lease's lock.
-func (l *Lease) Downgrade(ctx context.Context, to Lock) Extension { return l.extendAs(ctx, to) }
-
-// extendAs prolongs the lease as one of the lock as; nil if that stays.
-func (l *Lease) extendAs(ctx context.Context, as Lock) Extension {
-	e := l.extend(ctx, as)
+// extendAs prolongs the lease as one of the lock as, nil if that stays; to is as queueRenewal has it.
+func (l *Lease) extendAs(ctx context.Context, as Lock, to *Span) Extension {
+	e := l.extend(ctx, as, to)
 	if e.Cause == nil && e.Failure != nil && e.Failure.LackedScripts() { // they are loaded by now
-		e = l.extend(ctx, nil)
+		e = l.extend(ctx, nil, to)
 	}
 	return e
 }
 
-func (l *Lease) extend(ctx context.Context, as Lock) Extension {
+func (l *Lease) extend(ctx context.Context, as Lock, to *Span) Extension {
 	l.mu.Lock()
 	if end := l.ended(); end != nil {
 		l.mu.Unlock()
 		l.expire()
 		return Extension{End: end}
 	}
+	if l.renewal.handing > 0 { // its commands could put keys back behind the hand-off
+		l.mu.Unlock()
+		return Extension{End: handedOff}
+	}
 	if as != nil {
 		l.lock = as
 	}
-	b, yield := l.queueRenewal(ctx, false)
+	b, yield := l.queueRenewal(ctx, false, to)
 	l.mu.Unlock()
 	b.Flush(yield)
 

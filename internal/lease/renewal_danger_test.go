@@ -55,7 +55,7 @@ func TestDangerIsReportedWhileTheLeaseIsStillValid(t *testing.T) {
 		synctest.Wait()
 		require.GreaterOrEqual(t, len(dangers), 3, "the client tried again and again")
 		first := dangers[0]
-		require.Equal(t, "x", first.Name)
+		require.Equal(t, lease.Name(), first.Name)
 		require.Equal(t, lease.Owner(), first.Owner)
 		require.Greater(t, first.Remaining, time.Second)
 		require.ErrorIs(t, first.Err, redlock.ErrNoQuorum)

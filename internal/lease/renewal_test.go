@@ -61,7 +61,7 @@ func TestLeaseThatIsCutOffEndsBeforeItsKeysExpire(t *testing.T) {
 	}
 	for name, cut := range cuts {
 		t.Run(name, func(t *testing.T) {
-			for range testnet.Tries(15, 350) {
+			for range testnet.Tries(5, 350) {
 				testnet.OfEachKind(t, 5, func(t *testing.T, net *testnet.Net) {
 					const ttl = 2 * time.Second
 					c := net.Client(redlock.WithTTL(ttl))
@@ -168,9 +168,7 @@ func TestRenewalIsNotGivenUpBeforeTheNodeTimeout(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		lease, err := net.Client().Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
-		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) { n.Delay = 100 * ms })
-		}
+		net.Delay(100 * ms)
 		l := testhook.Lease(lease)
 		begins, _ := l.Schedule()
 		requireUnderWay := func() {

@@ -21,11 +21,22 @@ type call struct {
 	since    time.Duration
 	observed any // by the Observer
 	position int // in the queue, as far as known
+
+	alert // of the last attempt
 }
 
 // Acquire acquires the lock, and waits for it if it is held or if too few nodes answer.
 func (l *Lock) Acquire(ctx context.Context) (held *lease.Lease, failure *Failure) {
 	c := &call{Lock: l, waits: true, asked: l.engine.Clock()}
+	if l.terms.Wanted {
+		if err := l.engine.Queue().Listen(ctx); err != nil {
+			return nil, &Failure{Cause: err}
+		}
+		defer func() { c.endAlert(held) }()
+	}
+	if l.terms.Backoff != nil {
+		return c.poll(ctx)
+	}
 	if q := l.engine.openQueue(); q != nil {
 		var err error
 		if c.waiter, err = q.NewWaiter(ctx, l, c.asked); err != nil {
@@ -39,7 +50,7 @@ func (l *Lock) Acquire(ctx context.Context) (held *lease.Lease, failure *Failure
 func (c *call) acquire(ctx context.Context) (*lease.Lease, *Failure) {
 	e := c.engine
 	var last *Refusal
-	if d := e.handover.pause(c.key, e.Clock); d > 0 {
+	if d := e.handover.pause(c.keys, e.Clock); d > 0 {
 		last = &Refusal{Held: true}
 		if err := e.Life.Pause(ctx, d); err != nil {
 			return nil, &Failure{Cause: err, Refusal: last}
@@ -75,11 +86,7 @@ func (c *call) try(ctx context.Context, last *Refusal) (*lease.Lease, *Refusal, 
 // life.ErrClosed, or ctx's cause.
 func (c *call) wait(ctx context.Context, r *Refusal, try int) (err error) {
 	e := c.engine
-	c.position = r.Standing.Position
-	if !c.waiting {
-		c.waiting, c.since = true, e.Clock()
-		c.observed = e.Observer.WaitBegan(ctx, c.Name, c.position)
-	}
+	c.beginWait(ctx, r)
 	switch {
 	case !r.reached:
 		if c.waiter != nil {
@@ -97,6 +104,15 @@ func (c *call) wait(ctx context.Context, r *Refusal, try int) (err error) {
 	return c.waiter.AwaitTurn(ctx, r.Standing)
 }
 
+// beginWait reports that the call waits, once.
+func (c *call) beginWait(ctx context.Context, r *Refusal) {
+	c.position = r.Standing.Position
+	if !c.waiting {
+		c.waiting, c.since = true, c.engine.Clock()
+		c.observed = c.engine.Observer.WaitBegan(ctx, c.Name, c.position)
+	}
+}
+
 // end ends the call with its result.
 func (c *call) end(failure *Failure) {
 	if c.waiting {
@@ -107,15 +123,33 @@ func (c *call) end(failure *Failure) {
 	}
 }
 
+// endAlert ends the call's alert with the call's result: that of a lease ends with its release.
+func (c *call) endAlert(held *lease.Lease) {
+	if held == nil {
+		c.forget(c.engine)
+	}
+}
+
 // maxTries is how often TryAcquire asks when the votes were split among callers that came at
 // the same instant, or the nodes had to load the scripts first.
 const maxTries = 3
 
 // TryAcquire acquires the lock without waiting for a holder.
-func (l *Lock) TryAcquire(ctx context.Context) (*lease.Lease, *Failure) {
-	e := l.engine
-	var last *Refusal
-	c := &call{Lock: l, asked: e.Clock()}
+func (l *Lock) TryAcquire(ctx context.Context) (held *lease.Lease, failure *Failure) {
+	c := &call{Lock: l}
+	if l.terms.Wanted {
+		if err := l.engine.Queue().Listen(ctx); err != nil {
+			return nil, &Failure{Cause: err}
+		}
+		defer func() { c.endAlert(held) }()
+	}
+	return c.tryAcquire(ctx, nil)
+}
+
+// tryAcquire is TryAcquire; last is the call's refusal before, nil if there is none.
+func (c *call) tryAcquire(ctx context.Context, last *Refusal) (*lease.Lease, *Failure) {
+	l, e := c.Lock, c.engine
+	c.asked = e.Clock()
 	for try := 1; ; try++ {
 		held, refusal, failure := c.try(ctx, last)
 		switch {
@@ -132,6 +166,31 @@ func (l *Lock) TryAcquire(ctx context.Context) (*lease.Lease, *Failure) {
 			return nil, &Failure{Refusal: refusal}
 		}
 		if err := e.Life.Pause(ctx, pause); err != nil {
+			return nil, &Failure{Cause: err, Refusal: last}
+		}
+	}
+}
+
+// minBackoff is the shortest pause of a caller that asks again at a pace of its own: a pause of 0 must not
+// keep the nodes, and this process, busy.
+const minBackoff = time.Millisecond
+
+// poll acquires the lock for a caller that does not queue: it tries, and tries again at a pace of
+// its own. It subscribes to nothing, unless holders are told that others want the lock. Nodes with waiters refuse
+// it, as they refuse a TryAcquire.
+func (c *call) poll(ctx context.Context) (held *lease.Lease, failure *Failure) {
+	c.waits = false // no node wakes it: it learns how long the holder has left, for its error
+	defer func() { c.end(failure) }()
+	var last *Refusal
+	for try := 1; ; try++ {
+		held, failure = c.tryAcquire(ctx, last)
+		if held != nil || failure.Cause != nil || failure.Refusal.hopeless {
+			return held, failure
+		}
+		last = failure.Refusal
+		c.beginWait(ctx, last)
+		pause := max(c.terms.Backoff(try), minBackoff) // where it panics, the call ends with the refusal
+		if err := c.engine.Life.Pause(ctx, pause); err != nil {
 			return nil, &Failure{Cause: err, Refusal: last}
 		}
 	}

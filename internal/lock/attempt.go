@@ -40,7 +40,8 @@ func (c *call) attempt(ctx context.Context) (*lease.Lease, *Refusal, error) {
 	}
 	a, v, err := c.ask(ctx)
 	var token int64
-	if err == nil && v == quorum.Granted {
+	if v == quorum.Granted {
+		c.primitive.granted(a)
 		var failed *quorum.Ballot
 		if token, failed, err = c.tokenOf(ctx, &a.Ballot); failed != nil && err == nil {
 			a.rollBack()
@@ -52,6 +53,7 @@ func (c *call) attempt(ctx context.Context) (*lease.Lease, *Refusal, error) {
 		// with a lock that nobody will release.
 		if err = context.Cause(ctx); err == nil {
 			held := a.newLease(token)
+			held.Wanted = c.signal
 			switch {
 			case held.Remaining() <= 0:
 				a.rollBack()
@@ -93,7 +95,7 @@ func (c *call) ask(ctx context.Context) (*Attempt, quorum.Verdict, error) {
 func (c *call) newAttempt(ctx context.Context) *Attempt {
 	l, w := c.Lock, c.waiter
 	a := &Attempt{lock: l, Waits: c.waits, Waiter: w, validity: l.terms.Lease.Validity}
-	owner := l.newOwner()
+	owner := c.newOwner()
 	l.begin(&a.Ballot, opLock, owner, l.engine.Clock(), quorum.Acquire, l.primitive.Readers().Acquire)
 	a.Recorder = l.engine.Observer.Recorder(ctx, opLock, l.Name, owner, nil)
 	a.SetCommand("EVALSHA", nil)

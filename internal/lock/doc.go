@@ -2,9 +2,14 @@
 // together, for any kind of lock.
 //
 // A Lock is a name with its Terms. What kind of lock it is, that is which commands and scripts
-// it sends and what their replies mean, comes from its Primitive. Exclusive is the Primitive of
-// a mutex, and of the writers of a lock for readers and writers; Shared is that of its readers.
-// Both embed keyed, a lock of one key. All locks of a client share an Engine.
+// it sends and what their replies mean, comes from its Primitive:
+//
+//	Exclusive   a mutex, and the writers of a lock for readers and writers
+//	Shared      its readers
+//	Several     several names, held all at once
+//	Permits     permits of a semaphore, each a lock of its own
+//
+// Exclusive and Shared embed keyed, a lock of one key. All locks of a client share an Engine.
 //
 // # Life of an acquisition
 //
@@ -19,7 +24,12 @@
 //	wait        package waitqueue says when to try again; a caller that does not wait gets the Refusal
 //
 // A free lock needs no wait queue: the Engine makes it when a quorum has refused a caller of
-// Acquire for the first time.
+// Acquire for the first time, or before the first lock whose holders are told that others want it.
+//
+// # Hand-off
+//
+// A Handoff is the ballot by which a lease of an Exclusive ends here while its keys stay at the nodes. Resume
+// transfers the keys to a new owner, in any process, and makes a lease of it. docs/safety.md (Hand-off) has the argument.
 //
 // # Goroutines
 //
@@ -27,6 +37,7 @@
 //
 // # Locks
 //
-// handover.mu is innermost. The order of the others is that of the packages: leases, the wait
+// handover.mu and choice.mu are innermost. Handoff.mu comes after the leases' locks and ahead of the nodes', as
+// Settle holds it; needs.mu comes ahead of the nodes' locks. The order of the others is that of the packages: leases, the wait
 // queue, waiters, ballots, nodes, pipes.
 package lock

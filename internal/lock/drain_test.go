@@ -41,7 +41,7 @@ func TestCloseAwaitsAnAttemptThatIsUnderWay(t *testing.T) {
 
 // closeBeforeDo closes the client between the grant to a Do and the call of its fn, which the
 // Do does not call then.
-func closeBeforeDo(t *testing.T, c *redlock.Client, held *lease.Lease) {
+func closeBeforeDo(t *testing.T, c *redlock.Client, held *lease.Handle) {
 	require.NoError(t, c.Close())
 	end := held.Work()
 	require.NotNil(t, end)
@@ -52,7 +52,7 @@ func TestCloseReleasesALeaseWhoseDoHasNotBegun(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		a, b := net.Client(), testnet.ListeningClient(t, net)
 		lease, _, _ := testnet.HandOver(t, net, net.Mutex(a, "x"), b.Mutex("x"), 60*ms, func() {})
-		closeBeforeDo(t, b, testhook.Lease(lease))
+		closeBeforeDo(t, b, testhook.Handle(lease))
 		require.ErrorIs(t, lease.Err(), redlock.ErrClosed)
 		net.RequireNoKeys()
 	})
@@ -62,14 +62,14 @@ func TestHandleIsCollectedIfCloseCameBeforeItsDo(t *testing.T) {
 	net := testnet.InRealTime(t, 3)
 	c := net.Client(redlock.WithRenewEvery(ms))
 	gone := make(chan struct{})
-	held := func() *lease.Lease {
+	held := func() lease.Handle {
 		l, err := net.Mutex(c, "x").Lock(t.Context())
 		require.NoError(t, err)
 		for net.Nodes[0].Renewals() == 0 { // from the first renewal on, a handle may be dropped
 			time.Sleep(ms)
 		}
-		held := testhook.Lease(l)
-		closeBeforeDo(t, c, held)
+		held := *testhook.Handle(l) // a copy, which does not keep l
+		closeBeforeDo(t, c, &held)
 		runtime.AddCleanup(l, func(gone chan struct{}) { close(gone) }, gone)
 		return held
 	}()
@@ -96,7 +96,7 @@ func TestDoReleasesALeaseThatIsOverBeforeItBegins(t *testing.T) {
 		lease, err := net.Mutex(c, "x").Lock(t.Context())
 		require.NoError(t, err)
 		net.Clock.Sleep(time.Minute) // the machine was suspended: no timer has run
-		end := testhook.Lease(lease).Work()
+		end := testhook.Handle(lease).Work()
 		require.NotNil(t, end)
 		require.ErrorIs(t, end.Err, redlock.ErrLost)
 		require.Zero(t, testhook.Engine(c).Renewer.Len())
@@ -129,9 +129,7 @@ func TestCloseReleasesMoreLeasesThanFitIntoANodeTimeout(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client(redlock.WithTTL(10 * time.Minute))
 		manyLeases(t, c, 700)
-		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) { n.Delay = 240 * ms })
-		}
+		net.Delay(240 * ms)
 		took := testnet.Elapsed(func() { require.NoError(t, c.Close()) })
 		net.RequireNoKeys()
 		require.Greater(t, took, testhook.Engine(c).NodeTimeout)
@@ -156,9 +154,7 @@ func TestCloseAwaitsANodeWhoseConnectionBreaks(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client(redlock.WithTTL(10 * time.Minute))
 		manyLeases(t, c, 1100)
-		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) { n.Delay = 20 * ms })
-		}
+		net.Delay(20 * ms)
 		closed := closeInBackground(c)
 		time.Sleep(50 * ms)
 		net.Nodes[0].Cut()
@@ -197,9 +193,7 @@ func TestCloseAwaitsAtMostTheLongestTTL(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client(redlock.WithTTL(600*ms), redlock.WithNodeTimeout(250*ms), redlock.WithoutRenewal())
 		manyLeases(t, c, 1100)
-		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) { n.Delay = 120 * ms })
-		}
+		net.Delay(120 * ms)
 		took := testnet.Elapsed(func() { require.NoError(t, c.Close()) })
 		require.GreaterOrEqual(t, took, 600*ms)
 		require.Less(t, took, 700*ms)
@@ -208,6 +202,7 @@ func TestCloseAwaitsAtMostTheLongestTTL(t *testing.T) {
 
 // The connection breaks while Close awaits nothing but this node.
 func TestCloseAwaitsTheOnlyNodeThatIsBehindThoughItsConnectionBreaks(t *testing.T) {
+	testnet.SlowWithRace(t)
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client(redlock.WithTTL(10 * time.Minute))
 		manyLeases(t, c, 1500)

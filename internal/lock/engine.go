@@ -8,6 +8,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/lease"
 	"github.com/redlock-go/redlock/internal/life"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/system"
 	"github.com/redlock-go/redlock/internal/waitqueue"
@@ -26,6 +27,7 @@ type Engine struct {
 
 	queue     atomic.Pointer[waitqueue.Queue] // nil until the first caller waits
 	makeQueue sync.Once
+	scripts   needs
 	handover  handover
 }
 
@@ -46,6 +48,30 @@ type Observer interface {
 	WaitBegan(ctx context.Context, name string, position int) (wait any)
 	WaitEnded(name string, wait any, position int, took time.Duration, failure *Failure)
 }
+
+// need has the nodes load the scripts of a lock with these terms, when the client's first lock of its kind is made.
+func (e *Engine) need(f protocol.Families, t *Terms) {
+	if t.Lease.MinHold > 0 {
+		f |= protocol.ForRests
+	}
+	if e.scripts.has(f) {
+		return
+	}
+	e.scripts.mu.Lock()
+	defer e.scripts.mu.Unlock()
+	for _, n := range e.Cluster.Nodes {
+		n.NeedScripts(f)
+	}
+	e.scripts.loaded.Or(uint32(f)) // last: a caller that finds it set may queue commands
+}
+
+// needs is which scripts the locks of a client need so far.
+type needs struct {
+	mu     sync.Mutex    // held by the caller that has the nodes load scripts: others wait for it; ahead of nodes' locks
+	loaded atomic.Uint32 // protocol.Families, beside ForMutexes; written under mu
+}
+
+func (n *needs) has(f protocol.Families) bool { return protocol.Families(n.loaded.Load())&f == f }
 
 // openQueue returns the wait queue if the client already listens for wake-ups; else nil.
 func (e *Engine) openQueue() *waitqueue.Queue {
@@ -70,22 +96,23 @@ func (e *Engine) Queue() *waitqueue.Queue {
 // caller asked.
 type handover struct {
 	mu    sync.Mutex    // protects what follows
-	key   string        // of the lock
+	keys  []string      // of the lock
 	until time.Duration // when the waiter has come
 }
 
 // begin records that a lock was handed over at the instant now, by a release that took trip.
-func (h *handover) begin(key string, now, trip time.Duration) {
+func (h *handover) begin(keys []string, now, trip time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.key, h.until = key, now+trip*3/2
+	h.keys, h.until = keys, now+trip*3/2
 }
 
-// pause returns how long a caller lets the waiter go first; 0 or less if it need not.
-func (h *handover) pause(key string, clock system.Clock) time.Duration {
+// pause returns how long a caller that wants these keys lets the waiter go first; 0 or less if it
+// need not.
+func (h *handover) pause(keys []string, clock system.Clock) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.key != key {
+	if !Overlap(keys, h.keys) {
 		return 0
 	}
 	return h.until - clock()

@@ -15,9 +15,7 @@ import (
 func TestClientThatHandsALockOverLetsTheWaiterGoFirst(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		a, b := net.Client(), net.Client()
-		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) { n.Delay = 10 * ms })
-		}
+		net.Delay(10 * ms)
 		for _, waited := range []bool{false, true} {
 			lease, err := a.Mutex("x").Lock(t.Context())
 			require.NoError(t, err)

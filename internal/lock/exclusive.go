@@ -14,7 +14,7 @@ type Exclusive struct {
 
 // Init makes the lock of a name. A copy of x goes on using x.
 func (x *Exclusive) Init(e *Engine, t *Terms, prefix, name string) {
-	x.init(e, t, prefix, name, x)
+	x.init(e, t, prefix, name, x, 0)
 	x.keyArgs[0] = x.keyArg
 }
 
@@ -34,10 +34,10 @@ func (x *Exclusive) PrepareAttempt(a *Attempt) {
 		case v.Skip != nil:
 		case x.terms.Fencing:
 			v.Call.Args = []any{protocol.Acquire.SHA, "2", x.keyArg, v.Right.Record, owner, x.terms.ttlArg, x.stripe, x.terms.leastArg,
-				a.Waiter.Ticket(), x.terms.Label, before, a.Parked.ParkFor(i)}
+				a.Waiter.Ticket(), x.terms.labelArg, before, a.Parked.ParkFor(i)}
 		default:
 			v.Call.Args = []any{protocol.Acquire.SHA, "1", x.keyArg, owner, x.terms.ttlArg, "", x.terms.leastArg,
-				a.Waiter.Ticket(), x.terms.Label, before, a.Parked.ParkFor(i)}
+				a.Waiter.Ticket(), x.terms.labelArg, before, a.Parked.ParkFor(i)}
 		}
 	}
 }
@@ -48,6 +48,11 @@ func (x *Exclusive) PrepareRaise(v *quorum.Vote, owner string, token int64) {
 }
 
 // PrepareRenewal implements Primitive.
-func (x *Exclusive) PrepareRenewal(v *quorum.Vote, owner, _ any) {
-	v.Call.Args = []any{protocol.Renew.SHA, "2", x.keyArg, v.Right.Record, owner, x.terms.ttlArg, x.terms.leastArg}
+func (x *Exclusive) PrepareRenewal(v *quorum.Vote, owner, ticket, ttl any) {
+	if x.terms.Wanted {
+		v.Call.Args = []any{protocol.Renew.SHA, "4", x.keyArg, v.Right.Record, x.queueArgs[0], x.askedArg,
+			owner, ttl, x.terms.leastArg, ticket}
+		return
+	}
+	v.Call.Args = []any{protocol.Renew.SHA, "2", x.keyArg, v.Right.Record, owner, ttl, x.terms.leastArg}
 }

@@ -28,7 +28,9 @@ func (l *Lock) RollBack(owner string, at quorum.NodeSet) *quorum.Ballot {
 
 // HandoverPause returns how long a caller of the client lets the waiter go first that the
 // client has handed a lock over to.
-func (e *Engine) HandoverPause(key string) time.Duration { return e.handover.pause(key, e.Clock) }
+func (e *Engine) HandoverPause(key string) time.Duration {
+	return e.handover.pause([]string{key}, e.Clock)
+}
 
 // HasQueue reports whether the client has a wait queue.
 func (e *Engine) HasQueue() bool { return e.queue.Load() != nil }

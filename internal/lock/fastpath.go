@@ -42,6 +42,8 @@ type plainVote struct {
 	queue  bool   // a waiter stands in the node's queue
 	holder string // the lock's holder; "" if there is none, EmptyHolder for an empty value
 	left   time.Duration
+
+	resting bool // the holder's lease has ended
 }
 
 // The commands, in their order.
@@ -128,7 +130,7 @@ func (r *holderReply) Receive(reply any, err error) {
 	case is && string(value) == owner:
 		r.holder = owner // no copy
 	case is:
-		r.holder = holderOf(value)
+		r.holder, r.resting = holderOf(value)
 	case reply != nil:
 		misread = fmt.Errorf("%T", reply)
 	case r.merged:
@@ -179,5 +181,5 @@ func (p *plainVote) answer() quorum.Answer {
 	case p.holder == owner:
 		return quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed, Token: p.count}
 	}
-	return quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: p.holder, Remaining: p.left}
+	return quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: p.holder, Resting: p.resting, Remaining: p.left}
 }

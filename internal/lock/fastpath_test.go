@@ -99,9 +99,7 @@ func TestTryLockPassesAQueueOfDeadWaiters(t *testing.T) {
 		require.NoError(t, err)
 		leave, gone := testnet.QueueUp(t, b, 30)
 		time.Sleep(500 * ms)
-		for _, p := range pools {
-			p.Hold(true)
-		}
+		testnet.Hold(pools, true)
 		net.Die(a, lease)
 		time.Sleep(3 * time.Second)
 		tries := 1
@@ -115,9 +113,7 @@ func TestTryLockPassesAQueueOfDeadWaiters(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		require.LessOrEqual(t, tries, 3)
-		for _, p := range pools {
-			p.Hold(false)
-		}
+		testnet.Hold(pools, false)
 		leave()
 		gone.Wait()
 	})

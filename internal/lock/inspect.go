@@ -20,6 +20,7 @@ type Inspection struct {
 	Queue     []Ticket      // in turn
 	Readers   []Share       // those that hold the lock for longest
 	Time      time.Duration // the server's clock, since 1970
+	Slots     []Slot        // of the semaphore of this name, those that have a key
 }
 
 // Share is a reader that holds the lock at a node.
@@ -38,6 +39,22 @@ func (x *Exclusive) Inspect(n *admission.Member) (node.Question, error) {
 		return nil, n.Why()
 	}
 	return n.Ask(p, "EVAL", protocol.Inspect.Text, 4, x.keyArg, right.Record, x.queueArgs[0], x.readersArg, x.stripe), nil
+}
+
+// Inspections returns the commands that ask a node, by its record, what stands there for each of
+// several names. They must be sent in this order: the first one has the script's text, and the
+// others its hash.
+func Inspections(prefix string, names []string, record any) []node.Command {
+	all := make([]node.Command, len(names))
+	for i, name := range names {
+		queue, readers, key := protocol.KeysBeside(prefix, name)
+		command, script := "EVALSHA", protocol.Inspect.SHA
+		if i == 0 {
+			command, script = "EVAL", protocol.Inspect.Text
+		}
+		all[i] = node.Command{Name: command, Args: []any{script, 4, key, record, queue, readers, protocol.StripeArg(key)}}
+	}
+	return all
 }
 
 // ReadInspection reads the reply of inspect.lua, or the error that came in its place.

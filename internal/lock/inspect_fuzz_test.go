@@ -24,3 +24,25 @@ func FuzzInspect(f *testing.F) {
 		}
 	})
 }
+
+// A reply that lists a semaphore's slots is understood, or becomes the node's error.
+func FuzzInspectSlots(f *testing.F) {
+	for _, reply := range testreply.Samples() {
+		f.Add(testreply.Plant(reply))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		replies := testreply.Grow(data)
+		if len(replies) == 0 {
+			return
+		}
+		var found Inspection
+		err := found.AddSlots(replies[0], nil)
+		if err != nil {
+			require.NotContains(t, err.Error(), "%!")
+		}
+		for _, s := range found.Slots {
+			require.Less(t, s.Number, MaxPermits)
+			require.GreaterOrEqual(t, s.Number, 0)
+		}
+	})
+}

@@ -11,33 +11,32 @@ import (
 // fields are arguments of commands, boxed once for all of them, and only read.
 type keyed struct {
 	Lock
+	key        [1]string
 	keyArg     any
 	stripe     any    // the counter that the key is hashed to
 	readersArg any    // the key of the lock's readers
 	queueArgs  [1]any // the key of the lock's wait queue, for commands that take that alone
+	askedArg   any    // the key that says who was asked; only if holders are told that others want the lock
 }
 
-// init makes the lock of a name, whose commands the primitive fills in.
-func (k *keyed) init(e *Engine, t *Terms, prefix, name string, primitive Primitive) {
+// init makes the lock of a name, whose commands the primitive fills in. They need scripts.
+func (k *keyed) init(e *Engine, t *Terms, prefix, name string, primitive Primitive, scripts protocol.Families) {
+	e.need(scripts, t)
 	queue, readers, key := protocol.KeysBeside(prefix, name)
-	k.Lock = Lock{Name: name, key: key, engine: e, terms: t, primitive: primitive}
+	k.key[0] = key
+	k.Lock = Lock{Name: name, keys: k.key[:], engine: e, terms: t, primitive: primitive, script: protocol.Release}
 	k.keyArg, k.stripe = key, protocol.StripeArg(key)
 	k.readersArg, k.queueArgs[0] = readers, queue
+	if t.Wanted {
+		k.askedArg = protocol.AskedKey(key)
+	}
 }
 
 // ReleaseArgs implements Primitive. One script releases whatever an owner holds.
 func (k *keyed) ReleaseArgs(r Release) []any {
 	args := make([]any, 0, 8) // on the hot path: one allocation
 	args = append(args, protocol.Release.SHA, "3", k.keyArg, k.queueArgs[0], k.readersArg, r.Owner)
-	switch {
-	case r.Stay:
-		args = append(args, r.Ticket, k.terms.Label)
-	case r.PassedQueue:
-		args = append(args, "")
-	case r.Ticket != "":
-		args = append(args, r.Ticket)
-	}
-	return args
+	return r.addTicket(args, k.terms.labelArg)
 }
 
 // UndoArgs implements Primitive.
@@ -56,9 +55,7 @@ func (k *keyed) raise(v *quorum.Vote, keys []any, owner string, token int64) {
 }
 
 // Readers implements Primitive.
-func (k *keyed) Readers() *Readers {
-	if k.terms.Fencing {
-		return fenced
-	}
-	return unfenced
-}
+func (k *keyed) Readers() *Readers { return k.terms.readers() }
+
+// granted implements Primitive.
+func (k *keyed) granted(*Attempt) {}

@@ -3,6 +3,8 @@ package lock
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -10,12 +12,13 @@ import (
 	"github.com/redlock-go/redlock/internal/admission"
 	"github.com/redlock-go/redlock/internal/node"
 	"github.com/redlock-go/redlock/internal/pipe"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/system"
 	"github.com/redlock-go/redlock/internal/waitqueue"
 )
 
-// reader reads the replies of an Exclusive's scripts, and of the commands that a client asks.
+// reader reads the replies to the scripts of all primitives, and to the commands that a client asks.
 type reader struct {
 	op     string // for errors
 	number func(n int64) (quorum.Answer, bool)
@@ -27,13 +30,16 @@ var (
 	fenced   = &Readers{Acquire: acquiring, Raise: raising, Renew: renewing, Release: releasing}
 	unfenced = &Readers{Acquire: claiming, Raise: raising, Renew: renewing, Release: releasing}
 
-	acquiring = &reader{op: opLock, number: readGrant, array: readHolder}
-	claiming  = &reader{op: opLock, number: readConfirmation, array: readHolder} // without tokens
-	raising   = &reader{op: opLock, number: readRaised}
-	renewing  = &reader{op: opExtend, number: readRenewal, array: readHolder}
-	releasing = &reader{op: opUnlock, number: readReleased}
-	seizing   = &reader{op: opSeize, number: readSeizedNothing, array: readSeized}
-	pinging   = &reader{op: opPing, number: func(int64) (quorum.Answer, bool) { return quorum.Answer{}, false }, text: true}
+	choosing = &Readers{Acquire: permitting, Raise: raising, Renew: renewing, Release: releasing}
+
+	acquiring  = &reader{op: opLock, number: readGrant, array: readHolder}
+	claiming   = &reader{op: opLock, number: readConfirmation, array: readHolder} // without tokens
+	permitting = &reader{op: opLock, number: readForgotten, array: readPermits}
+	raising    = &reader{op: opLock, number: readRaised}
+	renewing   = &reader{op: opExtend, number: readRenewal, array: readHolder}
+	releasing  = &reader{op: opUnlock, number: readReleased}
+	seizing    = &reader{op: opSeize, number: readSeizedNothing, array: readSeized}
+	pinging    = &reader{op: opPing, number: func(int64) (quorum.Answer, bool) { return quorum.Answer{}, false }, text: true}
 )
 
 // Read implements quorum.Reader: it reads a script's reply, or the error that came in its place.
@@ -78,10 +84,12 @@ func readError(err error) quorum.Answer {
 // What the scripts return.
 const (
 	recordless = 0  // renew.lua: there is no record, and no key either
+	recreated  = 2  // renew.lua: the key was missing, and is created
+	wanted     = 10 // renew.lua: others want the lock; it is added to 1 or 2
 	forgotten  = -1 // acquire.lua, seize.lua: the record is not whole
 	keptForYou = 2  // release.lua: the key is reserved for the ticket
 	handedOver = 3  // release.lua: the key is reserved for another ticket
-	othersHold = 4  // release.lua: other shares stand
+	stillTaken = 4  // release.lua: other shares stand; rest.lua: the lock rests, and others wait
 )
 
 // errGone is why a node was not raised.
@@ -107,6 +115,30 @@ func readGrant(n int64) (quorum.Answer, bool) {
 	return nothing, false
 }
 
+// readForgotten reads the only number that permit.lua returns.
+func readForgotten(n int64) (quorum.Answer, bool) { return forgot, n == forgotten }
+
+// readPermits reads {token, slot, …}, or what readHolder reads.
+func readPermits(reply []any) (quorum.Answer, bool) {
+	if len(reply) == 0 {
+		return nothing, false
+	}
+	token, granted := reply[0].(int64)
+	if !granted {
+		return readHolder(reply)
+	}
+	slots := make([]string, 0, len(reply)-1)
+	for _, n := range reply[1:] {
+		slot, ok := n.(int64)
+		if !ok || slot < 0 || slot >= MaxPermits {
+			return nothing, false
+		}
+		slots = append(slots, strconv.FormatInt(slot, 10))
+	}
+	return quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed, Token: token, Slots: strings.Join(slots, ",")},
+		token >= 1 && len(slots) > 0
+}
+
 func readRaised(n int64) (quorum.Answer, bool) {
 	if n == 0 {
 		return quorum.Answer{Count: quorum.NoAnswer, Outcome: quorum.Refused, Cause: errGone}, true
@@ -118,10 +150,10 @@ func readRenewal(n int64) (quorum.Answer, bool) {
 	switch n {
 	case recordless:
 		return quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Cause: admission.ErrForgot}, true
-	case 2:
-		return quorum.Answer{Count: quorum.Recreated, Outcome: quorum.Confirmed}, true
+	case recreated, recreated + wanted:
+		return quorum.Answer{Count: quorum.Recreated, Outcome: quorum.Confirmed, Wanted: n > wanted}, true
 	}
-	return yes, n == 1
+	return quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed, Wanted: n > wanted}, n == 1 || n == 1+wanted
 }
 
 func readReleased(n int64) (quorum.Answer, bool) {
@@ -134,8 +166,8 @@ func readReleased(n int64) (quorum.Answer, bool) {
 		a.Kept = true
 	case handedOver:
 		a.Handed = true
-	case othersHold:
-		a.Shared = true
+	case stillTaken:
+		a.Taken = true
 	default:
 		return nothing, false
 	}
@@ -153,23 +185,25 @@ func readSeizedNothing(n int64) (quorum.Answer, bool) {
 // library writes one, but others can, and they hold the lock.
 const EmptyHolder = "(an empty value)"
 
-// holderOf returns the holder that a key's value names.
-func holderOf(value []byte) string {
+// holderOf returns the holder that a key's value names. A lock that rests has the owner of the lease
+// that has ended as its holder: nodes that have not executed the release yet name the same one.
+func holderOf(value []byte) (holder string, resting bool) {
 	if len(value) == 0 {
-		return EmptyHolder
+		return EmptyHolder, false
 	}
-	return string(value)
+	return protocol.CutResting(string(value))
 }
 
 // readHolder reads {holder, milliseconds}, and {…, position in the queue, other clients ahead,
-// 1 if the ticket is new in the queue or 0} of an attempt. PTTL answers -1 for a key without a
-// ttl, which this library never sets but others may.
+// 1 if the ticket is new in the queue or 0} of an attempt; of several locks with {…, nearest
+// position}. PTTL answers -1 for a key without a ttl, which this library never sets but others
+// may.
 func readHolder(reply []any) (quorum.Answer, bool) {
-	if len(reply) != 2 && len(reply) != 5 {
+	if len(reply) != 2 && len(reply) != 5 && len(reply) != 6 {
 		return nothing, false
 	}
-	holder, ok := reply[0].([]byte)
-	numbers := [4]int64{}
+	value, ok := reply[0].([]byte)
+	numbers := [5]int64{}
 	for i, n := range reply[1:] {
 		var is bool
 		numbers[i], is = n.(int64)
@@ -179,8 +213,9 @@ func readHolder(reply []any) (quorum.Answer, bool) {
 	if !ok || ms > int64(system.Forever/time.Millisecond) || numbers[3] < 0 || numbers[3] > 1 {
 		return nothing, false
 	}
-	return quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: holderOf(holder), Remaining: remaining(ms),
-		Position: int(numbers[1]), Ahead: int(numbers[2]), Joined: numbers[3] == 1}, true
+	holder, resting := holderOf(value)
+	return quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: holder, Resting: resting, Remaining: remaining(ms),
+		Position: int(numbers[1]), Nearest: int(numbers[4]), Ahead: int(numbers[2]), Joined: numbers[3] == 1}, true
 }
 
 // remaining returns what PTTL answered: -1 for a key without an end, -2 for none.

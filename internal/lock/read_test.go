@@ -27,7 +27,7 @@ func TestReplyIsReadByWhatWasAsked(t *testing.T) {
 		"held for good":             {acquiring, []any{[]byte("them"), int64(-1)}, nil, quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: "them", Remaining: -1}},
 		"recreated":                 {renewing, int64(2), nil, quorum.Answer{Count: quorum.Recreated, Outcome: quorum.Confirmed}},
 		"released":                  {releasing, int64(1), nil, quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed}},
-		"released beside readers":   {releasing, int64(4), nil, quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed, Shared: true}},
+		"released beside readers":   {releasing, int64(4), nil, quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed, Taken: true}},
 		"kept for the waiter":       {releasing, int64(2), nil, quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed, Kept: true}},
 		"handed over to another":    {releasing, int64(3), nil, quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed, Handed: true}},
 		"held for less than a tick": {acquiring, []any{[]byte("them"), int64(0)}, nil, quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: "them"}},

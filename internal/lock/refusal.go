@@ -25,13 +25,15 @@ type Refusal struct {
 	Held      bool            // another owner has the lock, or may have it
 	Holder    string          // that owner; "" while the lock is reserved for a waiter, or readers hold it
 	Shared    bool            // readers hold it
+	Permits   bool            // too few of a semaphore's permits are free
+	Resting   bool            // the holder's lease has ended: a node shows that the lock rests
 	Remaining time.Duration   // the holder's time left; waitqueue.Endless, or 0: unknown
 	Votes     *quorum.Failure // nil if nothing was asked
 	Standing  waitqueue.Standing
 
 	hopeless    bool          // waiting cannot mend it
 	reached     bool          // a quorum answered
-	again       bool          // nobody holds the lock: ask at once
+	again       bool          // perhaps nobody holds the lock: ask again, in the order of the ranks
 	registering bool          // nodes put its ttl on record first, and were not asked
 	rank        int           // this attempt's place among those that split the votes
 	took        time.Duration // how long the ballot took
@@ -65,9 +67,15 @@ func (c *call) refusalOf(b *quorum.Ballot, w *waitqueue.Waiter) *Refusal {
 		r.again = answered+votes.Count(quorum.LacksScript)+registering >= need
 		r.registering = r.again && registering > 0
 	case nodes+tally[quorum.NoAnswer] >= need:
-		r.Held, r.Remaining, r.Shared = true, longest(b, holder), holder == protocol.Shared
+		r.Held, r.Remaining = true, longest(b, holder)
+		r.Shared, r.Permits = holder == protocol.Shared, holder == protocol.Permits
 		if protocol.IsHolder(holder) {
-			r.Holder = holder
+			r.Holder, r.Resting = holder, votes.Count(func(a *quorum.Answer) bool { return a.Resting && a.Holder == holder }) > 0
+		}
+		// The other owner may also be a caller that came at the same instant, and has no quorum either. If
+		// both gave up, nobody would get the lock. An attempt without a vote leaves it to those that have one.
+		if r.again = nodes < need && tally[quorum.Yes] > 0 && !r.Resting; r.again {
+			r.rank = rank(b, c.shared)
 		}
 	default:
 		r.again = true

@@ -22,6 +22,7 @@ func TestHolderLeavesTheQueueOfNodesThatWereAway(t *testing.T) {
 		a, b := net.Client(), net.Client()
 		held, err := net.Mutex(a, "x").Lock(t.Context())
 		require.NoError(t, err)
+		synctest.Wait() // until all nodes have granted it
 		got := make(chan *redlock.Lease, 1)
 		go func() {
 			lease, _ := b.Mutex("x").Lock(t.Context())
@@ -62,12 +63,12 @@ func TestRefusedUndoIsSentAgainForAsLongAsTheAttemptStands(t *testing.T) {
 		require.True(t, n.Undo(testhook.Lock(m).NewUndo("me", "")))
 		time.Sleep(4 * time.Second)
 		require.Equal(t, 1, n.Undos())
-		require.Greater(t, net.Nodes[0].Executed("release"), 2)
+		require.Greater(t, net.Nodes[0].Releases(), 2)
 		time.Sleep(2 * time.Second)
 		require.Zero(t, n.Undos())
-		tries := net.Nodes[0].Executed("release")
+		tries := net.Nodes[0].Releases()
 		time.Sleep(3 * time.Second)
-		require.Equal(t, tries, net.Nodes[0].Executed("release"))
+		require.Equal(t, tries, net.Nodes[0].Releases())
 
 		// A position in the wait queue stands for longer than a key.
 		require.True(t, n.Undo(testhook.Lock(m).NewUndo("me", testnet.FirstTicket)))
@@ -135,7 +136,7 @@ func TestAllUndosAreConfirmed(t *testing.T) {
 
 // isRelease reports whether a node is asked to release, by the script's name or its text.
 func isRelease(cmd string, args []string) bool {
-	return cmd == "EVALSHA" && args[0] == protocol.Release.SHA || cmd == "EVAL" && args[0] == protocol.Release.Text
+	return testnet.IsScript(cmd, args, protocol.Release, protocol.ReleaseAll)
 }
 
 func TestUndoIsSentWithTheScriptsTextOnlyIfTheServerForgotTheScript(t *testing.T) {

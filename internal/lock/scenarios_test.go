@@ -186,9 +186,7 @@ func TestRestartedNodeDoesNotVoteBeforeTheFirstLeaseIsOver(t *testing.T) {
 func TestRollbackDoesNotNeedTheContextThatEndedTheAttempt(t *testing.T) {
 	testnet.OfEachKind(t, 5, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
-		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) { n.Delay = 20 * ms })
-		}
+		net.Delay(20 * ms)
 		for _, lock := range []func(*redlock.Mutex, context.Context) (*redlock.Lease, error){(*redlock.Mutex).Lock, (*redlock.Mutex).TryLock} {
 			ctx, cancel := context.WithTimeout(t.Context(), 30*ms) // executed, and not answered yet
 			took := testnet.Elapsed(func() {

@@ -23,9 +23,9 @@ func TestLateForceUnlockLeavesALaterLeaseAlone(t *testing.T) {
 		a, b, c := net.Client(redlock.WithTTL(600*ms)), net.Client(), net.Client()
 		first, err := net.Mutex(a, "x").Lock(t.Context())
 		require.NoError(t, err)
-		asked := slow.Executed("eval")
+		asked := slow.Executed("inspect")
 		go func() {
-			for slow.Executed("eval") == asked { // Inspect's question
+			for slow.Executed("inspect") == asked { // Inspect's question
 				time.Sleep(100 * time.Microsecond)
 			}
 			slow.Set(func(*testnet.Node) { link.Delay = 1500 * ms })

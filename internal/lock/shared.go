@@ -11,7 +11,7 @@ type Shared struct{ keyed }
 
 // Init makes the lock of a name. A copy of s goes on using s.
 func (s *Shared) Init(e *Engine, t *Terms, prefix, name string) {
-	s.init(e, t, prefix, name, s)
+	s.init(e, t, prefix, name, s, protocol.ForReaders)
 	s.shared, s.suffix = true, protocol.ReaderSuffix
 }
 
@@ -31,7 +31,7 @@ func (s *Shared) PrepareAttempt(a *Attempt) {
 			continue
 		}
 		v.Call.Args = []any{protocol.Read.SHA, "4", s.keyArg, v.Right.Record, s.queueArgs[0], s.readersArg,
-			owner, s.terms.ttlArg, stripe, s.terms.leastArg, ticket, s.terms.Label, before, a.Parked.ParkFor(i)}
+			owner, s.terms.ttlArg, stripe, s.terms.leastArg, ticket, s.terms.labelArg, before, a.Parked.ParkFor(i)}
 	}
 }
 
@@ -42,7 +42,12 @@ func (s *Shared) PrepareRaise(v *quorum.Vote, owner string, token int64) {
 
 // PrepareRenewal implements Primitive. The first renewal of a lease that held the lock alone
 // makes it a share.
-func (s *Shared) PrepareRenewal(v *quorum.Vote, owner, ticket any) {
+func (s *Shared) PrepareRenewal(v *quorum.Vote, owner, ticket, ttl any) {
+	if s.terms.Wanted {
+		v.Call.Args = []any{protocol.Keep.SHA, "5", s.keyArg, v.Right.Record, s.queueArgs[0], s.readersArg, s.askedArg,
+			owner, ttl, s.terms.leastArg, ticket, "1"}
+		return
+	}
 	v.Call.Args = []any{protocol.Keep.SHA, "4", s.keyArg, v.Right.Record, s.queueArgs[0], s.readersArg,
-		owner, s.terms.ttlArg, s.terms.leastArg, ticket}
+		owner, ttl, s.terms.leastArg, ticket}
 }

@@ -83,7 +83,9 @@ func TestInconclusiveDowngradeLeavesAShare(t *testing.T) {
 			n.Freeze()
 		}
 		until := lease.Until()
-		require.ErrorIs(t, lease.Downgrade(t.Context()), redlock.ErrNoQuorum)
+		err = lease.Downgrade(t.Context())
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorContains(t, err, `downgrade "x"`)
 		require.True(t, lease.Shared())
 		require.True(t, lease.Valid())
 		require.Equal(t, until, lease.Until())
@@ -149,10 +151,7 @@ func TestForceUnlockAsksAgainWhereReadersCameMeanwhile(t *testing.T) {
 		a, b := net.Client(), net.Client()
 		lease, err := a.RWMutex("x").Lock(t.Context())
 		require.NoError(t, err)
-		synctest.Wait()
-		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) { n.Delay = 10 * ms })
-		}
+		net.Delay(10 * ms)
 		done := make(chan error, 1)
 		go func() {
 			_, err := b.ForceUnlock(t.Context(), "x")
@@ -175,5 +174,49 @@ func TestKeyEndsWithTheLongestShareAlsoIfThatIsEarlier(t *testing.T) {
 		eval(protocol.Read, append(keys, "owner", 3_600_000, "", 1, "", "label", "", 0)...)
 		eval(protocol.Keep, append(keys, "owner", 10_000, "1", "")...)
 		require.Equal(t, 10*time.Second, n.Redis.TTL("redlock:y"))
+	})
+}
+
+// The nodes were wiped, and may have forgotten a writer. Their next record is not the one that the
+// client knows.
+func TestNodesThatLostTheirRecordsDoNotVote(t *testing.T) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Guarded()
+		for _, n := range net.Nodes {
+			n.Redis.FlushAll()
+		}
+		_, err := net.Mutex(c, "x").TryLock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		time.Sleep(time.Minute) // the nodes are admitted again
+		lease, err := net.Mutex(c, "x").TryLock(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 3, net.Holders(lease))
+		require.NoError(t, lease.Unlock(t.Context()))
+	})
+}
+
+// The lock's key, by which others see that readers hold the lock, lasts as long as the longest share,
+// whichever was given or prolonged last.
+func TestLocksKeyLastsAsLongAsTheLongestShare(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client(redlock.WithoutRenewal())
+		lasts := func(want time.Duration, when string) {
+			t.Helper()
+			synctest.Wait()
+			for _, n := range net.Nodes {
+				require.InDelta(t, want.Seconds(), n.Redis.TTL("redlock:x").Seconds(), 0.5, when)
+			}
+		}
+		long, err := c.RWMutex("x", redlock.WithTTL(30*time.Second)).RLock(t.Context())
+		require.NoError(t, err)
+		short, err := c.RWMutex("x", redlock.WithTTL(3*time.Second)).RLock(t.Context())
+		require.NoError(t, err)
+		lasts(30*time.Second, "given")
+		require.NoError(t, short.Extend(t.Context()))
+		lasts(30*time.Second, "prolonged")
+		require.NoError(t, long.Unlock(t.Context()))
+		lasts(3*time.Second, "the longest is released")
+		require.NoError(t, short.Unlock(t.Context()))
+		net.RequireNoKeys()
 	})
 }

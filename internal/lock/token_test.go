@@ -137,7 +137,7 @@ func TestRaiseWithoutAQuorumGrantsNothing(t *testing.T) {
 		for _, n := range net.Nodes[1:] {
 			n.Set(func(n *testnet.Node) {
 				n.Override = func(cmd string, args []string) string {
-					if cmd == "EVALSHA" && (args[0] == protocol.Raise.SHA || args[0] == protocol.Advance.SHA) {
+					if testnet.IsScript(cmd, args, protocol.Raise, protocol.Advance, protocol.RaiseAll) {
 						return "OOM command not allowed"
 					}
 					return ""
@@ -156,6 +156,7 @@ func TestRaiseWithoutAQuorumGrantsNothing(t *testing.T) {
 }
 
 func TestNearlyEveryLeaseTakesOneRoundTrip(t *testing.T) {
+	testnet.SlowWithRace(t)
 	testnet.OfEachKind(t, 5, func(t *testing.T, net *testnet.Net) {
 		c := net.Guarded()
 		const leases = 500
@@ -189,9 +190,7 @@ func TestRaiseReportsThatItsContextEnded(t *testing.T) {
 		c := net.Guarded()
 		net.Nodes[0].Redis.HIncrBy(net.Nodes[0].Record(), protocol.StripeOf("redlock:x"), 1000)
 		net.Nodes[2].Down()
-		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) { n.Delay = 20 * ms })
-		}
+		net.Delay(20 * ms)
 		ctx, cancel := context.WithTimeout(t.Context(), 60*ms) // a round trip and a half
 		defer cancel()
 		_, err := net.Mutex(c, "x").TryLock(ctx)

@@ -38,10 +38,28 @@ func IsPermanent(err error) bool {
 	case "WRONGPASS", "NOAUTH", "NOPERM", "DENIED", "WRONGTYPE":
 		return true
 	}
+	if isOfClusterMode(reply) {
+		return true
+	}
 	// Servers without ACLs, and the default user of newer ones, use these texts.
 	return strings.HasPrefix(string(reply), "ERR invalid password") ||
 		strings.HasPrefix(string(reply), "ERR AUTH") ||
 		strings.HasPrefix(string(reply), "ERR Client sent AUTH")
+}
+
+// isOfClusterMode reports whether only servers in cluster mode give this error reply. INFO shows that
+// mode too, where the user may call it.
+func isOfClusterMode(reply redis.Error) bool {
+	switch code(reply) {
+	case "CROSSSLOT", "MOVED", "CLUSTERDOWN":
+		return true
+	}
+	return false
+}
+
+// isTemporary reports whether err is an error reply to INFO for the time being: the user may call it.
+func isTemporary(err error) bool {
+	return IsCode(err, "BUSY") || IsCode(err, "LOADING") || IsCode(err, "MASTERDOWN")
 }
 
 // IsCode reports whether err is the server's error reply with this code.
@@ -60,8 +78,8 @@ func code(reply redis.Error) string {
 			text = text[i+len(": -"):]
 		}
 	}
-	if strings.Contains(text, "The user executing the script can't") {
-		return "NOPERM"
+	if strings.Contains(text, "The user executing the script can't") || strings.HasPrefix(text, "ERR ACL failure in script") {
+		return "NOPERM" // up to Redis 7.0, and since 7.2
 	}
 	word, _, _ := strings.Cut(text, " ")
 	return word
@@ -82,6 +100,8 @@ func Advise(err error) error {
 		return fmt.Errorf("%w (it is a replica; give the pool the master's address)", err)
 	case IsCode(err, "WRONGTYPE"):
 		return fmt.Errorf("%w (the lock's key is used for something else: choose another name or prefix)", err)
+	case isOfClusterMode(reply):
+		return fmt.Errorf("%w (the server runs in cluster mode: give the pool the address of a server with cluster-enabled no)", err)
 	case IsPermanent(err):
 		return fmt.Errorf("%w (check the user and the password)", err)
 	}

@@ -18,6 +18,7 @@ func TestCodeOfAFailedScriptIsItsCommands(t *testing.T) {
 		"OOM command not allowed": "OOM",
 		"ERR Error running script (call to f_0a): @user_script:1: @user_script: 1: -READONLY You can't write against a read only replica.": "READONLY",
 		"ERR The user executing the script can't run this command or subcommand script: f_0a, on @user_script:1.":                          "NOPERM",
+		"ERR ACL failure in script: User locks has no permissions to run the 'time' command script: 0a, on @user_script:19.":               "NOPERM",
 		"ERR syntax error": "ERR",
 	} {
 		require.Equal(t, want, code(redis.Error(text)))
@@ -31,6 +32,9 @@ func TestAdviceKeepsTheErrorAndNamesTheRemedy(t *testing.T) {
 		redis.Error("READONLY no"):         "the master's address",
 		redis.Error("WRONGTYPE no"):        "another name or prefix",
 		redis.Error("WRONGPASS no"):        "check the user and the password",
+		redis.Error("CROSSSLOT no"):        "cluster-enabled no",
+		redis.Error("MOVED 3999 ::1:6381"): "cluster-enabled no",
+		redis.Error("CLUSTERDOWN no"):      "cluster-enabled no",
 		redis.Error("BUSY no"):             "",
 		io.EOF:                             "",
 		&UnfitError{Reason: "it is a fox"}: "",
@@ -54,7 +58,7 @@ func TestAdviceNamesTheCommandThatAScriptMayNotCall(t *testing.T) {
 		{protocol.Read, "local made = redis.call('PEXPIREAT'", "it may not call pexpireat: grant"},
 		{protocol.Advance, "if redis.call('GET', KEYS[1]) ~= shared", "it may not call get or zscore: grant"},
 		{protocol.Inspect, "local clock = redis.call('TIME')", "it may not call time: grant"},
-		{protocol.Release, "redis.pcall('PUBLISH'", "it may not call publish: grant"},
+		{protocol.Release, "local reply = redis.pcall('PUBLISH'", "it may not call publish: grant"},
 		{protocol.Read, "local shared =", "(grant"},
 	} {
 		number := 0

@@ -14,8 +14,9 @@ import (
 
 // handshake is the first exchange over a new connection.
 type handshake struct {
-	node *Node
-	conn redis.Conn
+	node     *Node
+	conn     redis.Conn
+	families protocol.Families // whose scripts it loads
 }
 
 // shakeHands loads the scripts, asks the server for its identity, and decides whether it
@@ -31,8 +32,9 @@ func (h handshake) shakeHands(ctx context.Context) (identity, error) {
 	if err != nil {
 		return id, fmt.Errorf("handshake failed: %w", err)
 	}
-	scripts, rest := replies[:len(protocol.Loaded)], replies[len(protocol.Loaded):]
-	for _, r := range scripts {
+	scripts := len(h.families.Scripts())
+	rest := replies[scripts:]
+	for _, r := range replies[:scripts] {
 		if r.Err != nil {
 			return id, fmt.Errorf("handshake failed: scripts cannot be loaded: %w", r.Err)
 		}
@@ -44,8 +46,11 @@ func (h handshake) shakeHands(ctx context.Context) (identity, error) {
 		n.offset.record(now, began, n.cfg.Clock())
 	}
 	info, err := redis.String(rest[1].Value, rest[1].Err)
-	if err == nil {
+	switch {
+	case err == nil:
 		id.read(info)
+	case isTemporary(err): // it would have another record meanwhile than afterwards
+		return id, fmt.Errorf("handshake failed: the server does not answer INFO: %w", err)
 	}
 	return id, h.judge(id, err)
 }
@@ -65,7 +70,7 @@ func (h handshake) greet(ctx context.Context) ([]Reply, error) {
 	}()
 	deadline := h.node.cfg.Clock() + h.node.cfg.DeadAfter
 	commands := [][]any{}
-	for _, s := range protocol.Loaded {
+	for _, s := range h.families.Scripts() {
 		commands = append(commands, []any{"SCRIPT", "LOAD", s.Text})
 	}
 	commands = append(commands, []any{"CLIENT", "ID"}, []any{"INFO"}, []any{"TIME"})

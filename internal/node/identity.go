@@ -10,12 +10,12 @@ import (
 
 // identity is what a handshake learns about the server.
 type identity struct {
-	runID  string // names one run of the server process; "" if the server does not name it
-	client int64  // this connection's id there; 0 if the server does not name it
-	role   string
-	mode   string // redis_mode: "standalone", "cluster"; "" if the server does not report it
-	evicts string // maxmemory_policy
-	major  int    // of redis_version; 0 if the server does not report it
+	runID   string // names one run of the server process; "" if the server does not name it
+	client  int64  // this connection's id there; 0 if the server does not name it
+	role    string
+	cluster bool   // it runs in cluster mode
+	evicts  string // maxmemory_policy
+	major   int    // of redis_version; 0 if the server does not report it
 }
 
 // read parses the answer to INFO.
@@ -31,8 +31,10 @@ func (id *identity) read(info string) {
 			id.major, _ = strconv.Atoi(major)
 		case "role":
 			id.role = value
-		case "redis_mode":
-			id.mode = value
+		case "cluster_enabled":
+			id.cluster = id.cluster || value == "1"
+		case "redis_mode", "server_mode": // the second is Valkey's word
+			id.cluster = id.cluster || value == "cluster"
 		case "maxmemory_policy":
 			id.evicts = value
 		}
@@ -52,7 +54,7 @@ func (h handshake) judge(id identity, noInfo error) error {
 		n.cfg.Identities.register(n.Index, "")
 		return n.Status.Unfit(fmt.Sprintf("its role is %q; only masters vote: give the pool the address of a server whose role is master", id.role))
 	}
-	if id.mode == "cluster" {
+	if id.cluster {
 		n.cfg.Identities.register(n.Index, "")
 		return n.Status.Unfit("it runs in cluster mode, in which a script cannot use all keys of a lock; " +
 			"give the pool the address of a server with cluster-enabled no")

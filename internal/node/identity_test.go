@@ -17,7 +17,23 @@ func TestEachHazardOfANodeIsLogged(t *testing.T) {
 func TestIdentityIsReadFromINFO(t *testing.T) {
 	var id identity
 	id.read("# Server\r\nrun_id:abc\r\nredis_version:7.0.15\r\nrole:master\r\nredis_mode:standalone\r\nmaxmemory_policy:noeviction\r\nother:1\r\n")
-	require.Equal(t, identity{runID: "abc", role: "master", mode: "standalone", evicts: "noeviction", major: 7}, id)
+	require.Equal(t, identity{runID: "abc", role: "master", evicts: "noeviction", major: 7}, id)
+}
+
+func TestClusterModeIsReadFromINFO(t *testing.T) {
+	for info, want := range map[string]bool{
+		"redis_mode:cluster\r\n":                       true,
+		"server_mode:cluster\r\n":                      true,
+		"cluster_enabled:1\r\n":                        true,
+		"cluster_enabled:1\r\nredis_mode:standalone":   true,
+		"server_mode:standalone\r\ncluster_enabled:0":  false,
+		"redis_mode:sentinel\r\ncluster_enabled:0\r\n": false,
+		"": false,
+	} {
+		var id identity
+		id.read(info)
+		require.Equal(t, want, id.cluster, info)
+	}
 }
 
 func TestOneServerBehindTwoNodesHasOneVote(t *testing.T) {

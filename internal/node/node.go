@@ -40,6 +40,9 @@ type Config struct {
 	Identities *Identities
 	Closed     error // why connections end when Run's context does
 
+	// Misconfigured is the error of a pool that a person must mend; the node is unfit meanwhile.
+	Misconfigured error
+
 	// DeadAfter is how long an answer may be overdue before the connection is given up. It
 	// bounds dials and handshakes too.
 	DeadAfter time.Duration
@@ -72,7 +75,8 @@ type Admitter interface {
 }
 
 // Node is one master as the client sees it. Run keeps a connection to it; other goroutines
-// only queue commands there.
+// only queue commands there. It has more than 20 methods: each is one thing that a package above
+// asks of a master.
 type Node struct {
 	Index    int
 	Name     string

@@ -26,6 +26,7 @@ type oldConnections struct {
 
 	// Protected by link.mu.
 	ids           map[int64]bool // the server's ids of them, at this run of the server
+	unnamed       bool           // there are others, perhaps, whose ids are not known
 	refusalLogged bool           // the server's refusal to close them was logged
 }
 
@@ -33,21 +34,25 @@ type oldConnections struct {
 // that bytes that are still on their way there are not executed after the undos. It
 // returns none for another run of the server, where the ids are those of other clients.
 // Each connection is named until the server has confirmed that it is closed. last is the
-// server of the handshake before, now that of this one.
-func (o *oldConnections) killCalls(last, now identity) []*pipe.Call {
+// server of the handshake before, now that of this one; again reports whether a connection was in use
+// before.
+func (o *oldConnections) killCalls(last, now identity, again bool) []*pipe.Call {
 	o.link.mu.Lock()
 	defer o.link.mu.Unlock()
 	if last.runID == "" || last.runID != now.runID {
 		clear(o.ids)
+		o.unnamed = again && (last.runID == "" || now.runID == "")
 		return nil
 	}
 	if last.client != 0 {
 		o.ids[last.client] = true
+	} else {
+		o.unnamed = true
 	}
 	ids := slices.Sorted(maps.Keys(o.ids)) // a server's ids grow
 	for len(ids) > maxOldConnections {
 		delete(o.ids, ids[0])
-		ids = ids[1:]
+		o.unnamed, ids = true, ids[1:]
 	}
 	var kills []*pipe.Call
 	for _, id := range ids {
@@ -55,6 +60,17 @@ func (o *oldConnections) killCalls(last, now identity) []*pipe.Call {
 	}
 	return kills
 }
+
+// any reports whether the server may have such a connection.
+func (o *oldConnections) any() bool {
+	o.link.mu.Lock()
+	defer o.link.mu.Unlock()
+	return o.unnamed || len(o.ids) > 0
+}
+
+// HasOldConnections reports whether the server may yet execute commands that this client sent over
+// a connection that it has given up.
+func (n *Node) HasOldConnections() bool { return n.old.any() }
 
 // killed receives the answer to CLIENT KILL.
 type killed struct {

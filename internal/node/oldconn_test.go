@@ -14,7 +14,8 @@ import (
 // the server is to close, with the calls for that.
 func (c *connector) meet(run string, client int64) (ids []int64, kills []*pipe.Call) {
 	id := identity{runID: run, client: client}
-	kills = c.node.old.killCalls(c.server, id)
+	kills = c.node.old.killCalls(c.server, id, c.node.Counters.Connects.Load() > 0)
+	c.node.Counters.Connects.Add(1)
 	c.server = id
 	for _, call := range kills {
 		ids = append(ids, call.Args[2].(int64))
@@ -81,4 +82,34 @@ func TestOldConnectionsThatAreNamedAgainAreBounded(t *testing.T) {
 	require.Len(t, ids, maxOldConnections)
 	require.Equal(t, int64(last), slices.Max(ids))
 	require.Equal(t, int64(last-maxOldConnections+1), slices.Min(ids), "the oldest are left out")
+}
+
+func TestNodeKnowsWhetherTheServerMayHaveOldConnections(t *testing.T) {
+	type meeting struct {
+		run    string
+		client int64
+		answer error // to CLIENT KILL
+		old    bool  // afterwards
+	}
+	for name, meetings := range map[string][]meeting{
+		"closed":                 {{"run", 1, nil, false}, {"run", 2, nil, false}, {"run", 3, nil, false}},
+		"refused, then closed":   {{"run", 1, nil, false}, {"run", 2, refusal, true}, {"run", 3, nil, false}},
+		"not answered":           {{"run", 1, nil, false}, {"run", 2, pipe.ErrNotSent, true}},
+		"ended with another run": {{"run", 1, nil, false}, {"run", 2, refusal, true}, {"another", 1, nil, false}},
+		"no CLIENT ID":           {{"run", 0, nil, false}, {"run", 0, nil, true}, {"another", 0, nil, false}, {"another", 0, nil, true}},
+		"no INFO":                {{"", 1, nil, false}, {"", 2, nil, true}, {"", 3, nil, true}},
+		"neither":                {{"", 0, nil, false}, {"", 0, nil, true}},
+		"INFO from now on":       {{"", 1, nil, false}, {"run", 2, nil, true}, {"run", 3, nil, true}, {"another", 1, nil, false}},
+		"INFO until now":         {{"run", 1, nil, false}, {"", 2, nil, true}, {"run", 3, nil, true}},
+	} {
+		n := &connector{node: newUnconnected().Node}
+		for i, m := range meetings {
+			_, kills := n.meet(m.run, m.client)
+			if len(kills) > 0 && m.answer != nil {
+				require.True(t, n.node.HasOldConnections(), "%s, %d: before the answer", name, i)
+			}
+			answer(kills, m.answer)
+			require.Equal(t, m.old, n.node.HasOldConnections(), "%s, connection %d", name, i+1)
+		}
+	}
 }

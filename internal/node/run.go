@@ -2,11 +2,13 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/pipe"
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // Between two dials the pause grows from firstPause to maxPause, with jitter. maxPause is
@@ -67,19 +69,23 @@ func (c *connector) connect(ctx context.Context, late func()) (*pipe.Pipe, error
 		n.Status.ReportDown(err)
 		late()
 	})
-	if err != nil {
+	switch {
+	case err != nil && n.cfg.Misconfigured != nil && errors.Is(err, n.cfg.Misconfigured):
+		return nil, n.Status.Unfit(err.Error())
+	case err != nil:
 		return nil, fmt.Errorf("cannot connect: %w", err)
 	}
-	id, err := handshake{n, conn}.shakeHands(ctx)
+	families := n.scripts.families()
+	id, err := handshake{n, conn, families}.shakeHands(ctx)
 	if err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
 	p := pipe.New(conn)
-	prelude := n.old.killCalls(c.server, id)
+	prelude := n.old.killCalls(c.server, id, n.Counters.Connects.Load() > 0)
 	c.server = id
 	n.setGet.Store(id.major >= 7)
-	if err := c.use(p, prelude...); err != nil {
+	if err := c.use(p, families, prelude...); err != nil {
 		p.Kill(err)
 		<-p.Done()
 		return nil, fmt.Errorf("disconnected: %w", err)
@@ -87,8 +93,9 @@ func (c *connector) connect(ctx context.Context, late func()) (*pipe.Pipe, error
 	return p, nil
 }
 
-// use makes p the node's connection. The undos are queued ahead of every attempt.
-func (c *connector) use(p *pipe.Pipe, prelude ...*pipe.Call) error {
+// use makes p the node's connection, over which the scripts of these families were loaded. The undos, and the scripts
+// of locks that were made meanwhile, are queued ahead of every attempt.
+func (c *connector) use(p *pipe.Pipe, loaded protocol.Families, prelude ...*pipe.Call) error {
 	n := c.node
 	n.link.mu.Lock()
 	defer n.link.mu.Unlock()
@@ -102,6 +109,13 @@ func (c *connector) use(p *pipe.Pipe, prelude ...*pipe.Call) error {
 		}
 	}
 	if err := n.undos.sendAll(p); err != nil {
+		return err
+	}
+	flush, err := n.scripts.queue(p, n.cfg.Clock, n.scripts.families()&^loaded, false)
+	if flush {
+		go p.Flush()
+	}
+	if err != nil {
 		return err
 	}
 	n.scripts.loading.Store(false)

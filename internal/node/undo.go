@@ -27,12 +27,13 @@ const (
 // the attempt, or may yet do so. It lasts until it is confirmed, since a frozen server can
 // execute an attempt long after its ttl.
 type Undo struct {
-	Owner  string // of the attempt; a node has one undo for each owner
-	Script *protocol.Script
-	Args   []any         // of the script
-	ByText bool          // the server has forgotten the script: it is sent with its text
-	Lasts  time.Duration // how long, at most, an executed attempt lasts at the server by itself
-	Then   pipe.Receiver // receives the answer that confirms or refuses the undo; nil: none
+	Owner   string // of the attempt; a node has one undo for each owner
+	Script  *protocol.Script
+	Args    []any         // of the script
+	Prepare func() []any  // returns Args at the instant of sending, if they depend on it; nil: they do not
+	ByText  bool          // the server has forgotten the script: it is sent with its text
+	Lasts   time.Duration // how long, at most, an executed attempt lasts at the server by itself
+	Then    pipe.Receiver // receives the answer that confirms or refuses the undo; nil: none
 
 	log  *undoLog
 	call pipe.Call
@@ -147,6 +148,9 @@ func (l *undoLog) retry(p *pipe.Pipe) {
 // send queues one undo. Called under link.mu.
 func (l *undoLog) send(p *pipe.Pipe, u *Undo) error {
 	u.refused = false
+	if u.Prepare != nil {
+		u.Args = u.Prepare()
+	}
 	u.call = pipe.Call{Command: "EVALSHA", Args: append([]any{u.Script.SHA}, u.Args...), To: u}
 	if u.ByText {
 		u.call.Command, u.call.Args[0] = "EVAL", u.Script.Text

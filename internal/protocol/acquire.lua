@@ -21,8 +21,10 @@
 -- ahead, up to three, 1 if the ticket is new in the queue or 0}.
 local granted = redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
 if not granted or redis.call('EXISTS', 'redlock::line:' .. KEYS[1]) == 1 then
+  --@lock
   --@line
   --@ahead
+  --@wanted
 
   local ticket = ARGV[5]
   local holder = not granted and redis.call('GET', KEYS[1])
@@ -42,8 +44,8 @@ if not granted or redis.call('EXISTS', 'redlock::line:' .. KEYS[1]) == 1 then
     granted = open and (not first or ticket <= first)
     if open and not granted and not holder then
       reserve(first, ticket, true)
-      holder = 'redlock::reserved:' .. first
       found = true
+      holder = 'redlock::reserved:' .. first
     end
     if not granted then
       --@refuse
@@ -59,6 +61,9 @@ if not granted or redis.call('EXISTS', 'redlock::line:' .. KEYS[1]) == 1 then
   local second = redis.call('ZRANGE', line, 1, 1)[1]
   if second then
     tell('near', second)
+  end
+  if string.sub(ARGV[1], 27, 27) == '!' and head() then
+    tellHolder(ARGV[1]) -- others wait already
   end
 end
 if ARGV[3] == '' then

@@ -7,7 +7,7 @@
 -- ARGV     as raise's
 --
 -- Returns as raise does.
-local readers = KEYS[3]
+--@lock
 --@shares
 if redis.call('GET', KEYS[1]) ~= shared or (tonumber(redis.call('ZSCORE', readers, ARGV[1])) or 0) <= now then
   return 0

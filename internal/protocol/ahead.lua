@@ -1,4 +1,4 @@
--- ahead: a part of acquire.lua and read.lua, in place of their @ahead.
+-- ahead: a part of acquire.lua, acquireall.lua, read.lua and permit.lua, in place of their @ahead.
 
 -- Counts the other clients ahead of a ticket at this position, up to three. It walks
 -- back from the ticket, so that it soon finds three where there are many. It stops at

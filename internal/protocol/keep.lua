@@ -3,23 +3,26 @@
 -- downgrade is its first renewal by this script.
 --
 -- KEYS     as read's
+-- KEYS[5]  says who was asked to let the lock go; only with ARGV[5]
 -- ARGV[1]  the lease's owner
 -- ARGV[2]  time to live from now on, in milliseconds
 -- ARGV[3]  "1" where admission is off, else another value
 -- ARGV[4]  the ticket of the waiter that got the lease, which leaves the queue; '' if it did
 --          not queue
+-- ARGV[5]  missing unless the holder wants to be told that others want the lock; else '1'
 --
 -- Returns as renew does: 1 when the share, or the key, was still the lease's; 2 when it was
--- missing, and has been given anew; 0 when it was missing and this server has no record;
--- else {holder, its remaining milliseconds}.
-local readers = KEYS[4]
+-- missing, and has been given anew; 11 and 12 for the same where a writer waits, or somebody has
+-- asked the readers to let go, with ARGV[5]; 0 when it was missing and this server has no
+-- record; else {holder, its remaining milliseconds}.
+--@lock
 --@shares
 local holder = redis.call('GET', KEYS[1])
 local stood = holder == ARGV[1]
 if holder == shared then
   stood = (tonumber(redis.call('ZSCORE', readers, ARGV[1])) or 0) > now
 end
-if stood and holder == shared and redis.call('EXISTS', KEYS[3]) == 0 then
+if stood and holder == shared and not ARGV[5] and redis.call('EXISTS', KEYS[3]) == 0 then
   share(ARGV[1], ARGV[2], holder)
   return 1
 end
@@ -42,4 +45,8 @@ if not stood then
 end
 share(ARGV[1], ARGV[2], holder)
 letReadersIn(shared, false) -- also those behind a batch whose parked attempts a release executed
-return stood and 1 or 2
+local reply = stood and 1 or 2
+if ARGV[5] and (redis.call('GET', KEYS[5]) == shared or writerAhead('')) then
+  return reply + 10
+end
+return reply

@@ -29,23 +29,50 @@ const (
 	// The waiter's ticket follows.
 	Reservation = Reserved + "reserved:"
 
+	// Resting is the prefix of a lock's value while the lock rests: a lease has ended, and its
+	// minimum hold has not. The lease's owner follows.
+	Resting = Reserved + "resting:"
+
+	// Nobody is the prefix of an owner that no key's value names. A release of such an owner
+	// leaves the wait queues, and no key.
+	Nobody = Reserved + "nobody:"
+
 	// Shared is a lock's value while readers hold the lock.
 	Shared = Reserved + "shared"
+
+	// Permits is what refusals of a semaphore show while too few of its slots are free.
+	Permits = Reserved + "permits"
 
 	// ReaderSuffix ends the tickets of readers that wait.
 	ReaderSuffix = "r"
 
+	// SetSuffix ends the tickets of waiters that want several locks at once.
+	SetSuffix = "+"
+
+	// PermitsSuffix, and the number of permits, end the tickets of waiters for a semaphore.
+	PermitsSuffix = "*"
+
+	// MaxPermits is how many permits a semaphore has at most: a node that refuses an attempt
+	// looks at all of its slots, and serves nobody else meanwhile.
+	MaxPermits = 256
+
+	// SlotMark stands between a semaphore's key and a slot's number in the slot's key.
+	SlotMark = "#"
+
 	// ReservationTTL is how long a reservation lasts, and the key of a parked attempt that
-	// a node executed: see line.lua.
+	// a node executed: see reserve.lua.
 	ReservationTTL = 500 * time.Millisecond
 
-	// QueueTTL is how long a wait queue lasts at a node, at most: see join in line.lua.
+	// QueueTTL is how long a wait queue lasts at a node, at most: see join.lua.
 	QueueTTL = 751 * time.Second
 )
 
 // Key returns the key of a kind for a subject: a run of a server, a lock's key, or a
 // client.
 func Key(kind, subject string) string { return Reserved + kind + ":" + subject }
+
+// AskedKey returns the key that says which holder of a lock was asked to let it go.
+func AskedKey(key string) string { return Key("asked", key) }
 
 // KeysBeside returns the keys that stand beside a lock's key, and the lock's key. One string
 // has all three.
@@ -57,11 +84,123 @@ func KeysBeside(prefix, name string) (queue, readers, key string) {
 	return queue, readers, queue[len(line):]
 }
 
+// SlotKeys returns the key of a semaphore's wait queue, the one that says whose turn it is, and those
+// of its slots but for their numbers.
+func SlotKeys(prefix, name string) (queue, turn, slots string) {
+	return Key("slots", prefix+name), Key("turn", prefix+name), prefix + name + SlotMark
+}
+
+// SemaphoreOf returns the semaphore of which a lock is a slot, by its name or its key; false if
+// the name is not that of a slot.
+func SemaphoreOf(lock string) (semaphore string, slot int, ok bool) {
+	at := strings.LastIndex(lock, SlotMark)
+	if at < 0 {
+		return "", 0, false
+	}
+	n, err := strconv.ParseUint(lock[at+len(SlotMark):], 10, 16)
+	if err != nil || n >= MaxPermits || strconv.FormatUint(n, 10) != lock[at+len(SlotMark):] {
+		return "", 0, false
+	}
+	return lock[:at], int(n), true
+}
+
+// PermitsOf returns how many permits the waiter with this ticket wants; 0 of another lock's.
+func PermitsOf(ticket string) int {
+	_, n, _ := strings.Cut(ticket, PermitsSuffix)
+	permits, err := strconv.ParseUint(n, 10, 16)
+	if err != nil {
+		return 0
+	}
+	return int(permits)
+}
+
+// specials escapes what has a meaning in the patterns of SCAN.
+var specials = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
+
+// MatchKeys returns the pattern, for SCAN, of the locks' keys whose names match a pattern. The
+// prefix matches itself alone.
+func MatchKeys(prefix, pattern string) string { return specials.Replace(prefix) + pattern }
+
 // IsReservation reports whether the value of a lock's key is a reservation.
 func IsReservation(value string) bool { return strings.HasPrefix(value, Reservation) }
 
+// CutResting returns the owner that the value of a lock's key names, and whether that is the owner
+// of a lease after which the lock rests.
+func CutResting(value string) (owner string, resting bool) { return strings.CutPrefix(value, Resting) }
+
 // IsHolder reports whether the value of a lock's key names one owner, who holds the lock alone.
-func IsHolder(value string) bool { return value != "" && value != Shared && !IsReservation(value) }
+func IsHolder(value string) bool {
+	return value != "" && value != Shared && value != Permits && !IsReservation(value)
+}
+
+// ownerLength is the length of an owner's random part: letters and digits.
+const ownerLength = 26
+
+// clientLength is the length of a client's name in tickets and owners: letters and digits.
+const clientLength = 16
+
+// wantedMark stands behind the random part of an owner that is to be told that others want the lock. The
+// name of its client follows.
+const wantedMark = "!"
+
+// Owner returns an owner: its random part, then "@" and the label, if there is one.
+func Owner(random, label string) string {
+	if label == "" {
+		return random
+	}
+	return random + "@" + label
+}
+
+// WantedOwner returns an owner whose client is to be told that others want the lock.
+func WantedOwner(random, client, label string) string {
+	return Owner(random+wantedMark+client, label)
+}
+
+// RandomPart returns the random part of an owner that WantedOwner returned: what nodes name it by.
+func RandomPart(owner string) string { return owner[:ownerLength] }
+
+// cutOwner returns what follows the random part of an owner, and the mark if it has one; "" for
+// a value that another program wrote.
+func cutOwner(owner string) (rest string, wanted bool) {
+	if len(owner) <= ownerLength || !isAlphanumeric(owner[:ownerLength]) {
+		return "", false
+	}
+	rest = owner[ownerLength:]
+	marked, wanted := strings.CutPrefix(rest, wantedMark)
+	if !wanted {
+		return rest, false
+	}
+	if len(marked) < clientLength || !isAlphanumeric(marked[:clientLength]) {
+		return "", false
+	}
+	return marked[clientLength:], true
+}
+
+func isAlphanumeric(s string) bool {
+	for _, c := range []byte(s) {
+		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
+			return false
+		}
+	}
+	return true
+}
+
+// LabelOf returns the label of an owner; "" if it has none, and of a value that another program
+// wrote.
+func LabelOf(owner string) string {
+	rest, _ := cutOwner(owner)
+	label, _ := strings.CutPrefix(rest, "@")
+	if label == rest {
+		return ""
+	}
+	return label
+}
+
+// IsToBeTold reports whether an owner is to be told that others want the lock.
+func IsToBeTold(owner string) bool {
+	rest, wanted := cutOwner(owner)
+	return wanted && (rest == "" || rest[0] == '@')
+}
 
 // stripes are the names of the counters, boxed once, as scripts take them.
 var stripes = func() (all [Stripes]any) {
@@ -74,9 +213,16 @@ var stripes = func() (all [Stripes]any) {
 // StripeOf returns the counter of a lock's key.
 func StripeOf(key string) string { return StripeArg(key).(string) }
 
-// StripeArg returns the counter of a lock's key as the scripts take it, which is a string.
+// StripeArg returns the counter of a lock's key as the scripts take it, which is a string. Those of
+// a semaphore's slots follow each other, since nodes choose slots and know only the first.
 func StripeArg(key string) any {
+	before, slot := key, 0
+	if at := strings.LastIndex(key, SlotMark) + len(SlotMark); at > 0 {
+		if n, err := strconv.ParseUint(key[at:], 10, 16); err == nil {
+			before, slot = key[:at], int(n)
+		}
+	}
 	h := fnv.New32a()
-	h.Write([]byte(key))
-	return stripes[h.Sum32()%Stripes]
+	h.Write([]byte(before))
+	return stripes[(int(h.Sum32()%Stripes)+slot)%Stripes]
 }

@@ -11,7 +11,6 @@
 -- Returns as acquire does; a caller that does not queue gets {holder or reservation, its
 -- remaining milliseconds}. The count is the node's, and not counted on: readers that hold
 -- the lock together have the same token.
-local readers = KEYS[4]
 local ticket, before = ARGV[5], ARGV[7]
 local count = 1
 if ARGV[3] ~= '' then
@@ -25,6 +24,7 @@ if ARGV[3] ~= '' then
     return -1
   end
 end
+--@lock
 --@shares
 local holder = redis.call('GET', KEYS[1])
 if before == '' and (not holder or holder == shared) and redis.call('EXISTS', KEYS[3]) == 0 then
@@ -33,6 +33,7 @@ if before == '' and (not holder or holder == shared) and redis.call('EXISTS', KE
 end
 --@line
 --@ahead
+--@wanted
 --@readers
 local took = false -- the node has executed the attempt before: this one takes its place
 if holder == shared and before ~= '' and redis.call('ZREM', readers, before) == 1 then
@@ -67,13 +68,13 @@ end
 local found = false
 if not holder then -- free, but a writer is ahead
   local first = head()
+  found = true
   if reads(first) then
     letReadersIn(nil, false, ticket, true)
   else
     reserve(first, ticket, true)
   end
   holder = redis.call('GET', KEYS[1])
-  found = true
 end
 if ticket == '' then
   return {holder, redis.call('PTTL', KEYS[1])}

@@ -3,6 +3,9 @@
 -- script found the key free and has reserved it for an earlier waiter; kept is the ticket
 -- that the key was reserved for before.
 local place, new = join(ticket, ARGV[6])
+if new or place == 1 then
+  tellHolder(holder) -- the first repeats it when it polls, for a holder that has missed it
+end
 local clients = clientsAhead(ticket, place)
 if ARGV[8] == '0' then
   redis.call('DEL', parkedKey(ticket)) -- of the attempt before
@@ -11,7 +14,7 @@ else
 end
 if found then
   place = 2 -- it watches over the one that is called
-elseif kept then
+elseif kept and not redis.call('ZRANK', line, kept) then
   place = place + 1 -- behind the one it is reserved for
 end
 return {holder, redis.call('PTTL', KEYS[1]), place, clients, new and 1 or 0}

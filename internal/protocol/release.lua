@@ -16,22 +16,20 @@
 -- gone and others stand; 3 when it was this attempt's and the lock is now reserved for a
 -- waiter or held by one, 2 when it is reserved for this ticket, 0 when the node has nothing
 -- of the attempt.
-local readers = KEYS[3]
 local holder = redis.call('GET', KEYS[1])
+if holder == ARGV[1] and not ARGV[2] and redis.call('EXISTS', KEYS[2]) == 0 then
+  return redis.call('DEL', KEYS[1]) -- most releases end here
+end
 local ticket, stays = ARGV[2], ARGV[3]
 local found = ticket == '' or not holder
 if ticket == '' then
   ticket = nil
 end
 local among = holder == 'redlock::shared'
-if not ticket and not among then
-  if holder ~= ARGV[1] then
-    return 0
-  end
-  if redis.call('EXISTS', KEYS[2]) == 0 then
-    return redis.call('DEL', KEYS[1])
-  end
+if not ticket and not among and holder ~= ARGV[1] then
+  return 0
 end
+--@lock
 --@shares
 local mine, others = holder == ARGV[1], false -- the key, or a share, was this attempt's
 if among then
@@ -49,28 +47,8 @@ end
 --@line
 --@readers
 
--- Executes the parked attempt of the first waiter, and sends the waiter the count. The
--- key lasts as long as a reservation: a waiter that does not come delays others no longer.
-local function execute(first)
-  local parked = first and redis.call('GET', parkedKey(first))
-  if not parked then
-    return false
-  end
-  redis.call('DEL', parkedKey(first))
-  local record, stripe, least, owner = string.match(parked, '^(%S*) (%S*) (%S*) (.*)$')
-  local count = 1
-  if stripe ~= '' then
-    count = redis.call('HINCRBY', record, stripe, 1)
-    if count < tonumber(least) then
-      redis.call('DEL', record)
-      return false
-    end
-  end
-  redis.call('ZREM', line, first)
-  redis.call('SET', KEYS[1], owner, 'PX', claim)
-  tell('yours', first, string.format('%.0f ', count) .. owner)
-  return true
-end
+--@several
+--@handover
 
 local kept = reserved(holder)
 local keptForIt = ticket and kept == ticket
@@ -98,20 +76,8 @@ end
 if not holder or mine or keptForIt and not stays then
   -- A waiter's rollback executes no parked attempt: the key would pass from one parked
   -- attempt to the next, and no renewal could restore it.
-  local executes = mine and not stays and not found
-  local first = redis.call('ZRANGE', line, 0, 0)[1]
-  if executes and first and not reads(first) and execute(first) then
-    return 3
-  end
-  first = head()
-  if first and first ~= ticket and reads(first) then
-    letReadersIn(nil, executes, ticket, found)
-  elseif first then
-    reserve(first, ticket, found)
-  elseif holder then
-    redis.call('DEL', KEYS[1])
-  end
-  if first and first == ticket then
+  local first, served = handOver(holder, mine and not stays and not found, ticket, found)
+  if served and first == ticket then
     return 2
   end
   return not mine and 0 or first and 3 or 1

@@ -2,29 +2,41 @@
 --
 -- KEYS[1]  the lock's key
 -- KEYS[2]  the record of this run of the server
+-- KEYS[3]  the lock's wait queue; only with ARGV[4], as KEYS[4]
+-- KEYS[4]  says who was asked to let the lock go
 -- ARGV[1]  the lease's owner
 -- ARGV[2]  time to live from now on, in milliseconds
 -- ARGV[3]  "1" where admission is off, else another value
+-- ARGV[4]  missing unless the holder wants to be told that others want the lock: the ticket of the
+--          waiter that got the lease, which leaves the queue, or '' if it did not queue
 --
 -- Returns 1 when the key was still the lease's; 2 when it was missing, or only reserved,
--- and has been created (that shows that no other owner holds it); 0 when it was missing
+-- and has been created (that shows that no other owner holds it); 11 and 12 for the same where
+-- others want the lock, with ARGV[4]; 0 when it was missing
 -- or reserved and this server has no record: it may have forgotten another owner's vote,
 -- so its key proves nothing; else {holder, its remaining milliseconds}.
 local holder = redis.call('GET', KEYS[1])
 if holder == ARGV[1] then
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
-  return 1
+  if not ARGV[4] then
+    return 1
+  end
 end
+--@lock
 --@line
-local kept = reserved(holder)
-if holder and not kept then
-  return {holder, redis.call('PTTL', KEYS[1])}
+--@awaited
+if holder ~= ARGV[1] then
+  local kept = reserved(holder)
+  if holder and not kept then
+    return {holder, redis.call('PTTL', KEYS[1])}
+  end
+  if ARGV[3] ~= '1' and redis.call('HEXISTS', KEYS[2], 'nodes') == 0 then
+    return 0
+  end
+  if kept then
+    putBack(kept)
+  end
+  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 end
-if ARGV[3] ~= '1' and redis.call('HEXISTS', KEYS[2], 'nodes') == 0 then
-  return 0
-end
-if kept then
-  putBack(kept)
-end
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return 2
+local reply = holder == ARGV[1] and 1 or 2
+return ARGV[4] and isAwaited(ARGV[1], ARGV[4], KEYS[4]) and reply + 10 or reply

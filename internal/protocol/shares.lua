@@ -1,5 +1,5 @@
 -- shares: the shares of readers; a part of the scripts that read or change them, in place of
--- their @shares. Before it a script sets `readers` to the key of the lock's readers.
+-- their @shares, behind the part lock.
 --
 -- While readers hold the lock, its key says `redlock::shared` and lasts exactly as long as
 -- the longest share. The sorted set `readers` has the owner of each share, with the end of
@@ -26,9 +26,9 @@ local function settle()
   local last = longest()
   if last then
     redis.call('PEXPIREAT', readers, last)
-    redis.call('SET', KEYS[1], shared, 'PXAT', last)
+    redis.call('SET', key, shared, 'PXAT', last)
   else
-    redis.call('DEL', KEYS[1])
+    redis.call('DEL', key)
   end
   return last ~= nil
 end
@@ -51,5 +51,5 @@ local function share(owner, ms, held)
   if made then
     redis.call('PEXPIREAT', readers, last)
   end
-  redis.call('SET', KEYS[1], shared, 'PXAT', last)
+  redis.call('SET', key, shared, 'PXAT', last)
 end

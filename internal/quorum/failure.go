@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"slices"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/admission"
@@ -33,6 +34,12 @@ func (f *Failure) IsHopeless() bool {
 	return f.Count(func(a *Answer) bool { return node.IsPermanent(a.Cause) }) > len(f.Answers)-f.Need
 }
 
+// IsSplit reports whether nodes that granted chose different permits of a semaphore.
+func (f *Failure) IsSplit() bool {
+	first := slices.IndexFunc(f.Answers, func(a Answer) bool { return a.Count == Yes })
+	return first >= 0 && f.Count(func(a *Answer) bool { return a.Count == Yes && a.Slots != f.Answers[first].Slots }) > 0
+}
+
 // LackedScripts reports whether nodes had to load the scripts first: then another ballot may
 // succeed.
 func (f *Failure) LackedScripts() bool {
@@ -41,6 +48,9 @@ func (f *Failure) LackedScripts() bool {
 
 // LacksScript reports whether the node had to load the script first.
 func LacksScript(a *Answer) bool { return node.IsCode(a.Cause, "NOSCRIPT") }
+
+// IsKnown reports whether it is known what the node did, or that it was not asked.
+func IsKnown(a *Answer) bool { return a.Outcome != Unknown }
 
 // Count returns the number of answers that satisfy is.
 func (f *Failure) Count(is func(*Answer) bool) (n int) {

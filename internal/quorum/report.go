@@ -69,11 +69,15 @@ func (b *Ballot) MayHold() NodeSet {
 	return set
 }
 
-// Greatest returns the greatest token among the grants, and how many nodes granted with it.
+// Greatest returns the greatest token among the grants, and how many nodes granted with it. Of a
+// semaphore, only grants of the slots that most nodes granted count.
 func (b *Ballot) Greatest() (token int64, agreed int) {
-	for _, a := range b.Answers() {
-		switch {
-		case a.Count != Yes || a.Token < token:
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	slots, _ := b.Votes.granted()
+	for i := range b.Votes {
+		switch a := &b.Votes[i].answer; {
+		case a.Count != Yes || a.Slots != slots || a.Token < token:
 		case a.Token > token:
 			token, agreed = a.Token, 1
 		default:

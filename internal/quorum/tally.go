@@ -38,26 +38,29 @@ type Rule func(need int, t *Tally, b *Ballot) Verdict
 // Acquire is the Rule of attempts.
 func Acquire(need int, t *Tally, b *Ballot) Verdict {
 	_, strongest := b.Votes.leader()
-	return decideAcquire(t, need, strongest, false)
+	_, grants := b.Votes.granted()
+	return decideAcquire(t, need, grants, strongest, false)
 }
 
 // AcquireWaiting is the Rule of waiters' attempts.
 func AcquireWaiting(need int, t *Tally, b *Ballot) Verdict {
 	_, strongest := b.Votes.leader()
-	return decideAcquire(t, need, strongest, true)
+	_, grants := b.Votes.granted()
+	return decideAcquire(t, need, grants, strongest, true)
 }
 
-// decideAcquire grants at the grant that makes a quorum of need nodes. The quorum becomes
+// decideAcquire grants at the grant that makes a quorum of need nodes; grants is the greatest
+// number of nodes that granted the same. The quorum becomes
 // Impossible as soon as the votes still out cannot make one. The failure is final when no
 // vote still out can change whether one other owner may have a quorum; strongest is the
 // greatest number of nodes at which the same other owner was seen. A waiter waits for the
 // other votes if that owner has a quorum, or if no node has granted yet: otherwise it would
 // roll back at each node that has not voted, and that would remove its parked attempts too.
-func decideAcquire(t *Tally, need, strongest int, waiter bool) Verdict {
-	if t[Yes] >= need {
+func decideAcquire(t *Tally, need, grants, strongest int, waiter bool) Verdict {
+	if grants >= need {
 		return Granted
 	}
-	if t[Yes]+t[Pending] >= need {
+	if grants+t[Pending] >= need {
 		return Open
 	}
 	surelyHeld := strongest >= need

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -32,14 +33,37 @@ func TestAcquireIsDecidedAsSoonAsItIsCertain(t *testing.T) {
 		"all voted": {map[Count]int{Yes: 2, No: 2, NoAnswer: 1}, 2, Failed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, c.want, decideAcquire(tallyOf(c.counts), 3, c.strongest, false))
+			require.Equal(t, c.want, decideAcquire(tallyOf(c.counts), 3, c.counts[Yes], c.strongest, false))
 		})
+	}
+}
+
+// Grants of different slots of a semaphore are votes for different leases.
+func TestGrantsOfDifferentSlotsAreNoQuorum(t *testing.T) {
+	decide := func(counts map[Count]int, grants int) Verdict {
+		return decideAcquire(tallyOf(counts), 3, grants, 0, false)
+	}
+	require.Equal(t, Open, decide(map[Count]int{Yes: 4, Pending: 1}, 2))
+	require.Equal(t, Failed, decide(map[Count]int{Yes: 5}, 2))
+	require.Equal(t, Failed, decide(map[Count]int{Yes: 3, Pending: 2}, 0), "none of them can reach a quorum")
+	require.Equal(t, Granted, decide(map[Count]int{Yes: 5}, 3))
+	for _, c := range []struct {
+		grants, slots string
+		nodes         int
+	}{{"", "", 0}, {"-", "", 1}, {"---", "", 3}, {"3", "3", 1}, {"3 4 4", "4", 2}, {"3 4", "3", 1}, {"3 4,5 4,5 3 3", "3", 3}} {
+		var votes Votes
+		for _, slots := range strings.FieldsFunc(strings.ReplaceAll(c.grants, "-", "- "), func(r rune) bool { return r == ' ' }) {
+			votes = append(votes, Vote{answer: Answer{Count: No}}, Vote{answer: Answer{Count: Yes, Slots: strings.Trim(slots, "-")}})
+		}
+		slots, nodes := votes.granted()
+		require.Equal(t, c.slots, slots, c.grants)
+		require.Equal(t, c.nodes, nodes, c.grants)
 	}
 }
 
 func TestWaiterAwaitsTheOtherVotes(t *testing.T) {
 	decide := func(counts map[Count]int, strongest int) Verdict {
-		return decideAcquire(tallyOf(counts), 3, strongest, true)
+		return decideAcquire(tallyOf(counts), 3, counts[Yes], strongest, true)
 	}
 	require.Equal(t, HeldElsewhere, decide(map[Count]int{No: 3, Pending: 2}, 3))
 	require.Equal(t, Failed, decide(map[Count]int{No: 5}, 5))
@@ -52,7 +76,7 @@ func TestAcquireNeedsAQuorumOfTheConfiguredNodes(t *testing.T) {
 	for n := 1; n <= 64; n++ {
 		quorum := n/2 + 1
 		for yes := 0; yes <= n; yes++ {
-			got := decideAcquire(tallyOf(map[Count]int{Yes: yes, NoAnswer: n - yes}), quorum, 0, false)
+			got := decideAcquire(tallyOf(map[Count]int{Yes: yes, NoAnswer: n - yes}), quorum, yes, 0, false)
 			require.Equal(t, 2*yes > n, got == Granted, "%d of %d", yes, n)
 		}
 	}

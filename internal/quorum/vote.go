@@ -18,19 +18,24 @@ const (
 	NotSent                  // nothing was sent, or the node did not execute it
 )
 
-// Answer is a node's reply, as the Reader understood it.
+// Answer is a node's reply, as the Reader understood it. It has more than 15 fields: each script has something
+// to report of its own.
 type Answer struct {
 	Count     Count
 	Outcome   Outcome
 	Holder    string        // the other owner that has the key; "": none
 	Remaining time.Duration // that key's ttl left: negative if it has no end, or 0 if the node did not report it
-	Position  int           // a waiter's, in the node's queue; 0: none
+	Position  int           // a waiter's, in the node's queue, of several queues the greatest; 0: none
+	Nearest   int           // of several queues, the least; 0: there is one
 	Ahead     int           // other clients ahead of it there, up to a limit
 	Joined    bool          // its ticket was not in the node's queue before
 	Handed    bool          // a release: the key is reserved for another waiter
-	Shared    bool          // a release: other readers hold the lock
+	Resting   bool          // the holder's lease has ended, and the lock rests
+	Wanted    bool          // a renewal: others want the lock
+	Taken     bool          // a release: other readers hold the lock, or it rests and others wait
 	Kept      bool          // a release of a waiter's attempt: the key is reserved for this waiter
 	Token     int64         // the node's count, with a grant
+	Slots     string        // those of a semaphore that a grant is about, with commas between; "" for other locks
 	Cause     error         // why there is no confirmation, if that is known
 }
 

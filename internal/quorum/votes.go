@@ -27,6 +27,27 @@ func (v Votes) leader() (leader *Answer, nodes int) {
 	return leader, nodes
 }
 
+// granted returns the slots that the greatest number of nodes granted, and that number. Grants of
+// any lock but a semaphore are all about the same.
+func (v Votes) granted() (slots string, nodes int) {
+	for i := range v {
+		a := &v[i].answer
+		if a.Count != Yes || nodes > 0 && a.Slots == slots {
+			continue
+		}
+		n := 0
+		for j := range v {
+			if o := &v[j].answer; o.Count == Yes && o.Slots == a.Slots {
+				n++
+			}
+		}
+		if n > nodes {
+			slots, nodes = a.Slots, n
+		}
+	}
+	return slots, nodes
+}
+
 // census returns the votes by outcome, for a ballot that began at start and needs a quorum
 // of need.
 func (v Votes) census(start time.Duration, need int) Census {

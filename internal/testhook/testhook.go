@@ -18,7 +18,7 @@ var (
 	// Engine returns the engine of a *redlock.Client.
 	Engine func(client any) *lock.Engine
 
-	// Lock returns the lock of a *redlock.Mutex.
+	// Lock returns the lock of a *redlock.Mutex, or a request for one permit of a *redlock.Semaphore.
 	Lock func(mutex any) *lock.Lock
 
 	// Exclusive returns the lock of a *redlock.Mutex that is not a reader's.
@@ -26,4 +26,7 @@ var (
 
 	// Lease returns the state of a *redlock.Lease.
 	Lease func(lease any) *lease.Lease
+
+	// Handle returns the part of a *redlock.Lease that is its alone.
+	Handle func(lease any) *lease.Handle
 )

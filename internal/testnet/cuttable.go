@@ -45,6 +45,8 @@ func (p *Cuttable) GetContext(ctx context.Context) (redis.Conn, error) {
 	return conn, err
 }
 
+// Hold cuts the client off from the node, or connects it again. What was sent meanwhile on connections
+// that are still open arrives then.
 func (p *Cuttable) Hold(cut bool) {
 	p.Mu.Lock()
 	defer p.Mu.Unlock()
@@ -54,6 +56,14 @@ func (p *Cuttable) Hold(cut bool) {
 			l.Held = cut
 		}
 	})
+}
+
+// Hold cuts clients off at these of their pools, as if their processes had died, or connects them
+// again. A test that has cut a client off must connect it before it ends.
+func Hold(pools []*Cuttable, cut bool) {
+	for _, p := range pools {
+		p.Hold(cut)
+	}
 }
 
 // CuttableClient makes a client that can be cut off alone.

@@ -4,21 +4,27 @@ import (
 	"testing"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // Kind is how the leases of a test hold their locks.
 type Kind string
 
 const (
-	Alone  Kind = "alone"  // by a mutex
-	Shared Kind = "shared" // by the readers' side of a read-write lock
+	Alone   Kind = "alone"   // by a mutex
+	Shared  Kind = "shared"  // by the readers' side of a read-write lock
+	Several Kind = "several" // by a lock of two names
 )
 
-// OfEachKind runs a test in a bubble of its own for each kind of lease: what it shows must hold
-// for all of them. It makes its locks by Net.Mutex.
+// OfEachKind runs a test once for each kind of lease, each time in a bubble of its own. Such a test must
+// pass for all kinds. It makes its locks by Net.Mutex, which returns a lock of the kind of the run.
 func OfEachKind(t *testing.T, n int, test func(t *testing.T, net *Net)) {
 	t.Helper()
-	for _, kind := range []Kind{Alone, Shared} {
+	kinds := []Kind{Alone, Shared}
+	if !testing.Short() { // only in make verify: with a third kind, make test would take too long
+		kinds = append(kinds, Several)
+	}
+	for _, kind := range kinds {
 		t.Run(string(kind), func(t *testing.T) {
 			InBubble(t, n, func(t *testing.T, net *Net) {
 				net.Kind = kind
@@ -30,13 +36,35 @@ func OfEachKind(t *testing.T, n int, test func(t *testing.T, net *Net)) {
 
 // Mutex makes a lock of the network's kind.
 func (w *Net) Mutex(c *redlock.Client, name string, opts ...redlock.Option) *redlock.Mutex {
-	if w.Kind == Shared {
+	switch w.Kind {
+	case Shared:
 		return c.RWMutex(name, opts...).RLocker()
+	case Several:
+		return c.Multi([]string{name, name + OtherName}, opts...)
 	}
 	return c.Mutex(name, opts...)
 }
 
-// Attempts, Renewals and Raises count commands in the log, of both kinds of lease.
-func (n *Node) Attempts() int { return n.Executed("acquire") + n.Executed("read") }
-func (n *Node) Renewals() int { return n.Executed("renew") + n.Executed("keep") }
-func (n *Node) Raises() int   { return n.Executed("raise") + n.Executed("advance") }
+// OtherName follows the name of a lock in the second name of the kind Several.
+const OtherName = " too"
+
+// Drop deletes the keys of a lease of any kind.
+func (n *Node) Drop(l *redlock.Lease) {
+	for _, name := range l.Names() {
+		n.Redis.Del("redlock:" + name)
+		n.Redis.Del(protocol.Key("readers", "redlock:"+name))
+	}
+}
+
+// Attempts, Renewals and Raises count commands in the log, of all kinds of lease.
+func (n *Node) Attempts() int { return n.executedAny("acquire", "read", "acquireall") }
+func (n *Node) Renewals() int { return n.executedAny("renew", "keep", "renewall") }
+func (n *Node) Raises() int   { return n.executedAny("raise", "advance", "raiseall") }
+func (n *Node) Releases() int { return n.executedAny("release", "releaseall") }
+
+func (n *Node) executedAny(scripts ...string) (all int) {
+	for _, name := range scripts {
+		all += n.Executed(name)
+	}
+	return all
+}

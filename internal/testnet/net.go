@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/embedded"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/system"
 	"github.com/redlock-go/redlock/internal/testhook"
@@ -47,13 +49,16 @@ type Node struct {
 	Version  string
 	Mode     string                                 // redis_mode
 	Override func(cmd string, args []string) string // an error reply, or ""
+	Twice    bool                                   // SCAN returns each key twice; set before the first
 	Log      []string                               // commands as they were executed
 	Clients  int
 	runs     int
+
+	scripts *embedded.Scripts
 }
 
 func NewNode(t *testing.T, index int) *Node {
-	n := &Node{T: t, Index: index, Redis: miniredis.NewMiniRedis(), RunID: fmt.Sprintf("run-%d", index), Role: "master"}
+	n := &Node{T: t, Index: index, Redis: miniredis.NewMiniRedis(), RunID: fmt.Sprintf("run-%d", index), Role: "master", scripts: embedded.NewScripts()}
 	n.changed = sync.NewCond(&n.Mu)
 	n.Redis.ClockTTL(true)
 	return n
@@ -74,7 +79,8 @@ func (n *Node) GetContext(ctx context.Context) (redis.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.Redis.Server().SetPreHook(n.hook)
+	embedded := n.Redis.Server()
+	embedded.SetPreHook(func(c *server.Peer, cmd string, args ...string) bool { return n.preHook(embedded, c, cmd, args) })
 	n.Mu.Lock()
 	defer n.Mu.Unlock()
 	clientSide, near := net.Pipe()
@@ -116,10 +122,9 @@ func (n *Node) Label(cmd string, args []string) string {
 	if cmd == "EVALSHA" && args[0] == protocol.Acquire.SHA.(string) && args[1] == "1" {
 		return "claim"
 	}
-	for name, s := range map[string]*protocol.Script{"acquire": protocol.Acquire, "raise": protocol.Raise, "probe": protocol.Probe, "admit": protocol.Admit, "renew": protocol.Renew, "release": protocol.Release,
-		"read": protocol.Read, "keep": protocol.Keep, "advance": protocol.Advance} {
-		if (cmd == "EVALSHA" && args[0] == s.SHA.(string)) || (cmd == "EVAL" && args[0] == s.Text.(string)) {
-			return name
+	for _, s := range protocol.All {
+		if IsScript(cmd, args, s) {
+			return s.Name
 		}
 	}
 	switch {
@@ -306,19 +311,23 @@ func (w *Net) RequireNoKeys() {
 	}
 }
 
-// Holders counts the nodes at which the lock's key, or a share, is this lease's.
+// Holders counts the nodes at which all of the lock's keys, or shares, are this lease's.
 func (w *Net) Holders(l *redlock.Lease) int {
 	synctest.Wait()
 	count := 0
 	for _, n := range w.Nodes {
-		key := "redlock:" + l.Name()
-		v, err := n.Redis.Get(key)
-		ends, _ := n.Redis.ZScore(protocol.Key("readers", key), l.Owner())
-		if err == nil && (v == l.Owner() || v == protocol.Shared && ends > float64(time.Now().UnixMilli())) {
+		if !slices.ContainsFunc(l.Names(), func(name string) bool { return !n.holds("redlock:"+name, l) }) {
 			count++
 		}
 	}
 	return count
+}
+
+// holds reports whether a lock's key, or a share, is the lease's.
+func (n *Node) holds(key string, l *redlock.Lease) bool {
+	v, err := n.Redis.Get(key)
+	ends, _ := n.Redis.ZScore(protocol.Key("readers", key), l.Owner())
+	return err == nil && (v == l.Owner() || v == protocol.Shared && ends > float64(time.Now().UnixMilli()))
 }
 
 var ErrRefused = errors.New("connection refused")

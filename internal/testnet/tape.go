@@ -28,7 +28,7 @@ func (t *Tape) Trace() *redlock.Trace {
 		CallStart: RecordOn[redlock.CallStart](t), CallEnd: RecordOn[redlock.CallEnd](t),
 		BallotStart: RecordOn[redlock.BallotStart](t), BallotVote: RecordOn[redlock.BallotVote](t), BallotEnd: RecordOn[redlock.BallotEnd](t),
 		WaitStart: RecordOn[redlock.WaitStart](t), WaitEnd: RecordOn[redlock.WaitEnd](t),
-		LeaseGranted: RecordOn[redlock.LeaseGranted](t), LeaseRenewed: RecordOn[redlock.LeaseRenewed](t), LeaseDanger: RecordOn[redlock.LeaseDanger](t),
+		LeaseGranted: RecordOn[redlock.LeaseGranted](t), LeaseRenewed: RecordOn[redlock.LeaseRenewed](t), LeaseDanger: RecordOn[redlock.LeaseDanger](t), LeaseWanted: RecordOn[redlock.LeaseWanted](t),
 		LeaseLost: RecordOn[redlock.LeaseLost](t), LeaseReleased: RecordOn[redlock.LeaseReleased](t),
 		NodeUp: RecordOn[redlock.NodeUp](t), NodeDown: RecordOn[redlock.NodeDown](t), NodeStalled: RecordOn[redlock.NodeStalled](t),
 		NodeQuarantined: RecordOn[redlock.NodeQuarantined](t),

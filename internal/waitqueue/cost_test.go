@@ -20,11 +20,8 @@ import (
 // What waiting costs, and how the lock is shared.
 
 func TestThousandWaitersCostANodeFewCommands(t *testing.T) {
-	t.Parallel()
+	testnet.SlowWithRace(t)
 	for clients, most := range map[int]float64{10: 10, 1000: 100} {
-		if (testnet.RaceDetector || testing.Short()) && clients > 10 {
-			continue // make verify runs it, without the race detector
-		}
 		synctest.Test(t, func(t *testing.T) {
 			var looks atomic.Int64 // not what keeps connections up
 			world := simredis.NewWorld(func(_ time.Duration, _ int, _ string, args []string, _ any) {

@@ -77,16 +77,12 @@ func TestProcessThatDiesWithTheFirstWaitersDelaysTheQueueForSeconds(t *testing.T
 			leave, gone := testnet.QueueUp(t, b, dead)
 			_, served := testnet.QueueUp(t, c, 3)
 			time.Sleep(500 * ms)
-			for _, p := range pools { // what b sends, and what is sent to it, is lost from now on
-				p.Hold(true)
-			}
+			testnet.Hold(pools, true) // what b sends, and what is sent to it, is lost from now on
 			require.NoError(t, lease.Unlock(t.Context()))
 			took := testnet.Elapsed(served.Wait)
 			t.Logf("%d dead waiters: %v", dead, took)
 			require.Less(t, took, 5*time.Second)
-			for _, p := range pools {
-				p.Hold(false)
-			}
+			testnet.Hold(pools, false)
 			leave()
 			gone.Wait()
 		})
@@ -112,13 +108,9 @@ func TestProcessThatDiesWithTheHolderAndManyWaitersDelaysTheQueueForSeconds(t *t
 		time.Sleep(500 * ms)
 		require.NoError(t, lease.Unlock(t.Context()))
 		time.Sleep(20 * time.Second)
-		for _, p := range pools {
-			p.Hold(true)
-		}
+		testnet.Hold(pools, true)
 		took := testnet.Elapsed(served.Wait)
-		for _, p := range pools {
-			p.Hold(false)
-		}
+		testnet.Hold(pools, false)
 		leave()
 		gone.Wait()
 		require.Less(t, took, 20*time.Second, "the ttl and a few seconds")
@@ -134,9 +126,7 @@ func TestGrantThatComesTooLateLeavesNothing(t *testing.T) {
 		time.Sleep(500 * ms)
 		require.NoError(t, lease.Unlock(t.Context()))
 		served.Wait()
-		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) { n.Delay = 40 * ms })
-		}
+		net.Delay(40 * ms)
 		for range 10 {
 			ctx, cancel := context.WithTimeout(t.Context(), 500*ms)
 			_, err := c.Mutex("x", redlock.WithMaxHold(50*ms)).Lock(ctx)

@@ -4,7 +4,7 @@
 // A caller of Lock that is refused becomes a Waiter: it joins the wait queue for its lock at
 // every node that refuses it. The nodes' scripts keep the order. They hand a lock that is
 // released over to the first waiter: they reserve the lock and send the waiter's client a
-// wake-up. docs/algorithm.md describes the whole; internal/protocol/line.lua has the rules.
+// wake-up. docs/algorithm.md describes the whole; internal/protocol/queue.lua has the rules.
 //
 // # Life of a waiter
 //
@@ -19,6 +19,11 @@
 // releases the lock meanwhile, the release executes the parked attempt of the first waiter,
 // and the node sends the waiter the token. That saves a round trip (parked.go).
 //
+// # Holders
+//
+// The channel of wake-ups also brings messages to holders that want to be told that others want their locks
+// (wanted.go). They are about owners, and not about waiters: such a holder need not have waited.
+//
 // # Goroutines
 //
 // The first call of Listen starts one goroutine per node, which receives wake-ups; they end
@@ -26,6 +31,6 @@
 //
 // # Locks
 //
-// Queue.mu comes before Waiter.mu; a bell's lock is innermost. A lease's lock comes before both; ballots', nodes' and
+// Queue.mu comes before Waiter.mu; the locks of a bell and of Holders are innermost. A lease's lock comes before both; ballots', nodes' and
 // pipes' locks come after both.
 package waitqueue

@@ -36,9 +36,10 @@ func (g group) find(w *Waiter) (at int, found bool) {
 func (q *Queue) join(w *Waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	key := w.lock.Key()
-	if at, found := q.local[key].find(w); !found {
-		q.local[key] = slices.Insert(q.local[key], at, w) // mostly at the end
+	for _, key := range w.lock.Keys() {
+		if at, found := q.local[key].find(w); !found {
+			q.local[key] = slices.Insert(q.local[key], at, w) // mostly at the end
+		}
 	}
 }
 
@@ -49,7 +50,13 @@ func (q *Queue) join(w *Waiter) {
 func (q *Queue) part(w *Waiter, entered bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	key := w.lock.Key()
+	for _, key := range w.lock.Keys() {
+		q.partFrom(key, w, entered)
+	}
+}
+
+// partFrom removes the waiter from the group of one lock. Called under q.mu.
+func (q *Queue) partFrom(key string, w *Waiter, entered bool) {
 	at, found := q.local[key].find(w)
 	if !found {
 		return
@@ -66,7 +73,7 @@ func (q *Queue) part(w *Waiter, entered bool) {
 	}
 	g[0].bell.lookSoon()
 	for rank, next := range g {
-		if !entered || !w.reads() || !next.reads() {
+		if !entered || !reads(w) || !reads(next) {
 			return
 		}
 		next.bell.rejoinBy(q.cfg.Clock() + lostWakeup + time.Duration(rank)*rejoinStep)
@@ -74,11 +81,12 @@ func (q *Queue) part(w *Waiter, entered bool) {
 }
 
 // isForemost reports whether no earlier waiter of the client stands in the queues for the same
-// lock.
-func (q *Queue) isForemost(w *Waiter) bool {
+// lock; of a waiter for several locks, for one of them: there it looks for the others.
+func (w *Waiter) isForemost() bool {
+	q := w.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.local[w.lock.Key()].foremost() == w
+	return slices.ContainsFunc(w.lock.Keys(), func(key string) bool { return q.local[key].foremost() == w })
 }
 
 // foremost returns the client's foremost waiters of all locks, in the order of the locks'

@@ -16,7 +16,7 @@ type namedLock struct {
 	key string
 }
 
-func (l namedLock) Key() string          { return l.key }
+func (l namedLock) Keys() []string       { return []string{l.key} }
 func (l namedLock) TicketSuffix() string { return "" }
 func (l namedLock) WaitTerms() *Terms    { return new(Terms) }
 
@@ -44,12 +44,12 @@ func TestNextWaiterBecomesTheForemostWhenTheFirstLeavesOrHolds(t *testing.T) {
 		q.join(all[i])
 	}
 	require.Equal(t, group(all), q.local["redlock:x"])
-	require.True(t, q.isForemost(all[0]))
+	require.True(t, all[0].isForemost())
 	q.part(all[1], false)
 	require.False(t, all[2].bell.read().soon)
 	all[0].GotLease()
 	require.True(t, all[2].bell.read().soon)
-	require.True(t, q.isForemost(all[2]))
+	require.True(t, all[2].isForemost())
 	for _, w := range all[2:] {
 		q.part(w, false)
 	}

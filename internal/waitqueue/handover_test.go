@@ -29,9 +29,7 @@ func TestUncontendedLocksOpenNoSecondConnection(t *testing.T) {
 func TestHandOverWithoutAParkedAttemptTakesTwoRoundTrips(t *testing.T) {
 	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
 		a, b := net.Client(), net.Client()
-		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) { n.Delay = 10 * ms })
-		}
+		net.Delay(10 * ms)
 		lease, err := a.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
 		got := make(chan *redlock.Lease)
@@ -41,9 +39,7 @@ func TestHandOverWithoutAParkedAttemptTakesTwoRoundTrips(t *testing.T) {
 			got <- next
 		}()
 		time.Sleep(500 * ms) // it has joined, and does not look again yet
-		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) { n.Log = nil })
-		}
+		net.ClearLogs()
 		took := testnet.Elapsed(func() {
 			go func() { require.NoError(t, lease.Unlock(t.Context())) }()
 			lease = <-got

@@ -24,7 +24,7 @@ const (
 )
 
 // farBack is what a refusal shows a waiter that has no reason to look soon.
-var farBack = waitqueue.Standing{Position: 9, Ahead: 3, Free: time.Minute}
+var farBack = waitqueue.Standing{Position: 9, Nearest: 9, Ahead: 3, Free: time.Minute}
 
 // waiter is a waiter whose attempts the test makes. No goroutine acts on its wake-ups but the
 // test's own.
@@ -104,5 +104,5 @@ func (w *waiter) isGranted() bool {
 
 // wake has the waiter take a message of a node, of a kind, about a ticket for its lock.
 func (w *waiter) wake(node int, kind, ticket string) {
-	w.queue.Message(node, kind+" "+ticket+" "+w.lock.Key())
+	w.queue.Message(node, kind+" "+ticket+" "+w.lock.Keys()[0])
 }

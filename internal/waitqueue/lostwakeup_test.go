@@ -46,9 +46,7 @@ func sections(t *testing.T, net *testnet.Net, clients []*redlock.Client, during 
 func TestLostWakeUpsAndAMinorityDownLeaveHalfOfTheSpeed(t *testing.T) {
 	testnet.SlowWithRace(t)
 	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
-		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) { n.Delay = ms })
-		}
+		net.Delay(ms)
 		var clients []*redlock.Client
 		for range 4 {
 			clients = append(clients, net.Client())
@@ -157,18 +155,14 @@ func TestWaiterThatReachesAMinorityDelaysNoOther(t *testing.T) {
 			})
 		}
 		time.Sleep(time.Second)
-		for _, p := range pools[2:4] {
-			p.Hold(true)
-		}
+		testnet.Hold(pools[2:4], true)
 		require.NoError(t, lease.Unlock(t.Context()))
 		after := sections(t, net, clients, 3*time.Second)
 		t.Logf("%d sections before, %d beside a client that reaches two nodes", before, after)
 		require.Greater(t, after, before/2)
 		cancel()
 		wg.Wait()
-		for _, p := range pools[2:4] {
-			p.Hold(false)
-		}
+		testnet.Hold(pools[2:4], false)
 	})
 }
 

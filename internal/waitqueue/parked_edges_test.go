@@ -117,10 +117,7 @@ func TestCloseAwaitsADoWhoseKeysWereProlonged(t *testing.T) {
 		a, b := net.Client(), testnet.ListeningClient(t, net)
 		held, err := a.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
-		synctest.Wait()
-		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) { n.Delay = 5 * ms })
-		}
+		net.Delay(5 * ms)
 		in, done := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(done)

@@ -22,18 +22,9 @@ const handedOver = 3
 // queueParked has "holder" hold the lock at a node, and three waiters queue there with parked
 // attempts. It returns the node, and a function that runs a script there by its hash.
 func queueParked(t *testing.T, net *testnet.Net, ttl time.Duration, least int64) (n *testnet.Node, eval func(s *protocol.Script, args ...any) any) {
-	net.Client() // loads the scripts
-	synctest.Wait()
-	n = net.Nodes[0]
-	conn := testnet.Dial(t, n)
-	t.Cleanup(func() { _ = conn.Close() })
-	eval = func(s *protocol.Script, args ...any) any {
-		reply, err := conn.Do("EVALSHA", append([]any{s.SHA}, args...)...)
-		require.NoError(t, err)
-		return reply
-	}
-	_, err := conn.Do("SET", "redlock:x", "holder", "PX", ttl.Milliseconds())
-	require.NoError(t, err)
+	n, eval = testnet.Scripted(t, net)
+	require.NoError(t, n.Redis.Set("redlock:x", "holder"))
+	n.Redis.SetTTL("redlock:x", ttl)
 	for _, ticket := range []string{testnet.FirstTicket, testnet.SecondTicket, testnet.ThirdTicket} {
 		reply := eval(protocol.Acquire, 2, "redlock:x", "record", "of "+ticket, 10_000, "7", least, ticket, "label", "", parkFor.Milliseconds())
 		held, err := redis.Values(reply, nil)

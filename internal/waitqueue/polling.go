@@ -9,12 +9,12 @@ import (
 // A waiter looks when it asks again though no node has woken it. This file decides how often.
 // Looks make up for lost wake-ups, for locks that other programs release without a wake-up,
 // and for clients that die: a live client looks at the lock in time, and finds it free.
-// docs/algorithm.md argues how long that takes; internal/protocol/line.lua relies on these
+// docs/algorithm.md argues how long that takes; internal/protocol/queue.lua relies on these
 // paces.
 
 const (
 	// nearLook is the pace of a client's foremost waiter while fewer than nearClients
-	// other clients stand ahead of it. acquire.lua counts up to nearClients.
+	// other clients stand ahead of it. ahead.lua counts up to nearClients.
 	nearLook    = time.Second
 	nearClients = 3
 
@@ -43,7 +43,7 @@ func (p *poller) after(s Standing, foremost bool) time.Duration {
 	near := foremost && s.Ahead < nearClients
 	d := p.nearPace()
 	if !near {
-		d = p.positionPace(s.Position)
+		d = p.positionPace(s.Nearest)
 		if foremost {
 			d = min(d, p.farPace(s))
 		}

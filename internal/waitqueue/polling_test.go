@@ -27,14 +27,6 @@ func subscribe(t *testing.T, c *redlock.Client) {
 	}
 }
 
-// kill cuts clients off, as if their processes had died, or connects them again, so that the test
-// can end.
-func kill(pools []*testnet.Cuttable, dead bool) {
-	for _, p := range pools {
-		p.Hold(dead)
-	}
-}
-
 func TestClientThatDiesWithAnExecutedAttemptDelaysTheQueueForSeconds(t *testing.T) {
 	for _, waiters := range []int{1, 5, 30, 100} {
 		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
@@ -46,8 +38,8 @@ func TestClientThatDiesWithAnExecutedAttemptDelaysTheQueueForSeconds(t *testing.
 			synctest.Wait() // all nodes have granted it before another client asks
 			leave, gone := testnet.QueueUp(t, b, waiters)
 			_, served := testnet.QueueUp(t, c, 1)
-			kill(pools, true)
-			defer kill(pools, false)
+			testnet.Hold(pools, true)
+			defer testnet.Hold(pools, false)
 			require.NoError(t, lease.Unlock(t.Context()))
 			synctest.Wait()
 			require.NotContains(t, holderOf(net.Nodes[0]), protocol.Reservation, "a parked attempt was executed")
@@ -55,7 +47,7 @@ func TestClientThatDiesWithAnExecutedAttemptDelaysTheQueueForSeconds(t *testing.
 			took := testnet.Elapsed(served.Wait)
 			t.Logf("%d dead waiters: %v", waiters, took)
 			assert.Less(t, took, protocol.ReservationTTL+3*time.Second)
-			kill(pools, false)
+			testnet.Hold(pools, false)
 			leave()
 			gone.Wait()
 		})
@@ -90,12 +82,12 @@ func TestClientThatDiesAfterItTookItsExecutedAttemptOverDelaysTheQueueForATTL(t 
 			for net.Nodes[0].Redis.TTL("redlock:x") <= protocol.ReservationTTL {
 				time.Sleep(ms)
 			}
-			kill(pools, true)
-			defer kill(pools, false)
+			testnet.Hold(pools, true)
+			defer testnet.Hold(pools, false)
 			took := testnet.Elapsed(served.Wait)
 			t.Logf("%d dead waiters: %v", waiters, took)
 			assert.Less(t, took, 10*time.Second+3*time.Second)
-			kill(pools, false)
+			testnet.Hold(pools, false)
 			leave()
 			gone.Wait()
 		})
@@ -133,12 +125,12 @@ func TestRemainingWaiterNoticesThatTheHolderDied(t *testing.T) {
 				leaveFirst()
 			}
 			time.Sleep(ms)
-			kill(pools, true)
-			defer kill(pools, false)
+			testnet.Hold(pools, true)
+			defer testnet.Hold(pools, false)
 			took := testnet.Elapsed(served.Wait)
 			t.Logf("%s: %v", leaver, took)
 			assert.Less(t, took, 10*time.Second+3*time.Second, leaver)
-			kill(pools, false)
+			testnet.Hold(pools, false)
 			leaveDead()
 			gone.Wait()
 		})
@@ -169,14 +161,14 @@ func TestManyClientsThatDieTogetherDelayTheQueueForSeconds(t *testing.T) {
 		c := net.Client()
 		_, served := testnet.QueueUp(t, c, 1)
 		time.Sleep(20 * time.Second)
-		kill(dead, true)
-		defer kill(dead, false)
+		testnet.Hold(dead, true)
+		defer testnet.Hold(dead, false)
 		left := net.Nodes[0].Redis.TTL("redlock:x")
 		took := testnet.Elapsed(served.Wait) - left
 		t.Logf("%d dead clients: %v after the end of the keys", clients, took)
 		assert.Less(t, took, 3*time.Second+100*ms)
 		cancel()
-		kill(dead, false)
+		testnet.Hold(dead, false)
 		gone.Wait()
 	})
 }
@@ -205,13 +197,13 @@ func TestTryLockThatFindsTheLockFreeDoesNotDelayTheQueue(t *testing.T) {
 		c, passing := net.Client(), net.Client()
 		_, served := testnet.QueueUp(t, c, 1)
 		time.Sleep(20 * time.Second)
-		kill(dead, true)
+		testnet.Hold(dead, true)
 		time.Sleep(net.Nodes[0].Redis.TTL("redlock:x") + 50*ms)
 		_, err := passing.Mutex("x").TryLock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrHeld)
 		require.Less(t, testnet.Elapsed(served.Wait), 4*time.Second)
 		cancel()
-		kill(dead, false)
+		testnet.Hold(dead, false)
 		gone.Wait()
 	})
 }

@@ -26,6 +26,8 @@ type Config struct {
 
 // Queue is a client's part in the wait queues of all locks.
 type Queue struct {
+	Holders Holders
+
 	cfg    Config
 	serial atomic.Uint64 // of the last ticket
 

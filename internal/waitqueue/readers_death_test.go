@@ -16,12 +16,6 @@ import (
 	"github.com/redlock-go/redlock/internal/testnet"
 )
 
-func hold(pools []*testnet.Cuttable, cut bool) {
-	for _, p := range pools {
-		p.Hold(cut)
-	}
-}
-
 func TestReadersBehindAWriterThatDiesEnterWithinSeconds(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		a, c := testnet.ListeningClient(t, net), testnet.ListeningClient(t, net)
@@ -34,8 +28,8 @@ func TestReadersBehindAWriterThatDiesEnterWithinSeconds(t *testing.T) {
 		time.Sleep(50 * ms)
 		entered := queuedReader(t, c)
 		time.Sleep(50 * ms)
-		hold(pools, true)
-		defer hold(pools, false)
+		testnet.Hold(pools, true)
+		defer testnet.Hold(pools, false)
 		began := time.Now()
 		second := <-entered
 		require.Less(t, time.Since(began), 6*time.Second)
@@ -73,8 +67,8 @@ func TestExecutedReadThatNobodyTakesEndsSoon(t *testing.T) {
 		defer giveUp()
 		go func() { _, _ = dying.RWMutex("x").RLock(ctx) }()
 		time.Sleep(50 * ms)
-		hold(pools, true)
-		defer hold(pools, false)
+		testnet.Hold(pools, true)
+		defer testnet.Hold(pools, false)
 		require.NoError(t, writer.Unlock(t.Context()))
 		next, err := c.RWMutex("x").Lock(t.Context())
 		require.NoError(t, err)
@@ -129,8 +123,8 @@ func TestReaderBehindManyDeadWritersEntersWithinSeconds(t *testing.T) {
 		time.Sleep(50 * ms)
 		entered := queuedReader(t, c)
 		time.Sleep(50 * ms)
-		hold(pools, true)
-		defer hold(pools, false)
+		testnet.Hold(pools, true)
+		defer testnet.Hold(pools, false)
 		began := time.Now()
 		second := <-entered
 		assert.Less(t, time.Since(began), 6*time.Second)
@@ -152,18 +146,14 @@ func TestReadersDoNotWakeEachOtherInACircle(t *testing.T) {
 		net.Nodes[4].Redis.Del("redlock:x")
 		net.Nodes[4].Run(protocol.Read, 4, "redlock:x", "record", "redlock::line:redlock:x", "redlock::readers:redlock:x",
 			"of a dead reader", 60_000, "", 1, "", "", "", 0)
-		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) { n.Delay = 3 * ms })
-		}
+		net.Delay(3 * ms)
 		var entered []<-chan *redlock.Lease
 		for range 8 {
 			entered = append(entered, queuedReader(t, testnet.ListeningClient(t, net)))
 			time.Sleep(10 * ms)
 		}
 		time.Sleep(2 * time.Second)
-		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) { n.Log = nil })
-		}
+		net.ClearLogs()
 		time.Sleep(20 * time.Second)
 		asked := net.Nodes[0].Attempts()
 		require.NoError(t, writer.Unlock(t.Context()))

@@ -27,7 +27,6 @@ func queuedReader(t *testing.T, c *redlock.Client) <-chan *redlock.Lease {
 	return entered
 }
 
-// hold cuts a client off, or ends that.
 // 32 readers wait, each of a client of its own. They get in with the messages of the release:
 // none of them sends anything.
 func TestBatchOfReadersEntersOneTripAfterTheWritersRelease(t *testing.T) {
@@ -36,21 +35,20 @@ func TestBatchOfReadersEntersOneTripAfterTheWritersRelease(t *testing.T) {
 		holder := net.Client()
 		var clients []*redlock.Client
 		for range 32 {
-			clients = append(clients, testnet.ListeningClient(t, net))
+			c := testnet.ListeningClient(t, net)
+			c.RWMutex("x") // loads the scripts of readers, at a node behind those of all other clients
+			clients = append(clients, c)
 		}
+		synctest.Wait()
 		writer, err := holder.RWMutex("x").Lock(t.Context())
 		require.NoError(t, err)
-		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) { n.Delay = trip / 2 })
-		}
+		net.Delay(trip / 2)
 		var readers []<-chan *redlock.Lease
 		for _, c := range clients {
 			readers = append(readers, queuedReader(t, c))
 		}
 		time.Sleep(60 * ms) // they have been refused, and their attempts are parked
-		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) { n.Log = nil })
-		}
+		net.ClearLogs()
 		began := time.Now()
 		go func() { assert.NoError(t, writer.Unlock(t.Context())) }()
 		for _, entered := range readers {
@@ -77,14 +75,13 @@ func testHundredReaders(t *testing.T, wait time.Duration) {
 		holder, c := net.Client(), testnet.ListeningClient(t, net)
 		writer, err := holder.RWMutex("x").Lock(t.Context())
 		require.NoError(t, err)
+		synctest.Wait() // the writer has all nodes
 		var readers []<-chan *redlock.Lease
 		for range 100 {
 			readers = append(readers, queuedReader(t, c))
 		}
 		time.Sleep(wait)
-		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) { n.Delay = 10 * ms })
-		}
+		net.Delay(10 * ms)
 		began := time.Now()
 		require.NoError(t, writer.Unlock(t.Context()))
 		for _, entered := range readers {
@@ -117,7 +114,7 @@ func TestStreamOfReadersDoesNotStarveAWriter(t *testing.T) {
 			})
 		}
 		m := testnet.ListeningClient(t, net).RWMutex("x")
-		for range 20 {
+		for range testnet.Tries(5, 20) {
 			time.Sleep(200 * ms)
 			asked := time.Now()
 			writer, err := m.Lock(t.Context())
@@ -228,8 +225,9 @@ func TestNobodyPassesAWriterThatAskedBefore(t *testing.T) {
 // Clients that stand in the queue with several callers of both kinds, and the shares of turns
 // that each client gets.
 func TestReadersAndWritersOfManyClientsGetTheirTurns(t *testing.T) {
+	testnet.SlowWithRace(t)
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		turns := testnet.Tries(400, 2000)
+		const turns = 2000
 		var mu sync.Mutex
 		served := make(map[string]int)
 		left := turns

@@ -27,9 +27,10 @@ type rejoining struct{ begins, ends time.Duration }
 func (q *Queue) rejoinOthers(w *Waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	key := w.lock.Key()
-	if g := q.local[key]; g.foremost() == w {
-		q.rejoin(key, g[1:])
+	for _, key := range w.lock.Keys() {
+		if g := q.local[key]; g.foremost() == w {
+			q.rejoin(key, g[1:])
+		}
 	}
 }
 
@@ -37,11 +38,13 @@ func (q *Queue) rejoinOthers(w *Waiter) {
 // released the lock at the instant released, and a quorum of the nodes had an empty queue,
 // though the foremost waiter had asked so long before that it must have stood there. No
 // refusal would show this: while the lock is free, no waiter is refused.
-func (q *Queue) Freed(key string, released time.Duration) {
+func (q *Queue) Freed(keys []string, released time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if g := q.local[key]; len(g) > 0 && g.foremost().asked+nearLook < released {
-		q.rejoin(key, g)
+	for _, key := range keys {
+		if g := q.local[key]; len(g) > 0 && g.foremost().asked+nearLook < released {
+			q.rejoin(key, g)
+		}
 	}
 }
 

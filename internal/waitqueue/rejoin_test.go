@@ -28,12 +28,12 @@ func TestWaitersOfAClientThatMissedAChallengeAreServedSoon(t *testing.T) {
 		_, all := testnet.QueueUp(t, c, waiters)
 		_, served := testnet.QueueUp(t, d, 1)
 		time.Sleep(5 * time.Second)
-		kill(pools, true)
+		testnet.Hold(pools, true)
 		require.NoError(t, held.Unlock(t.Context()))
 		stalled := 2500*ms - testnet.Elapsed(served.Wait)
 		require.Positive(t, stalled)
 		time.Sleep(stalled)
-		kill(pools, false)
+		testnet.Hold(pools, false)
 		require.Less(t, testnet.Elapsed(all.Wait), 3*time.Second)
 	})
 }
@@ -74,8 +74,8 @@ func TestWaitersOfAClientRejoinAQueueThatWasLost(t *testing.T) {
 
 // A node that loses its queue again and again does not make all waiters ask all the time.
 func TestQueueThatIsLostAgainAndAgainCostsFewLooks(t *testing.T) {
-	const waiters = 300
-	seconds := testnet.Tries(15, 60)
+	testnet.SlowWithRace(t)
+	const waiters, seconds = 300, 60
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		held, leave, all := waitBehindALongHold(t, net, waiters)
 		before := net.Nodes[0].Executed("acquire")

@@ -1,6 +1,7 @@
 package waitqueue
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -15,6 +16,7 @@ const Endless time.Duration = -1
 // Standing is what a refused attempt showed the waiter.
 type Standing struct {
 	Position int           // in the queue, the median of the nodes'; 0: none
+	Nearest  int           // of several locks, its position in the queue where it is least, as above; else Position
 	Ahead    int           // other clients ahead in the queue: no node shows fewer
 	Joined   bool          // a node did not have the ticket in its queue before
 	Reserved bool          // the lock is reserved for another waiter at a quorum
@@ -28,7 +30,7 @@ func StandingOf(b *quorum.Ballot, need int, took time.Duration) Standing {
 	holder, nodes := b.Leader()
 	s := Standing{Reserved: protocol.IsReservation(holder) && nodes >= need, Granted: b.Tally()[quorum.Yes] > 0,
 		Free: system.Forever / 2, Took: took}
-	var positions []int
+	var positions, nearest []int
 	var ends []time.Duration
 	for _, a := range b.Answers() {
 		if a.Position > 0 {
@@ -36,6 +38,7 @@ func StandingOf(b *quorum.Ballot, need int, took time.Duration) Standing {
 				s.Ahead = a.Ahead // the least, since looking too often does no harm
 			}
 			positions = append(positions, a.Position)
+			nearest = append(nearest, cmp.Or(a.Nearest, a.Position))
 		}
 		s.Joined = s.Joined || a.Joined
 		switch {
@@ -51,7 +54,8 @@ func StandingOf(b *quorum.Ballot, need int, took time.Duration) Standing {
 	}
 	if len(positions) > 0 {
 		slices.Sort(positions)
-		s.Position = positions[len(positions)/2]
+		slices.Sort(nearest)
+		s.Position, s.Nearest = positions[len(positions)/2], nearest[len(nearest)/2]
 	}
 	return s
 }

@@ -31,7 +31,7 @@ func (w *Waiter) AwaitTurn(ctx context.Context, s Standing) error {
 	if s.Joined && w.poll.looked && !w.last.rejoined {
 		w.queue.rejoinOthers(w)
 	}
-	t := turn{waiter: w, due: clock() + w.poll.after(s, w.queue.isForemost(w))}
+	t := turn{waiter: w, due: clock() + max(w.poll.after(s, w.isForemost()), w.backoff())}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {

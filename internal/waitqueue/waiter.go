@@ -13,7 +13,8 @@ import (
 
 // Lock is the lock that a waiter waits for.
 type Lock interface {
-	Key() string
+	// Keys returns the lock's keys at the nodes: one for each name that it locks.
+	Keys() []string
 
 	// TicketSuffix ends the tickets of the lock's waiters; "" for a lock that one owner holds
 	// at a time. The nodes' scripts know by it what a waiter wants.
@@ -64,7 +65,7 @@ type lastAttempt struct {
 	recorder quorum.Recorder
 	took     time.Duration
 	queuedAt quorum.NodeSet // nodes in whose queues the waiter may stand
-	misses   int            // attempts in a row that followed a wake-up and were refused
+	misses   int            // attempts in a row that followed a wake-up, or a rollback that left the lock reserved, and were refused
 	rejoined bool           // it was made because the client was to rejoin
 }
 
@@ -82,7 +83,7 @@ func (q *Queue) NewWaiter(ctx context.Context, lock Lock, asked time.Duration) (
 }
 
 // reads reports whether the waiter is a reader.
-func (w *Waiter) reads() bool { return w.lock.TicketSuffix() == protocol.ReaderSuffix }
+func reads(w *Waiter) bool { return w.lock.TicketSuffix() == protocol.ReaderSuffix }
 
 // Ticket returns the waiter's ticket.
 func (w *Waiter) Ticket() string { return w.ticket }
@@ -169,7 +170,7 @@ func (w *Waiter) begin(p *Parked) (before *Parked) {
 	signals := w.bell.reset()
 	w.last.rejoined = signals.rejoinBy > 0
 	w.last.misses++
-	if !signals.woken {
+	if !signals.woken && signals.nodes == 0 {
 		w.last.misses = 0
 	}
 	return before

@@ -36,17 +36,23 @@ func (q *Queue) Subscribed(node int, able bool) {
 }
 
 // Message implements node.Subscriber. It takes a wake-up: "ready", "near" or "look", then the
-// ticket, then the lock's key; "yours", then the ticket, the token and the owner.
+// ticket, then the lock's key; "yours", then the ticket, the token and the owner; or "wanted", then the
+// random part of an owner.
 //
 //	ready  the lock is reserved for the ticket
 //	near   the ticket is the second in the queue
 //	look   its client is to show that it lives
 //	yours  the ticket's parked attempt was executed
+//	wanted others want the lock that this client's owner holds
 //
 // The ticket of a waiter that has left stays in the node's queue until its release arrives
 // there: a wake-up of it is answered by the client's foremost waiter for that lock.
 func (q *Queue) Message(node int, message string) {
 	what, rest, _ := strings.Cut(message, " ")
+	if what == "wanted" {
+		q.Holders.tell(rest)
+		return
+	}
 	ticket, about, _ := strings.Cut(rest, " ")
 	q.mu.Lock()
 	w, gone := q.waiters[ticket], false

@@ -1,0 +1,111 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/quorum"
+)
+
+// A hand-off ends a lease here and leaves its keys to another process. docs/safety.md (Hand-off) has
+// the argument.
+
+// ErrHandedOff is the error of a lease that was handed off.
+var ErrHandedOff = errors.New("the lease is handed off")
+
+// ErrOthersHold is why a handle cannot hand its lease off.
+var ErrOthersHold = errors.New("others hold the lease with it")
+
+var handedOff = &End{Reason: HandedOff, Err: ErrHandedOff}
+
+// Handoff is the ballot of a hand-off: a renewal by which each node also reads its clock.
+type Handoff interface {
+	// Begin makes b the ballot, which is not queued yet. It is called under the lease's lock.
+	Begin(ctx context.Context, b *quorum.Ballot, l *Lease, ttl time.Duration)
+
+	// AwaitRest waits a while for the nodes that have not answered when the ballot is granted.
+	AwaitRest()
+
+	// Settle returns the nodes that keep the lease's keys: those that have read their clocks.
+	// Later answers do not count. It is called under the lease's lock.
+	Settle(l *Lease) quorum.NodeSet
+}
+
+// HandOff prolongs the lease by the ballot of to, and ends it without a release at the nodes that keep its
+// keys. It returns until when the lease would have been valid, on the client's clock. err is
+// ErrOthersHold, and the lease goes on, where other handles hold it, also if one of them joined meanwhile. Where a quorum did not
+// answer, the lease goes on too.
+func (h *Handle) HandOff(ctx context.Context, to Handoff) (until time.Duration, e Extension, err error) {
+	l := h.lease
+	l.mu.Lock()
+	switch end := h.ended(); {
+	case end != nil:
+		l.mu.Unlock()
+		if end != released {
+			l.expire()
+		}
+		return 0, Extension{End: end}, nil
+	case l.anyBut(h.part(), isHeld):
+		l.mu.Unlock()
+		return 0, Extension{}, ErrOthersHold
+	}
+	b := &renewal{lease: l}
+	to.Begin(ctx, &b.Ballot, l, l.usualSpan().TTL)
+	yield := l.queue(b, l.terms.Validity)
+	l.renewal.handing++ // no scheduled renewal may come behind it
+	l.mu.Unlock()
+	b.Flush(yield)
+
+	v, cause := b.Await(ctx, l.terms.NodeTimeout, nil)
+	end := l.conclude(b, v)
+	if end == nil && v == quorum.Granted {
+		to.AwaitRest()
+		was, left := l.leaveTo(ctx, h, to)
+		switch {
+		case !left:
+			l.goOn()
+			return 0, Extension{}, ErrOthersHold
+		case was != nil:
+			return 0, Extension{End: was}, nil
+		}
+		return b.until, Extension{}, nil
+	}
+	l.goOn()
+	if end != nil {
+		return 0, Extension{End: end}, nil
+	}
+	return 0, Extension{Cause: cause, Failure: quorum.FailureOf(&b.Ballot)}, nil
+}
+
+// goOn lets scheduled renewals begin again after a hand-off that failed.
+func (l *Lease) goOn() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.renewal.handing--
+	l.renewer.move(l, l.next())
+}
+
+// leaveTo ends the lease, whose keys stay at the nodes that to has settled. was is why the lease had ended
+// before; nil if it had not. left is false, and the lease goes on, if another handle has joined it.
+func (l *Lease) leaveTo(ctx context.Context, h *Handle, to Handoff) (was *End, left bool) {
+	l.mu.Lock()
+	if l.ending.end == nil {
+		if l.anyBut(h.part(), isHeld) {
+			l.mu.Unlock()
+			return nil, false
+		}
+		l.ending.leaving = true // from now on no handle joins
+		l.ending.kept = to.Settle(l)
+	}
+	l.mu.Unlock()
+	_, was = l.endBy(ctx, handedOff, h.part())
+	return was, true
+}
+
+// Kept returns the nodes that keep the keys of the lease, and those that may hold them and are to
+// drop them; ok is false if the lease was not handed off. It is for Locks, which are called under
+// the lease's lock.
+func (l *Lease) Kept() (kept, dropped quorum.NodeSet, ok bool) {
+	return l.ending.kept, l.mayHold &^ l.ending.kept, l.ending.end == handedOff
+}

@@ -1,0 +1,329 @@
+package lock_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/testnet"
+)
+
+const slotKey = "redlock:x#"
+
+// queueOf returns the tickets in a node's queue for the semaphore x.
+func queueOf(n *testnet.Node) []string {
+	tickets, err := n.Redis.ZMembers(protocol.Key("slots", "redlock:x"))
+	if err != nil {
+		return nil
+	}
+	return tickets
+}
+
+// A node that chose another slot than the quorum gives it back while the lease is held, and the
+// renewal makes the lease's slot there.
+func TestNodeThatChoseAnotherSlotGivesItBack(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		require.NoError(t, net.Nodes[2].Redis.Set(slotKey+"0", "left over")) // of a dead client, say
+		net.Nodes[2].Redis.SetTTL(slotKey+"0", 9*time.Second)
+		s := net.Client(redlock.WithTTL(30*time.Second)).Semaphore("x", 2)
+		var lease *redlock.Lease
+		for lease == nil { // until the nodes begin at slot 0
+			l, err := s.TryAcquire(t.Context(), 1)
+			require.NoError(t, err)
+			if l.Permits()[0].Slot == 0 {
+				lease = l
+				break
+			}
+			require.NoError(t, l.Unlock(t.Context()))
+		}
+		synctest.Wait()
+		require.False(t, net.Nodes[2].Redis.Exists(slotKey+"1"), "the node chose slot 1, as slot 0 was taken there")
+		time.Sleep(20 * time.Second)
+		for _, n := range net.Nodes {
+			held, err := n.Redis.Get(slotKey + "0")
+			require.NoError(t, err)
+			require.Equal(t, lease.Owner(), held)
+		}
+		require.NoError(t, lease.Unlock(t.Context()))
+		net.RequireNoKeys()
+	})
+}
+
+// A waiter that got its permits leaves the queues of the nodes that refused it.
+func TestWaiterLeavesTheQueuesOfNodesThatRefusedIt(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		holder, c, other := net.Client(), testnet.ListeningClient(t, net), net.Client()
+		held, err := holder.Semaphore("x", 1).Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		synctest.Wait() // all nodes have granted it before another client asks
+		got := make(chan *redlock.Lease, 1)
+		go func() {
+			l, err := c.Semaphore("x", 1).Acquire(t.Context(), 1)
+			assert.NoError(t, err)
+			got <- l
+		}()
+		time.Sleep(100 * ms)
+		require.NoError(t, net.Nodes[0].Redis.Set(slotKey+"0", "left over"))
+		net.Nodes[0].Redis.SetTTL(slotKey+"0", 20*time.Second)
+		require.NoError(t, held.Unlock(t.Context()))
+		lease := <-got
+		synctest.Wait()
+		for i, n := range net.Nodes {
+			require.Empty(t, queueOf(n), "node %d", i)
+		}
+		_, err = other.Semaphore("x", 1).TryAcquire(t.Context(), 1)
+		require.ErrorIs(t, err, redlock.ErrHeld)
+		require.NoError(t, lease.Unlock(t.Context()))
+	})
+}
+
+// An attempt that a quorum granted, and that got no token, is rolled back; the next one of the same
+// call has only its own slots.
+func TestLeaseHasOnlyTheSlotsOfItsOwnAttempt(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Guarded()
+		for i, n := range net.Nodes { // the counts differ: each attempt raises the nodes
+			n.Redis.HIncrBy(n.Record(), protocol.StripeOf(slotKey+"0"), 100*i)
+			n.Redis.HIncrBy(n.Record(), protocol.StripeOf(slotKey+"1"), 100*i)
+		}
+		for _, n := range net.Nodes[1:] {
+			n.Set(func(n *testnet.Node) {
+				raises := 0
+				n.Override = func(cmd string, args []string) string {
+					if n.Label(cmd, args) == "raiseall" && raises == 0 {
+						raises++
+						return "ERR not now"
+					}
+					return ""
+				}
+			})
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		lease, err := c.Semaphore("x", 5).Acquire(ctx, 2)
+		require.NoError(t, err)
+		require.Len(t, lease.Permits(), 2)
+		require.NoError(t, lease.Extend(ctx))
+		synctest.Wait()
+		for _, n := range net.Nodes {
+			slots := 0
+			for _, key := range n.Redis.Keys() {
+				if value, err := n.Redis.Get(key); err == nil && value == lease.Owner() {
+					slots++
+				}
+			}
+			require.Equal(t, 2, slots)
+		}
+		require.NoError(t, lease.Unlock(ctx))
+		net.RequireNoKeys()
+	})
+}
+
+func TestPermitsOfADeadClientComeBackWithItsTTL(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		dies, c := net.Client(redlock.WithTTL(5*time.Second)), net.Client()
+		for range 3 {
+			l, err := dies.Semaphore("x", 3).Acquire(t.Context(), 1)
+			require.NoError(t, err)
+			net.Die(dies, l)
+			time.Sleep(time.Second)
+		}
+		began := time.Now()
+		var entered []time.Duration
+		for range 3 {
+			l, err := c.Semaphore("x", 3).Acquire(t.Context(), 1)
+			require.NoError(t, err)
+			defer func() { assert.NoError(t, l.Unlock(context.Background())) }()
+			entered = append(entered, time.Since(began))
+		}
+		for i, at := range entered { // one second after the other, each when its ttl ends
+			require.InDelta(t, float64(i+2), at.Seconds(), 1.1, "%v", entered)
+		}
+	})
+}
+
+// A client dies with several of the first waiters, when it is their turn.
+func TestDeadFirstWaitersForPermitsDelayTheNextForSeconds(t *testing.T) {
+	for _, dead := range []int{1, 5, 30} {
+		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+			holder, c := net.Client(), testnet.ListeningClient(t, net)
+			dies, pools := net.CuttableClient()
+			held, err := holder.Semaphore("x", 2).Acquire(t.Context(), 2)
+			require.NoError(t, err)
+			ctx, leave := context.WithCancel(t.Context())
+			var gone sync.WaitGroup
+			for i := range dead {
+				gone.Go(func() {
+					_, err := dies.Semaphore("x", 2).Acquire(ctx, 1+i%2)
+					assert.ErrorIs(t, err, context.Canceled)
+				})
+				time.Sleep(10 * ms)
+			}
+			got := make(chan time.Time, 1)
+			go func() {
+				l, err := c.Semaphore("x", 2).Acquire(t.Context(), 1)
+				if assert.NoError(t, err) {
+					got <- time.Now()
+					assert.NoError(t, l.Unlock(t.Context()))
+				}
+			}()
+			time.Sleep(500 * ms)
+			testnet.Hold(pools, true)
+			released := time.Now()
+			require.NoError(t, held.Unlock(t.Context()))
+			took := (<-got).Sub(released)
+			t.Logf("%d dead waiters: %v", dead, took)
+			require.Less(t, took, 5*time.Second)
+			leave()
+			testnet.Hold(pools, false)
+			gone.Wait()
+		})
+	}
+}
+
+func TestKeyOfAnotherTypeIsNotOverwritten(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		for _, n := range net.Nodes {
+			n.Redis.HSet(slotKey+"0", "a", "b")
+		}
+		_, err := net.Client().Semaphore("x", 1).TryAcquire(t.Context(), 1)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorContains(t, err, "WRONGTYPE")
+		for _, n := range net.Nodes {
+			require.Equal(t, "b", n.Redis.HGet(slotKey+"0", "a"))
+		}
+	})
+}
+
+func TestSlotIsTheMutexOfItsName(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		before, err := c.Mutex("x#0").Lock(t.Context())
+		require.NoError(t, err)
+		_, err = c.Semaphore("x", 1).TryAcquire(t.Context(), 1)
+		require.ErrorIs(t, err, redlock.ErrHeld)
+		require.NoError(t, before.Unlock(t.Context()))
+		permit, err := c.Semaphore("x", 1).TryAcquire(t.Context(), 1)
+		require.NoError(t, err)
+		require.Greater(t, permit.Token(), before.Token())
+		_, err = c.Mutex("x#0").TryLock(t.Context())
+		var held *redlock.HeldError
+		require.ErrorAs(t, err, &held)
+		require.Equal(t, permit.Owner(), held.Holder)
+		require.NoError(t, permit.Unlock(t.Context()))
+		after, err := c.Mutex("x#0").Lock(t.Context())
+		require.NoError(t, err)
+		require.Greater(t, after.Token(), permit.Token())
+		mutex, err := c.Mutex("x").TryLock(t.Context())
+		require.NoError(t, err, "a mutex of the semaphore's name has nothing to do with it")
+		require.NoError(t, errors.Join(after.Unlock(t.Context()), mutex.Unlock(t.Context())))
+	})
+}
+
+// A key of another type stands in the place of a slot: the other slots are acquired and released.
+func TestForeignKeyCostsOneSlot(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		for _, n := range net.Nodes {
+			n.Redis.HSet(slotKey+"1", "a", "b")
+		}
+		s := net.Client().Semaphore("x", 3)
+		for range 10 {
+			two, err := s.Acquire(t.Context(), 2)
+			require.NoError(t, err)
+			_, err = s.TryAcquire(t.Context(), 1)
+			require.ErrorIs(t, err, redlock.ErrHeld)
+			_, err = s.TryAcquire(t.Context(), 3)
+			require.ErrorContains(t, err, "WRONGTYPE", "waiting would not help")
+			require.NoError(t, two.Unlock(t.Context()))
+		}
+		for _, n := range net.Nodes {
+			synctest.Wait()
+			require.False(t, n.Redis.Exists(slotKey+"0") || n.Redis.Exists(slotKey+"2"))
+		}
+	})
+}
+
+// A waiter polls at the pace of its position, also while free permits are kept for the one ahead.
+func TestWaitersBehindOneThatWantsManyPollAsTheirPositionSays(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		one, err := net.Client().Semaphore("x", 3).Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		ctx, leave := context.WithCancel(t.Context())
+		s := testnet.ListeningClient(t, net).Semaphore("x", 3)
+		var gone sync.WaitGroup
+		for i := range 30 {
+			gone.Go(func() {
+				_, err := s.Acquire(ctx, max(1, 3-i*3))
+				assert.ErrorIs(t, err, context.Canceled)
+			})
+			time.Sleep(ms)
+		}
+		time.Sleep(20 * time.Second)
+		net.Nodes[0].Set(func(n *testnet.Node) { n.Log = nil })
+		time.Sleep(time.Minute)
+		require.Less(t, net.Nodes[0].Executed("permit"), 60*6)
+		leave()
+		gone.Wait()
+		require.NoError(t, one.Unlock(t.Context()))
+	})
+}
+
+// Slots that are free at fewer nodes than a quorum each make the nodes choose different ones, for as
+// long as the keys last. The waiters go on trying, but not at the pace of the network.
+func TestWaitersRarelyAskWhereNoQuorumCanChooseTheSame(t *testing.T) {
+	for _, waiters := range []int{1, 8}[:testnet.Tries(1, 2)] {
+		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+			for slot, nodes := range []([]int){{0, 1}, {1, 2}} {
+				for _, i := range nodes {
+					key := slotKey + strconv.Itoa(slot)
+					require.NoError(t, net.Nodes[i].Redis.Set(key, "of a dead client"))
+					net.Nodes[i].Redis.SetTTL(key, time.Hour)
+				}
+			}
+			net.Delay(ms)
+			ctx, cancel := context.WithCancel(t.Context())
+			var all sync.WaitGroup
+			for range waiters {
+				s := testnet.ListeningClient(t, net).Semaphore("x", 2)
+				all.Go(func() {
+					_, err := s.Acquire(ctx, 1)
+					assert.ErrorIs(t, err, context.Canceled)
+					if waiters > 1 {
+						return // the others are behind the first
+					}
+					assert.ErrorContains(t, err, "2 of 3 nodes granted, 2 needed, but not the same permits; node 1 (test-1): refused: too few permits are free")
+				})
+			}
+			time.Sleep(10 * time.Second) // until the waits between two attempts have grown
+			before := net.Nodes[0].Executed("permit")
+			time.Sleep(20 * time.Second)
+			asked := net.Nodes[0].Executed("permit") - before
+			t.Logf("%d waiters asked each node %d times in 20 s", waiters, asked)
+			require.Less(t, asked, 20*(15+4*waiters))
+			require.GreaterOrEqual(t, asked, 20)
+			cancel()
+			all.Wait()
+		})
+	}
+}
+
+// A command that is executed again, by a proxy that repeats it say, takes no second slot.
+func TestPermitThatIsExecutedTwiceTakesOneSlot(t *testing.T) {
+	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+		n, eval := testnet.Scripted(t, net)
+		for _, owner := range []string{"me", "me", "you"} {
+			answer := eval(protocol.Permit, 2, "queue", "turn", owner, 10_000, "", "1", "", "", slotKey, 3, 1, 1)
+			require.Equal(t, []any{int64(1), map[string]int64{"me": 1, "you": 2}[owner]}, answer)
+		}
+		require.False(t, n.Redis.Exists(slotKey+"0"))
+	})
+}

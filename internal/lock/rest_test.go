@@ -1,0 +1,346 @@
+package lock_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/testhook"
+	"github.com/redlock-go/redlock/internal/testnet"
+)
+
+// A minimum hold: the lock rests after a lease that ended early.
+
+const hold = 3 * time.Second
+
+// resting makes a lock with a minimum hold.
+func resting(c *redlock.Client, opts ...redlock.Option) *redlock.Mutex {
+	return c.Mutex("x", append([]redlock.Option{redlock.WithMinHold(hold)}, opts...)...)
+}
+
+// requireRest checks that the lock rests for so long yet, after the owner's lease, and is free then.
+func requireRest(t *testing.T, net *testnet.Net, owner string, left time.Duration) {
+	t.Helper()
+	synctest.Wait()
+	c := net.Client()
+	_, err := c.Mutex("x").TryLock(t.Context())
+	var held *redlock.HeldError
+	require.ErrorAs(t, err, &held)
+	require.True(t, held.Resting)
+	require.Equal(t, owner, held.Holder)
+	require.InDelta(t, left, held.Remaining, float64(20*ms))
+	require.ErrorContains(t, err, "resting after its lease of")
+	s, err := c.Inspect(t.Context(), "x")
+	require.NoError(t, err)
+	require.True(t, s.Resting)
+	require.Equal(t, owner, s.Holder)
+	require.InDelta(t, left, s.Remaining, float64(20*ms))
+	time.Sleep(left - 20*ms)
+	_, err = c.Mutex("x").TryLock(t.Context())
+	require.ErrorIs(t, err, redlock.ErrHeld)
+	time.Sleep(40 * ms)
+	lease, err := c.Mutex("x").TryLock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, lease.Unlock(t.Context()))
+	net.RequireNoKeys()
+}
+
+func TestLockRestsHoweverItsLeaseEnds(t *testing.T) {
+	type ends map[string]struct {
+		opts []redlock.Option
+		held time.Duration
+		by   func(t *testing.T, net *testnet.Net, c *redlock.Client, l *redlock.Lease)
+	}
+	never := func(*testing.T, *testnet.Net, *redlock.Client, *redlock.Lease) {}
+	for name, end := range (ends{
+		"Unlock": {held: time.Second, by: func(t *testing.T, _ *testnet.Net, _ *redlock.Client, l *redlock.Lease) {
+			require.Less(t, testnet.Elapsed(func() { require.NoError(t, l.Unlock(t.Context())) }), 10*ms)
+			require.NoError(t, l.Unlock(t.Context()), "a second one")
+			require.ErrorIs(t, l.Err(), redlock.ErrReleased)
+		}},
+		"Close": {held: time.Second, by: func(t *testing.T, _ *testnet.Net, c *redlock.Client, _ *redlock.Lease) {
+			require.Less(t, testnet.Elapsed(func() { require.NoError(t, c.Close()) }), 10*ms)
+		}},
+		"the longest hold":  {opts: []redlock.Option{redlock.WithMaxHold(time.Second)}, held: time.Second, by: never},
+		"without a renewal": {opts: []redlock.Option{redlock.WithTTL(hold), redlock.WithoutRenewal()}, held: hold - 32*ms, by: never},
+	}) {
+		t.Run(name, func(t *testing.T) {
+			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+				c := net.Client()
+				began := time.Now()
+				lease, err := resting(c, end.opts...).Lock(t.Context())
+				require.NoError(t, err)
+				owner := lease.Owner()
+				time.Sleep(end.held)
+				end.by(t, net, c, lease)
+				requireRest(t, net, owner, hold-time.Since(began))
+			})
+		})
+	}
+}
+
+// The end of a Do, also by a panic, and a writer of an RWMutex.
+func TestLockRestsAfterADo(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		for range 2 {
+			owner := ""
+			began := time.Now()
+			require.Panics(t, func() {
+				_ = c.RWMutex("x", redlock.WithMinHold(hold)).Do(t.Context(), func(_ context.Context, lease *redlock.Lease) error {
+					owner = lease.Owner()
+					panic("at once")
+				})
+			})
+			requireRest(t, net, owner, hold-time.Since(began))
+		}
+	})
+}
+
+// A lease that was held for long enough frees the lock by the same script as any other.
+func TestLeaseThatWasHeldForLongEnoughFreesTheLock(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		lease, err := resting(net.Client()).Lock(t.Context())
+		require.NoError(t, err)
+		time.Sleep(hold)
+		require.NoError(t, lease.Unlock(t.Context()))
+		net.RequireNoKeys()
+		require.Zero(t, net.Nodes[0].Executed("rest"))
+		require.Equal(t, 1, net.Nodes[0].Executed("release"))
+	})
+}
+
+func TestCrashLeavesTheTTL(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		a, b := net.Client(), net.Client()
+		lease, err := resting(a).Lock(t.Context())
+		require.NoError(t, err)
+		net.Die(a, lease)
+		time.Sleep(hold + time.Second)
+		_, err = b.Mutex("x").TryLock(t.Context())
+		var held *redlock.HeldError
+		require.ErrorAs(t, err, &held)
+		require.False(t, held.Resting)
+		time.Sleep(10*time.Second - hold)
+		_, err = b.Mutex("x").TryLock(t.Context())
+		require.NoError(t, err)
+	})
+}
+
+// What a refused attempt left does not rest.
+func TestRollbackNeverRests(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		for _, n := range net.Nodes[:2] {
+			require.NoError(t, n.Redis.Set("redlock:x", "them"))
+		}
+		_, err := resting(c).TryLock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrHeld)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = resting(c).Lock(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		synctest.Wait()
+		require.Empty(t, holderAt(net.Nodes[2]))
+		require.Zero(t, net.Nodes[2].Executed("rest"))
+		require.NotZero(t, net.Nodes[2].Executed("release"))
+	})
+}
+
+// A lease stands on two of three nodes, and one of these forgets. The lease is lost, and the lock
+// rests all the same: the node that forgot does not vote, and the other one keeps the key.
+func TestLockRestsAfterALeaseThatEndsAsOneServerForgets(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c, other := net.NewClient(redlock.WithRestartGuard(10*time.Second)), net.NewClient()
+		time.Sleep(15 * time.Second) // all nodes are admitted
+		require.NoError(t, net.Nodes[2].Redis.Set("redlock:x", "them"))
+		start := time.Now()
+		lease, err := resting(c).TryLock(t.Context())
+		require.NoError(t, err)
+		synctest.Wait()
+		net.Nodes[2].Redis.Del("redlock:x")
+		net.Nodes[1].Restart(nil)
+		time.Sleep(500 * ms) // the client has connected again
+		require.ErrorIs(t, lease.Extend(t.Context()), redlock.ErrLost)
+		for time.Since(start) < hold-200*ms {
+			time.Sleep(100 * ms)
+			_, err := other.Mutex("x").TryLock(t.Context())
+			require.Error(t, err)
+		}
+	})
+}
+
+// The first waiter, whichever it asked for, learns when the rest ends, though it saw a ttl before.
+func TestFirstWaiterComesWhenTheRestEnds(t *testing.T) {
+	for _, kind := range []testnet.Kind{testnet.Alone, testnet.Shared, testnet.Several} {
+		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+			net.Kind = kind
+			a, b := net.Client(), net.Client()
+			net.Nodes[0].Set(func(n *testnet.Node) { n.Delay = 2 * ms })
+			began := time.Now()
+			lease, err := resting(a).Lock(t.Context())
+			require.NoError(t, err)
+			next := make(chan *redlock.Lease)
+			go func() {
+				lease, err := net.Mutex(b, "x").Lock(t.Context())
+				assert.NoError(t, err)
+				next <- lease
+			}()
+			time.Sleep(hold - 400*ms) // the rest is shorter than the pace of the first waiter
+			require.NoError(t, lease.Unlock(t.Context()))
+			lease = <-next
+			require.InDelta(t, hold, time.Since(began), float64(30*ms))
+			require.NoError(t, lease.Unlock(t.Context()))
+			time.Sleep(10 * ms)
+			net.RequireNoKeys()
+			net.RequireNoTraces()
+		})
+	}
+}
+
+// leaseOfARefusedWaiter has a holder release the lock to a waiter, and returns the waiter's lease. Node 2
+// has another key: it has refused the waiter, which still stands in the queue there.
+func leaseOfARefusedWaiter(t *testing.T, net *testnet.Net, holder, waiter *redlock.Mutex) *redlock.Lease {
+	t.Helper()
+	held, err := holder.Lock(t.Context())
+	require.NoError(t, err)
+	synctest.Wait() // all nodes have granted it before another client asks
+	require.NoError(t, net.Nodes[2].Redis.Set("redlock:x", "them"))
+	next := make(chan *redlock.Lease)
+	go func() {
+		lease, err := waiter.Lock(t.Context())
+		assert.NoError(t, err)
+		next <- lease
+	}()
+	time.Sleep(100 * ms)
+	net.RequireNothingParked()
+	require.NoError(t, held.Unlock(t.Context()))
+	lease := <-next
+	require.Contains(t, net.Nodes[2].Keys(), "redlock::line:redlock:x")
+	return lease
+}
+
+// A waiter's lease rests too, and its ticket leaves the queues also where it was refused, and where a renewal
+// brought the key later.
+func TestLockRestsAfterAWaitersLease(t *testing.T) {
+	for _, healed := range []bool{false, true} {
+		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) { lockRestsAfterAWaitersLease(t, net, healed) })
+	}
+}
+
+func lockRestsAfterAWaitersLease(t *testing.T, net *testnet.Net, healed bool) {
+	a, b := net.Client(), net.Client()
+	began := time.Now()
+	lease := leaseOfARefusedWaiter(t, net, a.Mutex("x"), resting(b))
+	if healed {
+		net.Nodes[2].Redis.Del("redlock:x")
+		require.NoError(t, lease.Extend(t.Context()))
+		require.Equal(t, 3, net.Holders(lease))
+	}
+	require.NoError(t, lease.Unlock(t.Context()))
+	net.RequireNoTraces()
+	net.Nodes[2].Redis.Del("redlock:x")
+	requireRest(t, net, lease.Owner(), hold-time.Since(began)+100*ms)
+}
+
+// ForceUnlock ends the rest, also by a client whose locks have a minimum hold by default.
+func TestForceUnlockEndsTheRest(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		a := net.Client(redlock.WithMinHold(hold))
+		lease, err := a.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Unlock(t.Context()))
+		s, err := a.ForceUnlock(t.Context(), "x")
+		require.NoError(t, err)
+		require.True(t, s.Resting)
+		require.Equal(t, lease.Owner(), s.Holder)
+		require.Greater(t, s.Token, lease.Token())
+		net.RequireNoKeys()
+	})
+}
+
+// The holder's lease may end between ForceUnlock's question and its command, which takes the lock all the same.
+func TestForceUnlockTakesALockThatBeginsToRest(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		a, b := net.Client(), net.Client()
+		lease, err := resting(a).Lock(t.Context())
+		require.NoError(t, err)
+		net.Delay(10 * ms)
+		time.AfterFunc(15*ms, func() { _ = lease.Unlock(context.Background()) })
+		s, err := b.ForceUnlock(t.Context(), "x")
+		require.NoError(t, err)
+		require.True(t, s.Resting, "%+v", s)
+		net.RequireNoKeys()
+	})
+}
+
+func TestMinimumHoldIsForOneNameHeldAlone(t *testing.T) {
+	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		for name, opt := range map[string]redlock.Option{"hold": redlock.WithMinHold(hold), "delay": redlock.WithLockDelay(hold)} {
+			rw := c.RWMutex(name, opt)
+			_, err := rw.RLock(t.Context())
+			require.ErrorIs(t, err, redlock.ErrConfig)
+			_, err = rw.RLocker().TryLock(t.Context())
+			require.ErrorIs(t, err, redlock.ErrConfig)
+			_, err = c.Multi([]string{name, "other"}, opt).TryLock(t.Context())
+			require.ErrorIs(t, err, redlock.ErrConfig)
+			lease, err := rw.Lock(t.Context())
+			require.NoError(t, err)
+			require.ErrorIs(t, lease.Downgrade(t.Context()), redlock.ErrConfig)
+			require.False(t, lease.Shared())
+			require.NoError(t, lease.Err())
+			require.NoError(t, lease.Unlock(t.Context()))
+		}
+		for _, opts := range [][]redlock.Option{
+			{redlock.WithMinHold(0)}, {redlock.WithMinHold(-1)}, {redlock.WithMinHold(10*time.Second + 1)},
+			{redlock.WithMinHold(hold), redlock.WithTTL(hold - ms)},
+			{redlock.WithLockDelay(0)}, {redlock.WithLockDelay(-1)}, {redlock.WithLockDelay(365*24*time.Hour - 9*time.Second)},
+		} {
+			_, err := c.Mutex("x", opts...).TryLock(t.Context())
+			require.ErrorIs(t, err, redlock.ErrConfig)
+		}
+	})
+}
+
+// A client's releases of leases that rest, and its hooks.
+func TestLeaseReleasedHasTheRest(t *testing.T) {
+	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+		var rests []time.Duration
+		c := net.Client(redlock.WithTrace(&redlock.Trace{LeaseReleased: func(e redlock.LeaseReleased) { rests = append(rests, e.Rests) }}))
+		lease, err := resting(c).Lock(t.Context())
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		require.NoError(t, lease.Unlock(t.Context()))
+		time.Sleep(hold)
+		lease, err = resting(c).Lock(t.Context())
+		require.NoError(t, err)
+		time.Sleep(hold)
+		require.NoError(t, lease.Unlock(t.Context()))
+		synctest.Wait()
+		require.Equal(t, []time.Duration{hold - time.Second, 0}, rests)
+	})
+}
+
+// An attempt of the same caller finds the lock resting, too: nobody holds it.
+func TestHolderOfARestingLockIsRefusedAsAnyOther(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		m := resting(net.Client())
+		began := time.Now()
+		for k := range 3 {
+			require.NoError(t, m.Do(t.Context(), func(context.Context, *redlock.Lease) error { return nil }))
+			require.InDelta(t, time.Duration(k)*hold, time.Since(began), float64(50*ms))
+		}
+		_, err := m.TryLock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrHeld)
+		synctest.Wait()
+		require.Zero(t, testhook.Engine(net.Clients[0]).Renewer.Len())
+		require.Contains(t, holderAt(net.Nodes[0]), protocol.Resting)
+	})
+}

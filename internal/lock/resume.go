@@ -1,0 +1,211 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/lease"
+	"github.com/redlock-go/redlock/internal/life"
+	"github.com/redlock-go/redlock/internal/node"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/quorum"
+)
+
+// HandedOff is a lease that another process handed off.
+type HandedOff struct {
+	Owner string
+	Left  time.Duration    // no more than that was left of the validity
+	Ends  map[string]int64 // by a node's record: the end of the validity by the server's clock, in microseconds since 1970
+}
+
+var (
+	// ErrUnknownCluster is why a lease cannot be resumed: none of the nodes keeps it.
+	ErrUnknownCluster = errors.New("none of the nodes keeps the lease: it was handed off in another cluster, or all servers have restarted since")
+
+	errTooLate = errors.New("too late: by the server's clock, the lease that was handed off has ended")
+	errNotKept = errors.New("it does not keep the lease: it did not answer when the lease was handed off, or it has restarted since")
+)
+
+// resumption is a call of Resume. All of its ballots have one owner, so a node that has executed one of them
+// counts for the next.
+type resumption struct {
+	*Exclusive
+	alert // with its owner
+	from  *HandedOff
+	began time.Duration
+	sent  quorum.NodeSet // nodes that a transfer was sent to
+}
+
+// Resume takes over a lease that was handed off, as a lease of a new owner. It tries again while that may
+// help: until a quorum of the nodes cannot transfer the lease any more, and no longer than what was left of it. The
+// Failure's Cause is ErrUnknownCluster if nothing was sent, or what ended the call from outside; without
+// one the lease is lost. When the call fails, what is left of the lease is released, unless nothing was sent.
+func (x *Exclusive) Resume(ctx context.Context, from *HandedOff) (held *lease.Lease, failure *Failure) {
+	began := x.engine.Clock()
+	if x.terms.Wanted {
+		if err := x.engine.Queue().Listen(ctx); err != nil {
+			return nil, &Failure{Cause: err}
+		}
+	}
+	r := &resumption{Exclusive: x, alert: newAlert(&x.Lock), from: from, began: began}
+	defer func() {
+		if held == nil {
+			r.forget(x.engine)
+		}
+	}()
+	for try := 0; ; try++ {
+		held, votes, err := r.try(ctx)
+		switch {
+		case held != nil:
+			return held, nil
+		case errors.Is(err, ErrUnknownCluster):
+			return nil, &Failure{Cause: err}
+		case err == nil && r.isLost(votes):
+			r.giveBack()
+			return nil, &Failure{Refusal: &Refusal{Votes: votes}}
+		}
+		if err == nil {
+			err = x.engine.Life.Pause(ctx, x.terms.Random.Below(firstBackoff<<min(try, 5), "resuming")+1)
+		}
+		if err != nil {
+			if r.sent != 0 {
+				r.giveBack()
+			}
+			return nil, &Failure{Cause: err, Refusal: &Refusal{Votes: votes}}
+		}
+	}
+}
+
+// try makes one attempt to transfer the lease. It returns the lease, the votes of a ballot that failed, or what
+// ended the call.
+func (r *resumption) try(ctx context.Context) (*lease.Lease, *quorum.Failure, error) {
+	e := r.engine
+	if err := e.Life.Enter(ctx); err != nil {
+		return nil, nil, err
+	}
+	defer e.Life.Leave()
+	if err := context.Cause(ctx); err != nil {
+		return nil, nil, err
+	}
+	a := r.newTransfer(ctx)
+	if r.isUnknown(a) {
+		return nil, nil, ErrUnknownCluster
+	}
+	a.Send(0, true)
+	r.sent |= a.Sent()
+	v, err := a.Await(ctx, r.timeout(), nil)
+	if err != nil || v != quorum.Granted {
+		return nil, quorum.FailureOf(&a.Ballot), err
+	}
+	token, failed, err := r.tokenOf(ctx, &a.Ballot)
+	if failed != nil {
+		return nil, quorum.FailureOf(failed), err
+	}
+	if err := context.Cause(ctx); err != nil { // a caller that gave up must not be left with a lock
+		return nil, nil, err
+	}
+	held := e.Renewer.New(a.lock, lease.Grant{Name: r.Name, Owner: r.owner, Token: token, Begun: a.Start, Validity: a.validity, MayHold: r.sent,
+		Wanted: r.signal})
+	switch {
+	case held.Remaining() <= 0:
+		return nil, lateRefusal(&a.Ballot).Votes, nil
+	case !held.Start(ctx):
+		return nil, nil, life.ErrClosed
+	}
+	r.undoOld(a)
+	e.Observer.Attempted(nil)
+	return held, nil, nil
+}
+
+// newTransfer makes the ballot that transfers the lease, at the nodes that keep it.
+func (r *resumption) newTransfer(ctx context.Context) *Attempt {
+	l := &r.Lock
+	a := &Attempt{lock: l, validity: l.terms.Lease.Validity}
+	l.begin(&a.Ballot, opResume, r.owner, l.engine.Clock(), quorum.Confirm, transferring)
+	a.Recorder = l.engine.Observer.Recorder(ctx, opResume, l.Name, r.owner, nil)
+	a.SetCommand("EVAL", nil)
+	stripe := r.stripe
+	if !l.terms.Fencing {
+		stripe = ""
+	}
+	for i := range a.Votes {
+		v := &a.Votes[i]
+		if v.Right, v.Skip = v.Node.Right(l.terms.Lease.TTL); v.Skip != nil {
+			continue
+		}
+		end, kept := r.from.Ends[recordOf(v)]
+		if !kept {
+			v.Skip = errNotKept
+			continue
+		}
+		v.Call.Args = []any{protocol.Transfer.Text, "2", r.keyArg, v.Right.Record, r.from.Owner, r.owner, l.terms.ttlArg, end, stripe, l.terms.leastArg}
+	}
+	return a
+}
+
+// isUnknown reports whether all nodes could vote, and none keeps the lease.
+func (r *resumption) isUnknown(a *Attempt) bool {
+	for i := range a.Votes {
+		if !errors.Is(a.Votes[i].Skip, errNotKept) {
+			return false
+		}
+	}
+	return true
+}
+
+// isLost reports whether a quorum cannot transfer the lease any more.
+func (r *resumption) isLost(votes *quorum.Failure) bool {
+	if r.engine.Clock()-r.began >= r.from.Left {
+		return true
+	}
+	never := 0
+	for i := range votes.Answers {
+		a := &votes.Answers[i]
+		if a.Count == quorum.No || errors.Is(a.Cause, errNotKept) {
+			never++
+		}
+	}
+	return len(votes.Answers)-never < votes.Need
+}
+
+// giveBack releases what the call has transferred, and what is left of the old lease. The new owner of a call
+// that was faster has another value, which no release of these takes.
+func (r *resumption) giveBack() {
+	b := r.newRelease(Release{Owner: r.owner}, r.engine.Observer.Recorder(context.Background(), opRollback, r.Name, r.owner, nil))
+	b.Send(r.sent, false)
+	for _, n := range r.engine.Cluster.Nodes {
+		n.Undo(r.newOldUndo())
+	}
+}
+
+// undoOld releases the old lease at the nodes that have not transferred it.
+func (r *resumption) undoOld(a *Attempt) {
+	for i, answer := range a.Answers() {
+		if answer.Count != quorum.Yes {
+			a.Votes[i].Node.Undo(r.newOldUndo())
+		}
+	}
+}
+
+// newOldUndo returns what releases the old lease at a node. The text does not say how long its keys last: as long as
+// its validity, the drift, and two node timeouts, unless the old lease was prolonged by an ExtendTo.
+func (r *resumption) newOldUndo() *node.Undo {
+	u := r.NewUndo(r.from.Owner, "")
+	u.Lasts = max(u.Lasts, 2*r.from.Left)
+	return u
+}
+
+// transferring reads the replies of transfer.lua.
+var transferring = &reader{op: opResume, number: readTransfer, array: readHolder}
+
+func readTransfer(n int64) (quorum.Answer, bool) {
+	const tooLate, missing = 0, -2
+	switch n {
+	case tooLate:
+		return quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Cause: errTooLate}, true
+	case missing:
+		return quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Cause: errKeyGone}, true
+	}
+	return readGrant(n)
+}

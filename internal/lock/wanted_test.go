@@ -1,0 +1,341 @@
+package lock_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/testnet"
+)
+
+// Holders that are told when others want the lock.
+
+// isWanted reports whether the holder has been told, once nothing is under way.
+func isWanted(l *redlock.Lease) bool {
+	synctest.Wait()
+	select {
+	case <-l.Wanted():
+		return true
+	default:
+		return false
+	}
+}
+
+// waitFor has a caller wait for a lock until the test ends, or until it is told to give up.
+func waitFor(t *testing.T, m *redlock.Mutex) (giveUp func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if l, err := m.Lock(ctx); err == nil {
+			assert.NoError(t, l.Unlock(ctx))
+		}
+	}()
+	stop := func() {
+		cancel()
+		<-done
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// The holder knows within a trip of the refusal. That is the instant at which the waiter learns that it was refused, since
+// both messages are under way for as long.
+func TestHolderLearnsOfAWaiterWithinATrip(t *testing.T) {
+	const trip = 10 * ms
+	holders := map[string]func(c *redlock.Client) *redlock.Mutex{
+		"mutex":   func(c *redlock.Client) *redlock.Mutex { return c.Mutex("x", redlock.WithWanted()) },
+		"several": func(c *redlock.Client) *redlock.Mutex { return c.Multi([]string{"w", "x"}, redlock.WithWanted()) },
+	}
+	for name, holder := range holders {
+		for _, kind := range []testnet.Kind{testnet.Alone, testnet.Shared, testnet.Several} {
+			t.Run(name+", wanted "+string(kind), func(t *testing.T) {
+				testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+					net.Kind = kind
+					a, b := net.Client(), testnet.ListeningClient(t, net)
+					lease, err := holder(a).Lock(t.Context())
+					require.NoError(t, err)
+					require.False(t, isWanted(lease))
+					net.Delay(trip)
+					giveUp := waitFor(t, net.Mutex(b, "x"))
+					require.LessOrEqual(t, testnet.Elapsed(func() { <-lease.Wanted() }), 2*trip)
+					require.NoError(t, lease.Err(), "nothing is forced")
+					giveUp()
+					require.NoError(t, lease.Unlock(t.Context()))
+				})
+			})
+		}
+	}
+}
+
+// A holder that does not want to be told costs nobody anything, and one that does only once somebody waits.
+func TestHolderIsToldOnlyIfItWantsToBe(t *testing.T) {
+	for _, opts := range [][]redlock.Option{nil, {redlock.WithWanted()}} {
+		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+			a, b := net.Client(), testnet.ListeningClient(t, net)
+			lease, err := a.Mutex("x", opts...).Lock(t.Context())
+			require.NoError(t, err)
+			_, err = b.Mutex("x").TryLock(t.Context())
+			require.ErrorIs(t, err, redlock.ErrHeld)
+			time.Sleep(8 * time.Second) // renewals
+			published := func() int {
+				synctest.Wait()
+				return net.Nodes[0].Executed("publish")
+			}
+			require.False(t, lease.Wanted() != nil && isWanted(lease), "a TryLock leaves nothing")
+			require.Zero(t, published())
+			if opts == nil {
+				require.Nil(t, lease.Wanted())
+				net.Nodes[0].Set(func(n *testnet.Node) { n.Log = nil })
+				require.NoError(t, lease.Extend(t.Context()))
+				synctest.Wait()
+				require.Equal(t, []string{"renew", "get", "pexpire"}, net.Nodes[0].Log)
+			}
+			giveUp := waitFor(t, b.Mutex("x"))
+			require.Equal(t, len(opts), published(), "a waiter that joins the queue")
+			giveUp()
+			require.NoError(t, lease.Unlock(t.Context()))
+			net.RequireNoTraces()
+		})
+	}
+}
+
+// Others stood in the queue before the holder got the lock: by a parked attempt that was executed, or by a reservation.
+func TestHolderLearnsOfWaitersBehindIt(t *testing.T) {
+	for name, opts := range map[string][]redlock.Option{
+		"executed": {redlock.WithWanted()},
+		"reserved": {redlock.WithWanted(), redlock.WithoutRenewal()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, kind := range []testnet.Kind{testnet.Alone, testnet.Several} {
+				testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+					net.Kind = kind
+					a, b, c := net.Client(), testnet.ListeningClient(t, net), testnet.ListeningClient(t, net)
+					first, err := net.Mutex(a, "x").Lock(t.Context())
+					require.NoError(t, err)
+					next := make(chan *redlock.Lease)
+					go func() {
+						lease, err := net.Mutex(b, "x", opts...).Lock(t.Context())
+						assert.NoError(t, err)
+						next <- lease
+					}()
+					time.Sleep(20 * ms)
+					giveUp := waitFor(t, net.Mutex(c, "x"))
+					time.Sleep(20 * ms)
+					require.NoError(t, first.Unlock(t.Context()))
+					lease := <-next
+					require.True(t, isWanted(lease))
+					giveUp()
+					require.NoError(t, lease.Unlock(t.Context()))
+					net.RequireNoKeys()
+				})
+			}
+		})
+	}
+}
+
+// The holder waited before, and its ticket stands in the queue of a node that had another key of the lock, until a renewal
+// removes it. That node does not answer when the lease is granted.
+func TestHolderIsNotToldOfItself(t *testing.T) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
+		a, b, other := net.Client(), testnet.ListeningClient(t, net), net.Nodes[2]
+		require.NoError(t, other.Redis.Set("redlock:x", "them"))
+		first, err := a.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		synctest.Wait() // all nodes have answered
+		next := make(chan *redlock.Lease)
+		go func() {
+			lease, err := net.Mutex(b, "x", redlock.WithWanted()).Lock(t.Context())
+			assert.NoError(t, err)
+			next <- lease
+		}()
+		time.Sleep(20 * ms)
+		other.Freeze()
+		require.NoError(t, first.Unlock(t.Context()))
+		lease := <-next
+		require.True(t, other.Redis.Exists(protocol.Key("line", "redlock:x")))
+		other.Redis.Del("redlock:x")
+		other.Thaw()
+		require.NoError(t, lease.Extend(t.Context()))
+		require.Equal(t, 3, net.Holders(lease))
+		time.Sleep(15 * time.Second)
+		require.False(t, isWanted(lease))
+		require.NoError(t, lease.Unlock(t.Context()))
+		net.RequireNoTraces()
+	})
+}
+
+// A renewal that learns that the holder was asked leaves the queue nevertheless.
+func TestHolderThatWasAskedLeavesTheQueue(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		a, b, other := net.Client(), testnet.ListeningClient(t, net), net.Nodes[2]
+		require.NoError(t, other.Redis.Set("redlock:x", "them"))
+		first, err := a.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		next := make(chan *redlock.Lease)
+		go func() {
+			lease, err := b.Mutex("x", redlock.WithWanted()).Lock(t.Context())
+			assert.NoError(t, err)
+			next <- lease
+		}()
+		time.Sleep(20 * ms)
+		require.NoError(t, first.Unlock(t.Context()))
+		lease := <-next
+		synctest.Wait()
+		require.True(t, other.Redis.Exists(protocol.Key("line", "redlock:x")))
+		other.Redis.Del("redlock:x")
+		require.NoError(t, other.Redis.Set(protocol.AskedKey("redlock:x"), lease.Owner()))
+		require.NoError(t, lease.Extend(t.Context()))
+		synctest.Wait()
+		require.False(t, other.Redis.Exists(protocol.Key("line", "redlock:x")))
+		require.True(t, isWanted(lease))
+		require.NoError(t, lease.Unlock(t.Context()))
+		net.RequireNoKeys()
+	})
+}
+
+// deafen keeps a node's messages from all clients that come.
+func deafen(net *testnet.Net) {
+	for _, n := range net.Nodes {
+		n.Set(func(n *testnet.Node) {
+			n.Override = func(cmd string, _ []string) string {
+				if cmd == "SUBSCRIBE" {
+					return "NOPERM this user has no permissions to access one of the channels used as arguments"
+				}
+				return ""
+			}
+		})
+	}
+}
+
+func TestHolderThatGetsNoMessagesLearnsByItsRenewal(t *testing.T) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
+		b := testnet.ListeningClient(t, net)
+		deafen(net)
+		for _, want := range map[string]func(){
+			"a waiter": func() { waitFor(t, b.Mutex("x")) },
+			"an ask":   func() { require.NoError(t, b.Ask(t.Context(), "x")) },
+		} {
+			lease, err := net.Mutex(net.Client(), "x", redlock.WithWanted()).Lock(t.Context())
+			require.NoError(t, err)
+			want()
+			require.Less(t, testnet.Elapsed(func() { <-lease.Wanted() }), 4*time.Second, "a third of the ttl, at most")
+			require.NoError(t, lease.Unlock(t.Context()))
+		}
+		lease, err := net.Mutex(net.Client(), "x", redlock.WithWanted(), redlock.WithoutRenewal()).Lock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, b.Ask(t.Context(), "x"))
+		require.False(t, isWanted(lease))
+		require.NoError(t, lease.Extend(t.Context()))
+		require.True(t, isWanted(lease))
+		if net.Kind != testnet.Shared { // other readers are to read it
+			requireNobodyAsked(t, net)
+		}
+		require.NoError(t, lease.Unlock(t.Context()))
+	})
+}
+
+// Where a holder is not renewed, and did not get the message, the first waiter repeats it when it polls.
+func TestFirstWaiterRepeatsTheMessage(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		b := testnet.ListeningClient(t, net)
+		deafen(net)
+		opts := []redlock.Option{redlock.WithWanted(), redlock.WithoutRenewal(), redlock.WithTTL(2 * time.Minute)}
+		lease, err := net.Client().Mutex("x", opts...).Lock(t.Context())
+		require.NoError(t, err)
+		waitFor(t, b.Mutex("x"))
+		time.Sleep(10 * time.Second)
+		require.False(t, isWanted(lease))
+		for _, n := range net.Nodes {
+			n.Set(func(n *testnet.Node) { n.Override = nil })
+		}
+		require.Less(t, testnet.Elapsed(func() { <-lease.Wanted() }), 35*time.Second, "the client subscribes again after half a minute at most")
+		require.NoError(t, lease.Unlock(t.Context()))
+	})
+}
+
+// Readers wait only behind a writer, and a share is told of that writer alone.
+func TestReadersLearnOfWritersByTheirRenewals(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		a, b := net.Client(redlock.WithWanted()), testnet.ListeningClient(t, net)
+		share, err := a.RWMutex("x").RLock(t.Context())
+		require.NoError(t, err)
+		writer, err := a.Mutex("y").Lock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, writer.Downgrade(t.Context()))
+		other, err := b.RWMutex("x").RLock(t.Context())
+		require.NoError(t, err)
+		time.Sleep(8 * time.Second)
+		require.False(t, isWanted(share))
+		require.False(t, isWanted(writer))
+		waitFor(t, b.Mutex("x"))
+		waitFor(t, b.Mutex("y"))
+		require.Less(t, testnet.Elapsed(func() { <-share.Wanted(); <-writer.Wanted() }), 4*time.Second)
+		require.Nil(t, other.Wanted())
+		for _, l := range []*redlock.Lease{share, writer, other} {
+			require.NoError(t, l.Unlock(t.Context()))
+		}
+	})
+}
+
+// The message of a node comes before the votes that make a lease of the attempt.
+func TestHolderIsToldBeforeItKnowsThatItHolds(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		tape := new(testnet.Tape)
+		a, b := testnet.ListeningClient(t, net, redlock.WithTrace(tape.Trace())), net.Client()
+		for _, n := range net.Nodes {
+			n.Set(func(n *testnet.Node) { n.Links[0].Delay = 50 * ms }) // a's calls, and not its messages
+		}
+		time.AfterFunc(60*ms, func() { assert.NoError(t, b.Ask(t.Context(), "x")) })
+		lease, err := a.Mutex("x", redlock.WithWanted()).TryLock(t.Context())
+		require.NoError(t, err)
+		require.True(t, isWanted(lease))
+		events := testnet.Told[redlock.LeaseWanted](tape)
+		require.Len(t, events, 1)
+		require.Equal(t, lease.Owner(), events[0].Owner)
+		require.Equal(t, lease.Token(), events[0].Token)
+		require.NoError(t, b.Ask(t.Context(), "x"))
+		require.Len(t, testnet.Told[redlock.LeaseWanted](tape), 1, "once")
+		require.NoError(t, lease.Unlock(t.Context()))
+	})
+}
+
+// The mark in the owner changes nothing else.
+func TestOwnerThatIsToBeToldIsReadAsAnyOther(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		a, b := net.Client(redlock.WithOwnerLabel("a!b@c"), redlock.WithWanted(), redlock.WithReentry()), net.Client()
+		lease, err := a.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "a!b@c", lease.Label())
+		_, err = b.Mutex("x").TryLock(t.Context())
+		var held *redlock.HeldError
+		require.ErrorAs(t, err, &held)
+		require.Equal(t, lease.Owner(), held.Holder)
+		require.Equal(t, "a!b@c", held.Label)
+		s, err := b.Inspect(t.Context(), "x")
+		require.NoError(t, err)
+		require.Equal(t, "a!b@c", s.Label)
+		require.True(t, s.ToBeTold)
+
+		ctx, cancel := lease.Context(t.Context())
+		defer cancel()
+		inner, err := a.Mutex("x").Lock(ctx)
+		require.NoError(t, err)
+		require.Equal(t, lease.Wanted(), inner.Wanted(), "one for the holding")
+		require.NoError(t, inner.Unlock(t.Context()))
+		_, err = b.ForceUnlock(t.Context(), "x")
+		require.NoError(t, err)
+		require.ErrorIs(t, lease.Unlock(t.Context()), redlock.ErrLost)
+		synctest.Wait()
+		net.RequireNoKeys()
+		free, err := b.Inspect(t.Context(), "x")
+		require.NoError(t, err)
+		require.False(t, free.ToBeTold)
+	})
+}

@@ -1,0 +1,133 @@
+-- acquireall: grants several locks, all of them or none, and counts that as one grant of each. A
+-- lock is to be had if it has no holder at this node, and no waiter with an earlier ticket. A
+-- refused waiter joins the wait queues of all locks, and its attempt may be parked.
+--
+-- KEYS[1]…[n]     the locks' keys, in the order of their bytes
+-- KEYS[n+1]…[2n]  the locks' wait queues
+-- KEYS[2n+1]      the record of this run of the server; missing without a fencing token
+-- ARGV[1]  the attempt's owner, a value that no other attempt has
+-- ARGV[2]  time to live, in milliseconds
+-- ARGV[3]  the counters of the locks' stripes, with commas between; '' for no fencing token
+-- ARGV[4]  the least count that shows the record to be whole
+-- ARGV[5]  the ticket, which ends with +; '' for a caller that does not queue
+-- ARGV[6]  the label of the ticket's client
+-- ARGV[7]  the owner of the ticket's previous attempt, or ''
+-- ARGV[8]  for how many milliseconds this attempt is parked if it is refused, or '0'
+--
+-- Returns the count when granted, or 1 without a counter: it is greater than every count
+-- before it of each lock; -1 as acquire does; else {holder or reservation of the first lock
+-- that is not to be had, the longest remaining milliseconds of those locks, the farthest position in the queues, the least number of
+-- other clients ahead, up to three, 1 if the ticket is new in a queue or 0, the nearest position}.
+--@lock
+--@line
+--@ahead
+--@wanted
+--@several
+local n = math.floor(#KEYS / 2)
+local record = KEYS[2 * n + 1]
+local ticket, before = ARGV[5], ARGV[7]
+
+-- Reports whether the key is this ticket's already: reserved for it, or executed late.
+local function isMine(holder)
+  return ticket ~= '' and reserved(holder) == ticket or before ~= '' and holder == before
+end
+
+-- Returns the holder of the lock, whose key has this value, or the ticket that keeps it; nil if it is to be had.
+local function blocker(holder)
+  if isMine(holder) then
+    return nil
+  end
+  local kept = reserved(holder)
+  if holder and not (kept and ticket ~= '' and ticket < kept) then
+    return holder
+  end
+  local first = head()
+  return first and (ticket == '' or first < ticket) and 'redlock::reserved:' .. first or nil
+end
+
+local holders, refusing, left = {} -- holders has the keys' values: what follows changes a key for itself only
+for i = 1, n do
+  at(KEYS[i])
+  holders[i] = redis.call('GET', key)
+  local holder = blocker(holders[i])
+  if holder then
+    refusing = refusing or holder
+    local ms = redis.call('PTTL', key)
+    if ms == -2 then
+      ms = claim -- it is free, and will be reserved
+    end
+    left = (left == -1 or ms == -1) and -1 or math.max(left or 0, ms)
+  end
+end
+
+if not refusing then
+  local count = ARGV[3] == '' and 1 or countSeveral(record, ARGV[3], ARGV[4])
+  if not count then
+    return -1
+  end
+  local awaited = false
+  for i = 1, n do
+    at(KEYS[i])
+    local holder = holders[i]
+    local kept = reserved(holder)
+    if kept and kept ~= ticket then
+      putBack(kept)
+    end
+    redis.call('SET', key, ARGV[1], 'PX', ARGV[2])
+    if ticket ~= '' then
+      if isMine(holder) and redis.call('PTTL', aliveOf(ticket)) < 3000 then
+        -- Its client was challenged, and lives. This lasts until the client's next waiter polls.
+        redis.call('SET', aliveOf(ticket), ARGV[6], 'PX', 5000)
+      end
+      redis.call('ZREM', line, ticket)
+      -- The waiter that is first now got this message when it was the second.
+      local second = redis.call('ZRANGE', line, 1, 1)[1]
+      if second then
+        tell('near', second)
+      end
+      awaited = awaited or string.sub(ARGV[1], 27, 27) == '!' and head()
+    end
+  end
+  if awaited then
+    tellHolder(ARGV[1]) -- others wait already
+  end
+  if ticket ~= '' then
+    redis.call('DEL', parkedKey(ticket))
+  end
+  return count
+end
+
+refused[ticket] = true
+local far, near, clients, new = 0, 4096, 3, false
+for i = 1, n do
+  at(KEYS[i])
+  local holder = holders[i]
+  if isMine(holder) then
+    redis.call('DEL', key) -- of no use without the others
+    holder = nil
+  end
+  if ticket ~= '' then
+    local place, added = join(ticket, ARGV[6])
+    if added or place == 1 then
+      tellHolder(holder)
+    end
+    far, near, new = math.max(far, place), math.min(near, place), new or added
+    clients = math.min(clients, clientsAhead(ticket, place))
+  end
+end
+if ticket ~= '' then
+  want(ticket, n, far)
+  if ARGV[8] == '0' then
+    redis.call('DEL', parkedKey(ticket)) -- of the attempt before
+  else
+    redis.call('SET', parkedKey(ticket), table.concat({record or '', ARGV[3], ARGV[4], ARGV[1]}, ' '), 'PX', ARGV[8])
+  end
+end
+for i = 1, n do
+  at(KEYS[i])
+  local first = redis.call('EXISTS', key) == 0 and head()
+  if first then
+    reserve(first, ticket, true)
+  end
+end
+return {refusing, left, far, clients, new and 1 or 0, near}

@@ -1,0 +1,66 @@
+-- giveback: drops the keys of the slots that are this attempt's, and wakes the first waiter if
+-- enough are free for it now. A waiter that releases leaves the queue, or stays in it.
+--
+-- KEYS[1]  the semaphore's wait queue
+-- KEYS[2]  says which waiter was woken, for five seconds
+-- ARGV[1]  the owner of the attempt or lease to undo
+-- ARGV[2]  the key of a slot, but for its number
+-- ARGV[3]  how many slots there are
+-- ARGV[4]  the slots that the lease has, with commas between; if one of them is not this owner's,
+--          or '' is given, all are looked at
+-- ARGV[5]  the waiter's ticket, also of a waiter that got the lease; missing or empty if the
+--          caller was not queued
+-- ARGV[6]  the label of the ticket's client, if the waiter stays in the queue; missing if it leaves
+--
+-- Returns 1 when all slots of the lease were this attempt's, or any if none were named, and nobody waits; 3 when they were, and it
+-- is a waiter's turn; 4 when they were, and those that wait must go on waiting; 2 when nothing was, or
+-- the attempt is undone, and it is this ticket's turn; 0 when the node has nothing, or not all, of the attempt.
+local ticket, stays = ARGV[5] or '', ARGV[6]
+
+-- Drops the slot's key if it is this attempt's.
+local function drop(slot)
+  local mine = redis.pcall('GET', ARGV[2] .. slot) == ARGV[1] -- another type is not
+  if mine then
+    redis.call('DEL', ARGV[2] .. slot)
+  end
+  return mine
+end
+
+local all, any = ARGV[4] ~= '', false
+for slot in string.gmatch(ARGV[4], '%d+') do
+  local mine = drop(slot)
+  all, any = all and mine, any or mine
+end
+if not all then
+  for slot = 0, ARGV[3] - 1 do
+    any = drop(slot) or any
+  end
+end
+
+local mine = all or ARGV[4] == '' and any
+if redis.call('EXISTS', KEYS[1]) == 0 and not stays then
+  return mine and 1 or 0
+end
+--@slots
+--@queue
+--@serve
+base, size = ARGV[2], tonumber(ARGV[3])
+local left = false
+if stays then
+  join(ticket, stays)
+elseif ticket ~= '' then
+  left = redis.call('ZREM', line, ticket) == 1
+  if left and redis.call('PTTL', aliveOf(ticket)) <= claim then
+    -- Its client was challenged, and shows by this release that it lives. This lasts until the
+    -- client's next waiter polls.
+    redis.call('PEXPIRE', aliveOf(ticket), 5000)
+  end
+end
+if not (any or left or stays) then
+  return 0
+end
+local first, turn = serve(ticket)
+if turn and first == ticket then
+  return 2
+end
+return not mine and 0 or turn and 3 or first and 4 or 1

@@ -1,0 +1,79 @@
+-- releaseall: drops the keys of several locks that are this attempt's; a newer attempt's keys
+-- stay. The locks that become free go to their first waiters, as release gives one. A waiter
+-- that releases leaves all queues, or stays in them.
+--
+-- KEYS[1]…[n]      the locks' keys
+-- KEYS[n+1]…[2n]   the locks' wait queues
+-- KEYS[2n+1]…[3n]  the locks' readers
+-- ARGV             as release's
+--
+-- Returns 1 when all keys were this attempt's, and are gone; 3 when they were, and a lock is now
+-- reserved for a waiter, or held by one; 2 when the locks are reserved for this ticket; 0 when some
+-- of the keys were not this attempt's.
+local n = #KEYS / 3
+local ticket, stays = ARGV[2], ARGV[3]
+local passed = ticket == '' -- waiters that were woken before and did not come
+if passed then
+  ticket = nil
+end
+--@lock
+--@shares
+--@line
+--@readers
+--@several
+--@handover
+
+-- Leaves the queue of this lock. kept is set if the lock was reserved for the ticket.
+local function leave(holder, kept)
+  local waited = redis.call('ZREM', line, ticket) == 1
+  if (waited or kept) and redis.call('PTTL', aliveOf(ticket)) <= claim then
+    -- Its client was challenged, and shows by this release that it lives. This lasts until
+    -- the client's next waiter polls.
+    redis.call('PEXPIRE', aliveOf(ticket), 5000)
+  end
+  if waited and holder == shared then
+    letReadersIn(shared, false) -- those that this ticket was ahead of
+  end
+end
+
+local far = 1
+local mine, free = 0, {} -- mine: the number of keys that were this attempt's. free: whether the lock was free before, by the number of those that are free now
+for i = 1, n do
+  at(KEYS[i])
+  local holder = redis.pcall('GET', key)
+  if type(holder) == 'table' then
+    holder = '' -- of another type: another program's
+  end
+  local kept = ticket and reserved(holder) == ticket
+  if holder == ARGV[1] or kept then
+    mine = mine + (kept and 0 or 1)
+    free[i] = passed
+    redis.call('DEL', key)
+  elseif ticket and not holder then
+    free[i] = true
+  end
+  if stays then
+    local place = join(ticket, stays)
+    far = math.max(far, place)
+  elseif ticket then
+    leave(holder, kept)
+  end
+end
+if ticket then
+  redis.call('DEL', parkedKey(ticket))
+end
+if stays then
+  want(ticket, n, far)
+elseif ticket then
+  redis.call('DEL', 'redlock::wants:' .. ticket)
+end
+local handed, keptForIt = false, false
+for i = 1, n do
+  at(KEYS[i])
+  if free[i] ~= nil and redis.call('EXISTS', key) == 0 then
+    local first, served = handOver(nil, mine > 0 and not stays and not free[i], ticket, free[i])
+    keptForIt = keptForIt or served and first == ticket
+    handed = handed or first and first ~= ticket
+  end
+end
+return keptForIt and 2 or mine < n and 0 or handed and 3 or 1

@@ -1,0 +1,106 @@
+-- reserve: reserves a lock that is free for a waiter; a part of the scripts that serve the waiters
+-- of a lock, in place of their @line, which stands for the parts queue, reserve and join.
+--
+-- A key that becomes free while there are waiters is reserved for the first ticket, for half a
+-- second. That gives no rights, only order: it keeps newcomers out. A reservation
+-- removes its ticket from the queue, so a waiter that does not come is passed over; a
+-- waiter that polls is back with its old ticket.
+--
+-- A ticket that ends with + wants several locks at once. It stands in the queues of all of
+-- them, and is first in turn when it is the first in each. Its waiter is woken when all its locks
+-- are reserved for it, by the script that makes the last of them free. Until then those that are free
+-- are reserved one by one, while the ticket stays in the queues: a waiter with an earlier ticket takes
+-- such a reservation over, as any other.
+
+-- Reports whether the ticket wants several locks.
+local function wantsSeveral(ticket)
+  return string.sub(ticket, -1) == '+'
+end
+
+-- Returns the keys of the locks that a ticket wants, if all are free or reserved for it, but perhaps
+-- this one, and the ticket is the first in the queue of each; else nil. The list has the length of
+-- each key ahead of it. A user that may not look at the list, or at one of the locks, cannot tell:
+-- then the waiter gets the locks when it polls. A script that found once that a ticket cannot have
+-- all its locks does not look again: with many locks, that would cost the square of their number.
+local refused = {} -- tickets
+local function wanted(ticket)
+  if refused[ticket] then
+    return nil
+  end
+  local here, keys = key, {}
+  local list = redis.pcall('GET', 'redlock::wants:' .. ticket)
+  if type(list) ~= 'string' then
+    list = ''
+  end
+  local length, from = string.match(list, '^(%d+):()')
+  while from do
+    keys[#keys + 1] = string.sub(list, from, from + length - 1)
+    length, from = string.match(list, '^(%d+):()', from + length)
+  end
+  local open = #keys > 0
+  for _, other in ipairs(keys) do
+    at(other)
+    local holder = open and other ~= here and redis.pcall('GET', other)
+    open = open and (not holder or holder == 'redlock::reserved:' .. ticket) and head() == ticket
+  end
+  at(here)
+  refused[ticket] = not open
+  return open and keys or nil
+end
+
+-- Reserves the free key for a ticket.
+local function keepFor(ticket)
+  redis.call('ZREM', line, ticket)
+  redis.call('SET', key, 'redlock::reserved:' .. ticket, 'PX', claim)
+end
+
+-- Reserves all locks that the first ticket wants, and returns whether it did. If it cannot, it
+-- reserves this one alone: the ticket stays in the queue, and its waiter renews the reservation
+-- when it polls. The script that found the lock free challenges the client then, and others behind
+-- it but for the asking one's, unless it is the asking one, or has just polled as the first in the
+-- queue: it may have died, and count as alive for long by a waiter of its own farther back. A
+-- challenge that cannot be sent must not cost a live client its place.
+local function keepAllFor(first, asking, found)
+  local keys, here = wanted(first), key
+  if not keys then
+    local left = redis.call('PTTL', aliveOf(first))
+    local suspect = found and client(first) ~= client(asking or '') and (left < 2000 or left > 3500)
+      and tell('look', first)
+    if suspect then
+      redis.call('PEXPIRE', aliveOf(first), claim)
+      muster({[client(first)] = true, [client(asking or '')] = true})
+    end
+    redis.call('SET', key, 'redlock::reserved:' .. first, 'PX', suspect and claim or 2000)
+    return false
+  end
+  for _, other in ipairs(keys) do
+    at(other)
+    keepFor(first)
+  end
+  at(here)
+  return true
+end
+
+-- Reserves the free key for the first ticket, and wakes its client unless that ticket is
+-- the asking one. If the script found the key free, an earlier waiter may have been woken
+-- and not have come: then it challenges the clients in the queue, but for the asking one.
+-- Returns false if the ticket wants several locks, and they are not all free for it: then it wakes
+-- nobody.
+local function reserve(first, asking, found)
+  if not wantsSeveral(first) then
+    keepFor(first)
+  elseif not keepAllFor(first, asking, found) then
+    return false
+  end
+  if found then
+    muster({[client(first)] = true, [client(asking or '')] = true})
+  end
+  if first ~= asking then
+    if found then
+      challenge('ready', first)
+    else
+      tell('ready', first)
+    end
+  end
+  return true
+end

@@ -1,0 +1,49 @@
+package waitqueue_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/testhook"
+	"github.com/redlock-go/redlock/internal/testnet"
+)
+
+// What the client keeps to recognize messages goes with each attempt and lease.
+func TestClientForgetsWhatItIsNotToldOfAnyMore(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		a, b := net.Client(redlock.WithWanted()), net.Client()
+		held, err := b.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		_, err = a.Mutex("x").TryLock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrHeld)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		_, err = a.Mutex("x").Lock(ctx)
+		require.ErrorIs(t, err, redlock.ErrHeld)
+		holders := &testhook.Engine(a).Queue().Holders
+		require.Zero(t, holders.Len())
+		require.NoError(t, held.Unlock(t.Context()))
+		first, err := a.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		second, err := a.Mutex("y").TryLock(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 2, holders.Len())
+		text, err := first.Handoff(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1, holders.Len())
+		third, err := a.Resume(t.Context(), text)
+		require.NoError(t, err)
+		require.Equal(t, 2, holders.Len())
+		require.NoError(t, third.Unlock(t.Context()))
+		_, err = a.Resume(t.Context(), text)
+		require.ErrorIs(t, err, redlock.ErrLost)
+		require.Equal(t, 1, holders.Len())
+		require.NoError(t, a.Close())
+		require.ErrorIs(t, second.Err(), redlock.ErrClosed)
+		require.Zero(t, holders.Len())
+	})
+}

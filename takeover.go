@@ -1,0 +1,330 @@
+package redlock
+
+// How a lock passes to another owner, or becomes free, without an Unlock; and how a caller asks for that.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/admission"
+	"github.com/redlock-go/redlock/internal/handoff"
+	"github.com/redlock-go/redlock/internal/listing"
+	"github.com/redlock-go/redlock/internal/lock"
+	"github.com/redlock-go/redlock/internal/node"
+	"github.com/redlock-go/redlock/internal/protocol"
+)
+
+// ForceUnlock takes a lock away from its holder, at a quorum of the nodes,
+// and frees it for the next. It is for operators: of a holder that hangs, or of a
+// key that has no ttl.
+//
+// The holder is not stopped. It learns that the lease is lost at its next renewal,
+// or at the end of its validity, and believes until then that it holds the lock. It may keep
+// the lock if less than a quorum of the nodes work until that renewal: call Inspect afterwards
+// where nodes are down.
+// What the lock protects refuses it from now on only if it is shown the returned
+// Status's Token, as by the next holder: that is greater than the token of every
+// lease before this call, and less than that of every lease after it that holds the lock
+// alone; a reader's after it is not less.
+//
+// Permits of a Semaphore are not taken by the semaphore's name: slot k of "jobs" is the lock "jobs#k".
+// Its holder loses all permits of that lease, and the semaphore's first waiter is woken. Take the
+// permits of all holders one by one, as Status.Permits names their slots.
+//
+// A lock that rests after a lease (WithMinHold), or is delayed (WithLockDelay), becomes free at once.
+//
+// The Status is what was found at the nodes, and broken: Holder is "" if nobody
+// held the lock alone; Readers has the readers that held it; they all lose it. Waiters keep
+// their positions. A lease of several names, of which this is one, is lost as a whole. A lease that was handed
+// off cannot be resumed any more.
+//
+// ForceUnlock always keeps the lock taken for one node timeout, or half a second if that is longer, so that renewals and
+// attempts on their way find it taken. Beside that it takes at most four node timeouts, and one more each for
+// readers and for a slot of a semaphore. If another caller gets the lock meanwhile, it begins again, up to three times in all.
+// Once the lock is taken, the end of ctx does not stop the call.
+//
+// Errors: a *QuorumError (ErrNoQuorum) when less than a quorum answered, or took
+// part; ctx's cause; ErrClosed; ErrConfig for a name that no lock can have. After
+// one of the first two the lock may be broken, without a token that distinguishes the holder
+// from the next: repeat the call. Where a QuorumError's Op is "unlock", the lock was
+// broken, and may stay taken for a ttl.
+func (c *Client) ForceUnlock(ctx context.Context, name string) (Status, error) {
+	for try := 1; ; try++ {
+		s, err := c.Inspect(ctx, name)
+		if err == nil && ctx.Err() != nil {
+			err = fmt.Errorf("redlock: force unlock %q: %w", name, context.Cause(ctx))
+		}
+		if err != nil {
+			return s, err
+		}
+		err = c.forceUnlock(ctx, &s)
+		if try == seizeTries || !changedHands(err) {
+			return s, err
+		}
+	}
+}
+
+// seizeTries is how often ForceUnlock asks for the lock's holder, where another caller
+// gets the lock between this question and the attempt to take it.
+const seizeTries = 3
+
+// changedHands reports whether the lock could not be taken since a node named a holder
+// that Inspect had not found.
+func changedHands(err error) bool {
+	var q *QuorumError
+	return errors.As(err, &q) && slices.ContainsFunc(q.Votes, func(v Vote) bool { return (v.Holder != "" || v.Shared) && v.Outcome == Refused })
+}
+
+// forceUnlock takes the lock away from the holders in s, and frees it. It records in s
+// what it took, and the token.
+func (c *Client) forceUnlock(ctx context.Context, s *Status) error {
+	m := c.Mutex(s.Name, forOperator)
+	if err := c.life.Enter(ctx); err != nil {
+		return fmt.Errorf("redlock: force unlock %q: %w", s.Name, err)
+	}
+	defer c.life.Leave()
+	values, readers := s.holders(), s.readersUntil(c.opts.clock()+c.opts.voteTimeout())
+	held, found, failure := m.exclusive.Seize(ctx, func(node int) lock.Target {
+		return lock.Target{Values: values, ReadersUntil: readers[node]}
+	})
+	s.add(found, c.cluster.Need)
+	switch {
+	case failure != nil && failure.Cause != nil:
+		return fmt.Errorf("redlock: force unlock %q: %w", s.Name, failure.Cause)
+	case failure != nil:
+		return quorumError(s.Name, failure.Refusal.Votes)
+	}
+	if c.opts.fencing {
+		s.Token = held.Token // others may have counted higher at a minority: later leases need not
+	}
+	wait := max(c.opts.voteTimeout(), protocol.ReservationTTL) // renewals that began before are over then, and parked attempts
+	if slices.Max(readers) > 0 {
+		wait += s.took // a command that is late finds readersUntil over
+	}
+	time.Sleep(wait)
+	lease := &Lease{lock: &m.locker}
+	held.Bind(&lease.handle)
+	if err := lease.Unlock(ctx); err != nil && !errors.Is(err, ErrLost) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.opts.voteTimeout())
+	defer cancel()
+	m.exclusive.WakeWaiters(ctx)
+	return nil
+}
+
+// holders returns the values of the lock's key that the nodes showed. The script replaces
+// only these: it may arrive when ForceUnlock has long returned, and must not take a
+// later lease. A holder's lease may end before, and the lock rest.
+func (s *Status) holders() (values []any) {
+	for i := range s.Nodes {
+		switch value := s.Nodes[i].Holder; {
+		case value == "":
+		case value == lock.EmptyHolder:
+			values = append(values, "")
+		default:
+			values = append(values, value, protocol.Resting+value) // its lease may end meanwhile
+		}
+	}
+	return values
+}
+
+// readersUntil returns, for each node, the instant of its clock until which readers may be
+// replaced there: that at which the client's clock shows until, and a little later, as it is
+// not known when in Inspect the server read its clock. Readers that one node has may come to
+// the others meanwhile. 0 where no node has any, or the node did not answer.
+func (s *Status) readersUntil(until time.Duration) []time.Duration {
+	all := make([]time.Duration, len(s.Nodes))
+	if !slices.ContainsFunc(s.Nodes, func(n NodeStatus) bool { return n.shared }) {
+		return all
+	}
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; n.Err == nil {
+			all[i] = n.time + until - s.begun
+		}
+	}
+	return all
+}
+
+// add records what was found at the nodes that took part in seizing the lock.
+func (s *Status) add(found []lock.Found, quorum int) {
+	if found == nil {
+		return
+	}
+	for _, f := range found {
+		n := &s.Nodes[f.Node]
+		n.has(f.Holder, f.Remaining)
+		n.Count = max(n.Count, f.Count)
+	}
+	s.sum(quorum)
+}
+
+// Ask asks the holder of a lock to let it go. A holder whose lease is WithWanted learns of it by Lease.Wanted, within a
+// trip, or by its next renewal where the nodes' message does not reach it; readers learn of it by their next renewal. Whether the holder
+// lets go is its own matter: Ask does not wait for that, and takes nothing away. Lock does both, since a
+// caller that waits is told to the holder as well; ForceUnlock takes the lock away.
+//
+// Ask returns nil when a quorum of the nodes has taken it, so that at least one node that has the holder's key is among
+// them. It returns nil also for a lock that is free, and for a holder that is not told (Status.ToBeTold). The request is for the present
+// holder only: a later one does not learn of it. It takes one node timeout at most, after the first connections.
+//
+// Errors: a *QuorumError (ErrNoQuorum) when less than a quorum answered; it has ctx's cause, where that ended the call; ErrClosed; ErrConfig for a
+// name that no lock can have. The holder may have been told nevertheless.
+func (c *Client) Ask(ctx context.Context, name string) error {
+	ctx, call := c.observe.begin(ctx, "ask", name)
+	err := c.ask(ctx, name)
+	call.end(nil, err)
+	return err
+}
+
+func (c *Client) ask(ctx context.Context, name string) error {
+	m := c.Mutex(name)
+	if m.err != nil {
+		return m.err
+	}
+	if err := c.life.Enter(ctx); err != nil {
+		return fmt.Errorf("redlock: ask %q: %w", name, err)
+	}
+	defer c.life.Leave()
+	begun := c.opts.clock()
+	votes := c.votesFor(c.askNodes(ctx, m.exclusive.Ask))
+	q := &QuorumError{Op: "ask", Name: name, Need: c.cluster.Need, Elapsed: c.opts.clock() - begun, Votes: votes}
+	if q.count(Granted) < q.Need {
+		return q
+	}
+	return nil
+}
+
+// askNodes puts a question to all nodes, and returns for each why it did not do what was asked; nil if it did. It takes
+// one node timeout at most.
+func (c *Client) askNodes(ctx context.Context, ask func(*admission.Member) (node.Question, error)) []error {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.voteTimeout(), listing.ErrNoAnswer)
+	defer cancel()
+	asked := make([]node.Question, len(c.cluster.Nodes))
+	reasons := make([]error, len(asked))
+	for i, n := range c.cluster.Nodes {
+		asked[i], reasons[i] = ask(n) // the reasons of nodes that are down have their advice
+	}
+	for i, q := range asked {
+		if q == nil {
+			continue
+		}
+		if r, came := q.Wait(ctx); came {
+			reasons[i] = node.Advise(r.Err)
+		} else {
+			reasons[i] = context.Cause(ctx)
+		}
+	}
+	return reasons
+}
+
+// Handoff ends the lease here without releasing it, and returns a text by which Client.Resume goes on
+// with it, in any process: between the two nobody else gets the lock. It prolongs the lease first, so
+// that Resume has nearly the ttl of the lock's options, also after an ExtendTo. A process that has the text can take
+// the lock: keep it as secret as a password to the nodes. If nobody calls Resume, the lock becomes free a ttl later; after an
+// ExtendTo for longer, only when that time is over.
+//
+// From then on Err and Extend give ErrHandedOff, Done is closed, and contexts of the lease are
+// cancelled: stop working before you pass the text on. Unlock does nothing and returns nil, and so Do
+// ends as usual. It takes at most two node timeouts; an Extend in that time gives ErrHandedOff, too.
+//
+// The text is one line of printable ASCII, some 500 bytes with three nodes and less than 64 KB. It is not encrypted, and contains
+// the lock's name, the prefix and the owner. Resume ignores white space around it.
+//
+// Errors: those of Extend, and then the lease goes on unless it is lost; ErrConfig, and nothing has
+// happened, for a share, a lease of several names or of permits, one with WithMinHold or
+// WithLockDelay, and while others hold the lock with it (WithReentry).
+func (l *Lease) Handoff(ctx context.Context) (string, error) {
+	defer runtime.KeepAlive(l)
+	ctx, call := l.lock.client.observe.begin(ctx, "handoff", l.lock.name)
+	text, err := l.handOff(ctx)
+	call.end(l, err)
+	return text, err
+}
+
+func (l *Lease) handOff(ctx context.Context) (string, error) {
+	m := l.lock
+	if m.names != nil || m.permits != nil || l.Shared() {
+		return "", configError("the lease of %q cannot be handed off: only one of one name that is held alone can be", m.name)
+	}
+	if err := m.opts.checkAlone("a lease that is handed off"); err != nil {
+		return "", err
+	}
+	var exclusive lock.Exclusive
+	exclusive.Init(m.client.locks, m.opts.terms, m.opts.prefix, m.name)
+	ballot := exclusive.NewHandoff()
+	until, e, err := l.handle.HandOff(ctx, ballot)
+	if err != nil {
+		return "", configError("the lease of %q cannot be handed off: %v (WithReentry)", m.name, err)
+	}
+	if err := l.extension("handoff", e); err != nil {
+		return "", err
+	}
+	text := &handoff.Lease{Prefix: m.opts.prefix, Name: m.name, Owner: l.Owner(), Token: l.Token(), Size: len(m.client.cluster.Nodes),
+		Left: max(until-m.opts.clock(), 0).Microseconds(), Ends: make(map[string]int64)}
+	for _, r := range ballot.Readings() {
+		text.Ends[r.Record] = m.opts.drift.endAt(r.Time, r.Arrived, until, m.opts.ttl).Microseconds()
+	}
+	return text.String(), nil
+}
+
+// Resume goes on with a lease that Lease.Handoff ended, in this process or any other: it returns a new Lease of the
+// lock, with an owner and a token of its own, as if Lock had returned it. Of several calls with one
+// text at most one gets the lock. opts are those of the lock, as for Mutex; its prefix must be that of the text.
+//
+// A quorum of the nodes must transfer the lock before the validity of the old lease ends, by their own
+// clocks. Resume asks again until that is certain or impossible, so it takes as long as was left of
+// the old lease, and one node timeout, at most. If it fails after it has asked the nodes, or comes too late, it releases what is left of
+// the old lease, and the text is of no use any more. If it has asked none, since ctx had ended before or the client was closed,
+// the text stays as good as it was. It never releases what another call got.
+//
+// Errors: ErrLost (a *LostError) if the lock was not transferred in time, or another caller has it;
+// ErrConfig, before anything is sent, for a text that is damaged, for one of another cluster or another prefix, where all servers
+// have restarted since Handoff, and for bad options; ErrClosed, or ctx's cause, joined with the last *QuorumError if there was one.
+func (c *Client) Resume(ctx context.Context, text string, opts ...Option) (*Lease, error) {
+	t, err := handoff.Parse(text)
+	if err != nil {
+		return nil, configError("the text is not that of a lease that was handed off: %v", err)
+	}
+	ctx, call := c.observe.begin(ctx, "resume", t.Name)
+	l, err := c.resume(ctx, t, opts)
+	call.end(l, err)
+	return l, err
+}
+
+func (c *Client) resume(ctx context.Context, t *handoff.Lease, opts []Option) (*Lease, error) {
+	m := c.Mutex(t.Name, opts...)
+	switch {
+	case m.err != nil:
+		return nil, m.err
+	case m.opts.prefix != t.Prefix:
+		return nil, configError("the lease of %q was handed off with the prefix %q, and this lock has %q", t.Name, t.Prefix, m.opts.prefix)
+	case strings.HasPrefix(t.Owner, protocol.Reserved):
+		return nil, configError("the text is not that of a lease that was handed off: its owner is a mark of the protocol")
+	case t.Size != len(c.cluster.Nodes):
+		return nil, configError("the lease of %q was handed off in a cluster of %d nodes, and this client has %d", t.Name, t.Size, len(c.cluster.Nodes))
+	}
+	left := time.Duration(t.Left) * time.Microsecond
+	held, failure := m.exclusive.Resume(ctx, &lock.HandedOff{Owner: t.Owner, Left: left, Ends: t.Ends})
+	switch {
+	case failure == nil:
+		l := &Lease{lock: &m.locker}
+		held.Bind(&l.handle)
+		return l, nil
+	case errors.Is(failure.Cause, lock.ErrUnknownCluster):
+		return nil, configError("the lease of %q cannot be resumed: %v", t.Name, failure.Cause)
+	}
+	var last error
+	if failure.Refusal != nil && failure.Refusal.Votes != nil {
+		last = quorumError(t.Name, failure.Refusal.Votes)
+	}
+	if failure.Cause != nil {
+		return nil, &waitError{op: "resume", name: t.Name, cause: failure.Cause, last: last}
+	}
+	return nil, &LostError{Name: t.Name, Owner: t.Owner, Token: t.Token, Reason: LostHandoff, Votes: votesOf(failure.Refusal.Votes), Cause: last}
+}
