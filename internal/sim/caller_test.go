@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
-
-	"github.com/redlock-go/redlock/internal/testhook"
 
 	"github.com/redlock-go/redlock"
 )
@@ -27,7 +26,7 @@ func (c *simClient) newCaller(k int) *simCaller {
 }
 
 func (c *simCaller) String() string {
-	if len(c.client.callers) == 1 {
+	if len(c.client.callers) == 1 && c.index == 0 {
 		return fmt.Sprintf("client %d", c.client.index)
 	}
 	return fmt.Sprintf("client %d.%d", c.client.index, c.index)
@@ -56,8 +55,8 @@ func (c *simCaller) work() {
 	}
 	ctx, cancel := context.WithTimeout(c.life, simPatience)
 	defer cancel()
-	for lock := range p.locks {
-		v := r.history.call(c, c.mutex(lock, p.uses.readers && c.roll(uint64(lock), 50, 2) == 0), true)
+	for _, m := range c.lastMutexes() {
+		v := r.history.call(c, m, true)
 		lease, err := v.mutex.Lock(ctx)
 		v.returned(lease, err)
 		if err != nil {
@@ -81,6 +80,32 @@ func (c *simCaller) work() {
 	}
 }
 
+// lastMutexes returns the locks that a caller takes when all trouble is over.
+func (c *simCaller) lastMutexes() (all []simLock) {
+	p := c.client.run.plan
+	for lock := range p.locks {
+		all = append(all, c.mutex(lock, p.uses.readers && c.roll(uint64(lock), 50, 2) == 0))
+	}
+	if p.uses.sets {
+		all = append(all, c.multi(1<<p.locks-1))
+	}
+	if n := p.uses.permits; n > 0 {
+		all = append(all, c.permits(1+c.roll(0, 57, n)))
+	}
+	return all
+}
+
+// multi returns a lock of several locks, those whose bits are set in which.
+func (c *simCaller) multi(which uint64, opts ...redlock.Option) *redlock.Mutex {
+	var names []string
+	for lock := range c.client.run.plan.locks {
+		if which>>lock&1 == 1 {
+			names = append(names, fmt.Sprintf("lock-%d", lock))
+		}
+	}
+	return c.client.client.Multi(names, append(opts, withRandom(c.random))...)
+}
+
 // mutex returns a lock for a caller that asks for it alone, or reads.
 func (c *simCaller) mutex(lock int, reads bool, opts ...redlock.Option) *redlock.Mutex {
 	name := fmt.Sprintf("lock-%d", lock)
@@ -91,8 +116,9 @@ func (c *simCaller) mutex(lock int, reads bool, opts ...redlock.Option) *redlock
 	return c.client.client.Mutex(name, opts...)
 }
 
-// mutexFor returns the mutex of a turn: its lock, with its settings.
-func (c *simCaller) mutexFor(turn uint64) *redlock.Mutex {
+// mutexFor returns what a caller asks for in a turn: permits of the semaphore, a set of locks, or one
+// lock, alone or as a reader. It draws this choice and its options.
+func (c *simCaller) mutexFor(turn uint64) simLock {
 	p := c.client.run.plan
 	ttl := p.ttls[c.client.index]
 	var opts []redlock.Option
@@ -110,7 +136,16 @@ func (c *simCaller) mutexFor(turn uint64) *redlock.Mutex {
 		label := []string{"", "worker 7", "a@b", "10.0.0.1:7\tü"}[c.roll(turn, 34, 4)]
 		opts = append(opts, redlock.WithOwnerLabel(label))
 	}
+	if p.uses.permits > 0 && c.roll(turn, 60, 3) == 0 {
+		return permitsFor(c, turn, opts)
+	}
+	if p.uses.sets && c.roll(turn, 55, 5) < 2 {
+		return c.multi(1+c.roll(turn, 56, 1<<p.locks-1), opts...)
+	}
 	reads := p.uses.readers && c.roll(turn, 50, 2) == 0
+	if !reads {
+		opts = slices.Concat(opts, minHoldFor(c, turn, ttl), delayFor(c, turn))
+	}
 	return c.mutex(int(c.roll(turn, 1, uint64(p.locks))), reads, opts...)
 }
 
@@ -120,7 +155,7 @@ func (c *simCaller) turn(turn uint64) {
 	p := r.plan
 	m := c.mutexFor(turn)
 	if p.uses.forces && r.awake() > p.calm && r.awake() < p.busy && c.roll(turn, 35, 25) == 0 {
-		c.force(testhook.Lock(m).Name)
+		c.force(fmt.Sprintf("lock-%d", c.roll(turn, 1, uint64(p.locks))))
 		return
 	}
 	var tail *simTailLoss
@@ -172,7 +207,10 @@ func (c *simCaller) do(ctx context.Context, v *simVisit, turn uint64, tail *simT
 		if v.lost && inner.Err() == nil {
 			v.history.fail("%v's Do has lost its lease, token %d, and its context goes on", c, v.token)
 		}
-		c.handsOver(v, turn)
+		if !handsOff(c, v, turn) {
+			renewsLate(c, v, turn)
+			c.handsOver(v, turn)
+		}
 		c.random.await()
 		return nil
 	})
@@ -182,13 +220,17 @@ func (c *simCaller) do(ctx context.Context, v *simVisit, turn uint64, tail *simT
 	case !ran:
 		v.returned(nil, err)
 	default:
+		if v.handed != nil && err != nil {
+			v.history.fail("%v's Do, which handed off token %d, returned %v", c, v.token, err)
+		}
 		v.left(err)
 	}
 }
 
 // unlock ends a turn.
 func (c *simCaller) unlock(v *simVisit, turn uint64) {
-	if !c.client.isDead() {
+	if !c.client.isDead() && !handsOff(c, v, turn) {
+		renewsLate(c, v, turn)
 		c.handsOver(v, turn)
 		c.random.await()
 		v.left(v.lease.Unlock(context.Background()))
@@ -225,16 +267,21 @@ func (c *simCaller) holding(v *simVisit, turn uint64, tail *simTailLoss) {
 	if c.roll(turn, 36, 5) == 0 {
 		at.extend = 1 + c.roll(turn, 37, 4)
 	}
-	if p.uses.readers && !v.reads && c.roll(turn, 52, 10) < 3 {
+	if p.uses.readers && !v.reads && !v.isSet() && permitsOf(v) == 0 && !endsLate(v) && c.roll(turn, 52, 10) < 3 {
 		at.downgrade, at.stays = 1+c.roll(turn, 53, 2), c.span(turn, 54, p.briefly())
+	}
+	if p.uses.lengths && c.roll(turn, 57, 2) == 0 {
+		ttl := v.terms().Lease.TTL
+		at.length, at.lengthens = ttl/2+c.span(turn, 58, p.longerThan(ttl)-ttl/2), 1+c.roll(turn, 59, 3)
 	}
 	c.visit(v, min(hold, max(p.busy-r.awake(), 0)+20*time.Millisecond), at)
 }
 
-// simProlongs is at which of its checks a holder calls Extend and Downgrade; 0: it does not.
+// simProlongs is at which of its checks a holder calls Extend, Downgrade and ExtendTo; 0: it does not.
 type simProlongs struct {
-	extend, downgrade uint64
-	stays             time.Duration // after the downgrade, at least
+	extend, downgrade, lengthens uint64
+	stays                        time.Duration // after the downgrade, at least
+	length                       time.Duration // for which it calls ExtendTo; after that it tries the end of the lease
 }
 
 // visit plays a holder: now and then it checks that its lease is valid, and writes with
@@ -262,7 +309,11 @@ func (c *simCaller) visit(v *simVisit, hold time.Duration, at simProlongs) {
 			until = max(until, r.awake()+at.stays)
 			continue
 		case at.extend:
-			v.prolong("extend", v.lease.Extend)
+			_ = v.prolong("extend", v.lease.Extend)
+			continue
+		case at.lengthens:
+			_ = v.prolong("lengthen", func(ctx context.Context) error { return v.lease.ExtendTo(ctx, at.length) })
+			until = max(until, min(r.awake()+at.length, r.plan.busy))
 			continue
 		}
 		time.Sleep(min(left, c.span(k, 9, r.plan.ttl/8)+1))
@@ -270,8 +321,8 @@ func (c *simCaller) visit(v *simVisit, hold time.Duration, at simProlongs) {
 	v.leaves()
 }
 
-// prolong calls a method that prolongs the lease.
-func (v *simVisit) prolong(name string, method func(context.Context) error) {
+// prolong calls a method that prolongs the lease, and returns its error.
+func (v *simVisit) prolong(name string, method func(context.Context) error) error {
 	h := v.history
 	v.caller.random.await()
 	ended := !v.lease.Valid()
@@ -285,6 +336,7 @@ func (v *simVisit) prolong(name string, method func(context.Context) error) {
 	case errors.Is(err, redlock.ErrLost) && v.lease.Valid():
 		h.fail("%v's lease, token %d, was lost by %s and is valid again", v.caller, v.token, name)
 	}
+	return err
 }
 
 // force calls ForceUnlock.

@@ -10,7 +10,7 @@ import (
 func (h *simHistory) leases(lock string) []*simVisit {
 	var all []*simVisit
 	for _, v := range h.visits {
-		if v.lease != nil && v.name() == lock {
+		if v.lease != nil && v.wants(lock) {
 			all = append(all, v)
 		}
 	}
@@ -28,18 +28,26 @@ func (h *simHistory) check() []string {
 		leases := h.leases(name)
 		if h.outside == "" {
 			wrong = append(wrong, h.exclusion(leases, name)...)
+			wrong = append(wrong, rests(h, leases, name)...)
+			wrong = append(wrong, delays(h, leases, name)...)
 		}
 		wrong = append(wrong, tokens(append(h.seizures(name), leases...))...)
 		wrong = append(wrong, losses(leases)...)
 		wrong = append(wrong, maxHolds(leases)...)
 		wrong = append(wrong, h.revoked(leases, name)...)
-		if h.plan.kind != simClocks {
+		if h.plan.kind != simClocks && !h.plan.uses.lateness {
 			wrong = append(wrong, h.progress(leases, name)...)
 		}
-		if h.plan.kind == simMinority || h.plan.kind == simCrowds {
+		if (h.plan.kind == simMinority || h.plan.kind == simCrowds) && !h.plan.uses.lateness {
 			wrong = append(wrong, h.order(leases, name)...)
 		}
 	}
+	if h.plan.kind != simClocks {
+		wrong = append(wrong, admissions(h)...)
+	}
+	wrong = append(wrong, checkPermits(h)...)
+	wrong = append(wrong, restsOfLeases(h)...)
+	wrong = append(wrong, checkHandoffs(h)...)
 	return append(wrong, h.orphans...)
 }
 
@@ -48,8 +56,7 @@ func (h *simHistory) check() []string {
 func (h *simHistory) exclusion(leases []*simVisit, lock string) (wrong []string) {
 	for i, b := range leases {
 		for _, a := range leases[:i] {
-			if !a.conflicts(b) ||
-				slices.ContainsFunc(h.forced, func(f *simForce) bool { return f.excuses(a, b) }) {
+			if !a.conflicts(b) || isExcused(h, a, b, lock) {
 				continue
 			}
 			wrong = append(wrong, fmt.Sprintf("two holders of %s: %v (token %d) until %v, alone until %v, %v (token %d) from %v, alone until %v",
@@ -62,7 +69,7 @@ func (h *simHistory) exclusion(leases []*simVisit, lock string) (wrong []string)
 // losses checks that a lease whose keys were deleted is not renewed any more.
 func losses(leases []*simVisit) (wrong []string) {
 	for _, v := range leases {
-		if v.robbed > 0 && v.ended > v.robbed+v.terms().Lease.TTL*11/10 {
+		if v.robbed > 0 && v.ended > v.robbed+keysLast(v)*11/10 {
 			wrong = append(wrong, fmt.Sprintf("%v's keys were deleted at %v; its lease went on until %v", v.caller, v.robbed, v.ended))
 		}
 	}
@@ -98,10 +105,11 @@ func tokens(leases []*simVisit) (wrong []string) {
 }
 
 // isBefore reports whether a lease was granted before another was asked for, or was given up, as
-// far as it excluded the other, before the other was granted.
+// far as it excluded the other, before the other was granted. Where keys are deleted, the other may
+// have been granted at the nodes before, and its keys may have been deleted before its client knew.
 func (v *simVisit) isBefore(other *simVisit) bool {
-	if v.answered < other.began {
-		return true
+	if v.answered < other.began || v.history.plan.kind == simDeleted {
+		return v.answered < other.began
 	}
 	excluded, gaveUp := v.held(), !v.lost
 	if other.reads {

@@ -138,6 +138,8 @@ func (c *simClient) die() {
 	c.mu.Unlock()
 	c.run.wellness.shakes()
 	c.end()
+	lasts := c.lastsAfterDeath()
+	time.AfterFunc(lasts, func() { c.run.outlives(c, lasts) })
 }
 
 // close calls the client's Close. All its callers but one give up before, one after the
@@ -152,7 +154,7 @@ func (c *simClient) close() {
 	c.closedAt = r.world.Now()
 	c.mu.Unlock()
 	go func() {
-		for _, k := range c.callers[1:] {
+		for _, k := range c.others() {
 			time.Sleep(k.span(0, 19, time.Millisecond) + 1)
 			k.random.await()
 			k.giveUp()

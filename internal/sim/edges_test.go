@@ -20,7 +20,7 @@ func (c *simClient) resetInRenewal(arrive int) {
 	time.AfterFunc(in, func() {
 		c.run.wellness.suffers(c.run.all(), c.index, simReconnects)
 		for _, l := range c.links {
-			l.Reset(arrive)
+			l.Reset(arrive, 0)
 		}
 	})
 }

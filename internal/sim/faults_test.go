@@ -112,7 +112,7 @@ func (p *simPlan) deleted(draw *rand.Rand) {
 		p.add(at, func(r *simRun) {
 			for _, c := range r.clients {
 				for _, v := range c.held() {
-					if v.name() == "lock-0" {
+					if v.wants("lock-0") {
 						v.isRobbed()
 					}
 				}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/redlock-go/redlock"
@@ -39,11 +40,17 @@ func (f *simForce) returned(s redlock.Status, err error) {
 	r.wellness.shakes()
 }
 
-// excuses reports whether two leases may overlap since the lock was taken from the first
+// excuses reports whether two leases of its lock may overlap since that was taken from the first
 // one. ForceUnlock takes a key only from a holder that it found there, so the first one
 // had asked for the lock before ForceUnlock returned.
 func (f *simForce) excuses(a, b *simVisit) bool {
-	return f.lock == a.name() && f.called <= b.answered && a.began <= f.answered
+	return f.called <= b.answered && a.began <= f.answered
+}
+
+// isExcused reports whether two leases of a lock may overlap because a ForceUnlock may have taken that
+// lock from the first one.
+func isExcused(h *simHistory, a, b *simVisit, lock string) bool {
+	return slices.ContainsFunc(h.forced, func(f *simForce) bool { return f.lock == lock && f.excuses(a, b) })
 }
 
 // seizures returns the successful calls of ForceUnlock as leases, which they are for a
@@ -58,16 +65,30 @@ func (h *simHistory) seizures(lock string) (all []*simVisit) {
 }
 
 // revoked checks that a lease whose lock was taken away is not renewed any more: it ends
-// with the validity that it had.
+// with the validity that it had. It may be renewed where ForceUnlock and the renewal have no
+// quorum of nodes in common that are well.
 func (h *simHistory) revoked(leases []*simVisit, lock string) (wrong []string) {
 	for _, f := range h.forced {
 		for _, v := range leases {
-			if f.lock == lock && f.err == nil && v.answered < f.called && v.ended > f.answered+v.terms().Lease.TTL*11/10 {
+			most := keysLast(v) * 11 / 10
+			if f.lock == lock && f.err == nil && v.answered < f.called && v.ended > f.answered+most &&
+				h.wellFor(f.caller.client, v.caller.client, f.called, f.answered+most) >= h.plan.quorum() {
 				wrong = append(wrong, fmt.Sprintf("%v's lock was taken away by %v; its lease, token %d, went on until %v", v.caller, f.answered, v.token, v.ended))
 			}
 		}
 	}
 	return wrong
+}
+
+// wellFor returns how many nodes were well for two clients all the time.
+func (h *simHistory) wellFor(a, b *simClient, from, to time.Duration) (nodes int) {
+	w := h.run.wellness
+	for i := range h.plan.nodes {
+		if !w.ill(i, a.index).touch(from, to) && !w.ill(i, b.index).touch(from, to) {
+			nodes++
+		}
+	}
+	return nodes
 }
 
 // refused records that a call failed. It must not fail with ErrClosed unless its client
@@ -109,7 +130,7 @@ func (h *simHistory) closes(c *simClient, began, took time.Duration) {
 		h.fail("client %d's Close took %v", c.index, took)
 	}
 	time.Sleep(simSettles)
-	if c.isDead() {
+	if c.isDead() || h.plan.uses.lateness {
 		return
 	}
 	for _, v := range c.held() {
@@ -122,7 +143,7 @@ func (h *simHistory) closes(c *simClient, began, took time.Duration) {
 			continue
 		}
 		for _, p := range possessions(s) {
-			if c.owns(p) && p.left > 0 && !p.void {
+			if c.owns(p) && p.left > 0 && !p.void && !p.rests && !isHandedOff(h, p) && !stays(h, p) {
 				h.fail("client %d is closed, and node %d still has %v", c.index, i, p)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/lock"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/testhook"
 )
 
@@ -22,13 +23,17 @@ type simHistory struct {
 	plan *simPlan
 	now  func() time.Duration
 
-	mu       sync.Mutex // protects what follows
-	lines    []simLine
-	visits   []*simVisit
-	orphans  []string
-	forced   []*simForce
-	outside  string // which assumption was broken; "" if none
-	failures []string
+	mu        sync.Mutex // protects what follows
+	lines     []simLine
+	visits    []*simVisit
+	orphans   []string
+	forced    []*simForce
+	rested    map[simRested]bool       // after whose release a lock rested, and whether it may still do so
+	renewed   map[string]time.Duration // when a server executed the last renewal of an owner's lease
+	handoffs  []*simHandoff
+	transfers []simTransfer
+	outside   string // which assumption was broken; "" if none
+	failures  []string
 }
 
 type simLine struct {
@@ -41,7 +46,7 @@ type simLine struct {
 type simVisit struct {
 	history *simHistory
 	caller  *simCaller
-	mutex   *redlock.Mutex
+	mutex   simLock
 	lease   *redlock.Lease
 	token   int64
 	waits   bool
@@ -60,6 +65,9 @@ type simVisit struct {
 	dead     atomic.Bool   // it was seen not to be valid
 	robbed   time.Duration // its keys were deleted; 0: they were not; protected by history.mu
 	doneAt   chan time.Duration
+	err      error       // why it got no lock
+	handed   *simHandoff // of its lease; nil: it was not handed off
+	from     *simHandoff // the lease that it resumes; nil: it is no Resume
 }
 
 func (h *simHistory) add(at time.Duration, text string) {
@@ -87,8 +95,8 @@ func (h *simHistory) orphan(node int, p simPossession) {
 }
 
 // call records that a caller asks for a lock.
-func (h *simHistory) call(c *simCaller, m *redlock.Mutex, waits bool) *simVisit {
-	reads := testhook.Lock(m).Shared()
+func (h *simHistory) call(c *simCaller, m simLock, waits bool) *simVisit {
+	reads := testhook.Lock(lockOf(m)).Shared()
 	v := &simVisit{history: h, caller: c, mutex: m, waits: waits, reads: reads, called: h.now(), ended: math.MaxInt64}
 	h.mu.Lock()
 	h.visits = append(h.visits, v)
@@ -97,21 +105,43 @@ func (h *simHistory) call(c *simCaller, m *redlock.Mutex, waits bool) *simVisit 
 		h.note("%v asks for a share of %s (waiting: %t)", c, v.name(), waits)
 		return v
 	}
+	if n := permitsOf(v); n > 0 {
+		h.note("%v asks for %d permits of %s (waiting: %t)", c, n, v.name(), waits)
+		return v
+	}
 	h.note("%v asks for %s (waiting: %t)", c, v.name(), waits)
 	return v
 }
 
 // name returns the lock's name.
-func (v *simVisit) name() string { return testhook.Lock(v.mutex).Name }
+func (v *simVisit) name() string { return testhook.Lock(lockOf(v.mutex)).Name }
+
+// wants reports whether the lock is one of those that the call asks for.
+func (v *simVisit) wants(lock string) bool {
+	return slices.Contains(strings.Split(v.name(), ", "), lock)
+}
+
+// isSet reports whether the call asks for several locks at once.
+func (v *simVisit) isSet() bool {
+	return testhook.Lock(lockOf(v.mutex)).TicketSuffix() == protocol.SetSuffix
+}
+
+// overlap reports whether two calls ask for a lock in common.
+func overlap(a, b *simVisit) bool {
+	return lock.Overlap(testhook.Lock(lockOf(a.mutex)).Keys(), testhook.Lock(lockOf(b.mutex)).Keys())
+}
 
 // terms returns the settings of the visit's lock.
-func (v *simVisit) terms() *lock.Terms { return testhook.Lock(v.mutex).Terms() }
+func (v *simVisit) terms() *lock.Terms { return testhook.Lock(lockOf(v.mutex)).Terms() }
+
+// keysLast returns how long the keys of the visit's lease last at the nodes, at most.
+func keysLast(v *simVisit) time.Duration { return testhook.Lease(v.lease).TTL() }
 
 // returned records the result.
 func (v *simVisit) returned(l *redlock.Lease, err error) {
 	h := v.history
 	v.answered = h.now()
-	if err != nil {
+	if v.err = err; err != nil {
 		h.note("%v does not get %s: %v", v.caller, v.name(), err)
 		v.refused(err)
 		return

@@ -89,16 +89,19 @@ func (r *simRun) waits(v *simVisit, quit func()) (over func()) {
 	}
 }
 
-// next returns the calls that wait for a lock, in the order in which they were made.
-func (r *simRun) next(lock string) (all []*simCall) {
+// next returns the calls that wait for a lock of v, in the order in which they were made.
+func (r *simRun) next(v *simVisit) (all []*simCall) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for call := range r.calls {
-		if call.visit.name() == lock {
+		if overlap(call.visit, v) {
 			all = append(all, call)
 		}
 	}
-	slices.SortFunc(all, func(a, b *simCall) int { return cmp.Compare(a.visit.called, b.visit.called) })
+	slices.SortFunc(all, func(a, b *simCall) int {
+		v, w := a.visit, b.visit
+		return cmp.Or(cmp.Compare(v.called, w.called), cmp.Compare(v.caller.client.index, w.caller.client.index), cmp.Compare(v.caller.index, w.caller.index))
+	})
 	return all
 }
 
@@ -106,7 +109,7 @@ func (r *simRun) next(lock string) (all []*simCall) {
 // or the next waiters give up, within a few trips.
 func (c *simCaller) handsOver(v *simVisit, turn uint64) {
 	r := c.client.run
-	next := r.next(v.name())
+	next := r.next(v)
 	if len(next) == 0 || r.awake() < r.plan.calm || r.awake() >= r.plan.busy {
 		return
 	}

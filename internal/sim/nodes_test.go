@@ -25,10 +25,12 @@ func (r *simRun) refuse(node int, how simredis.Refusal) {
 // whatever it comes back with.
 func (r *simRun) crash(node int, silent bool) {
 	r.wellness.set(node, everybody, "down", true)
-	r.wellness.set(node, everybody, "not admitted", true)
+	r.wellness.set(node, everybody, notAdmitted, true)
+	r.admissions.loses(node, false, r.plan.nodes-r.plan.quorum())
 	r.wellness.set(node, everybody, "frozen", false)
 	r.wellness.set(node, everybody, "refusing", false)
 	r.servers[node].Crash(silent)
+	forgetRests(&r.history, node)
 }
 
 // start begins the next run with what is on the node's disk.
@@ -40,13 +42,14 @@ func (r *simRun) start(node int) {
 // wipe is FLUSHALL. Without tokens a client that is connected does not notice it, which
 // docs/safety.md excludes: then the server is started anew, with nothing.
 func (r *simRun) wipe(node int) {
-	r.wellness.set(node, everybody, "not admitted", true)
+	r.wellness.set(node, everybody, notAdmitted, true)
 	if r.plan.uses.unfenced > 0 {
 		r.crash(node, false)
 		r.write(node, nil)
 		r.start(node)
 		return
 	}
+	r.admissions.loses(node, true, r.plan.nodes-r.plan.quorum())
 	r.servers[node].Wipe()
 }
 
@@ -57,7 +60,8 @@ func (r *simRun) wipeAllButBar(node int) {
 		r.wipe(node)
 		return
 	}
-	r.wellness.set(node, everybody, "not admitted", true)
+	r.wellness.set(node, everybody, notAdmitted, true)
+	r.admissions.loses(node, true, r.plan.nodes-r.plan.quorum())
 	for _, k := range r.servers[node].Keys() {
 		if !strings.HasPrefix(k.Name, protocol.Key("bar", "")) && !strings.HasPrefix(k.Name, protocol.Key("quarantine", "")) {
 			r.servers[node].Drop(k.Name)
@@ -66,11 +70,15 @@ func (r *simRun) wipeAllButBar(node int) {
 }
 
 // executed is called for each command that a server executes: an admission shows that
-// the node is well again.
-func (r *simRun) executed(_ time.Duration, node int, _ string, args []string, reply any) {
+// the node is well again. Renewals, rests and transfers are recorded.
+func (r *simRun) executed(at time.Duration, node int, _ string, args []string, reply any) {
 	if len(args) > 1 && args[1] == protocol.Admit.Text && reply == int64(1) {
-		r.wellness.set(node, everybody, "not admitted", false)
+		r.wellness.set(node, everybody, notAdmitted, false)
 	}
+	r.admissions.executed(at, node, args, reply)
+	noteRest(r, node, args, reply)
+	noteRenewal(&r.history, at, args, reply)
+	noteTransfer(&r.history, at, node, args, reply)
 }
 
 // suspend stops all clients and servers for a while.

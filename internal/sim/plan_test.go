@@ -62,13 +62,20 @@ type simPlan struct {
 
 // simUses are how callers use the library, beside Lock, TryLock and Unlock.
 type simUses struct {
-	quits    uint64 // at one release of so many, the next waiters give up
-	unfenced uint64 // of so many calls one has no token; 0: none
-	forces   bool   // ForceUnlock is called now and then
-	maxHolds bool   // some leases have a longest time
-	longer   bool   // some leases have a ttl that the client has not used before
-	labels   bool   // owners have labels
-	readers  bool   // half of the calls are readers', and some writers downgrade their leases
+	quits    uint64        // at one release of so many, the next waiters give up
+	unfenced uint64        // of so many calls one has no token; 0: none
+	forces   bool          // ForceUnlock is called now and then
+	maxHolds bool          // some leases have a longest time
+	longer   bool          // some leases have a ttl that the client has not used before
+	labels   bool          // owners have labels
+	readers  bool          // half of the calls are readers', and some writers downgrade their leases
+	permits  uint64        // how many a semaphore has for which a third of the calls ask; 0: there is none
+	sets     bool          // two of five calls ask for several locks at once
+	rests    bool          // half of the calls for one lock alone have a minimum hold
+	lateness bool          // servers refuse CLIENT KILL, and some renewals arrive behind the release
+	delay    time.Duration // half of the calls for one lock alone have this lock delay; 0: none has one
+	lengths  bool          // some holders call ExtendTo
+	handoffs bool          // half of the holders of one lock alone hand it off
 }
 
 // simOdds are in how many of a million messages something happens to it.
@@ -114,8 +121,37 @@ func drawSimPlan(seed uint64, source rand.Source) *simPlan {
 	p.drawCallers(draw)
 	p.trouble(draw)
 	p.refusals(draw)
-	p.uses.readers = *simReaders && draw.IntN(5) < 2 // drawn last: the other plans are as if there were no readers
+	p.uses.readers = p.stream(readersStream).IntN(5) < 2
+	p.drawSets(p.stream(setsStream))
+	p.drawPermits(p.stream(permitsStream))
+	p.drawRests(p.stream(restsStream))
+	p.drawDelays(p.stream(delaysStream))
+	p.uses.lengths = p.stream(lengthsStream).IntN(3) == 0
+	p.drawHandoffs(p.stream(handoffsStream))
 	return p
+}
+
+// Streams of random numbers beside the plan's own. A feature that is added to the simulation
+// draws from a stream of its own: so the plans without it stay as they were.
+const (
+	setsStream     = 0x5e75
+	lengthsStream  = 0x1e74
+	readersStream  = 0x4ead
+	permitsStream  = 0x9e417
+	restsStream    = 0x4e57
+	handoffsStream = 0x42b98
+	delaysStream   = 0xde1a7
+)
+
+// stream begins a stream of random numbers that depends on the seed alone, also where a fuzzer
+// chooses what the rest of the plan is drawn from.
+func (p *simPlan) stream(which uint64) *rand.Rand { return rand.New(rand.NewPCG(p.seed, which)) }
+
+// drawSets decides whether callers ask for several locks at once.
+func (p *simPlan) drawSets(draw *rand.Rand) {
+	if p.uses.sets = draw.IntN(3) == 0; p.uses.sets {
+		p.locks = 2 + draw.IntN(2)
+	}
 }
 
 // drawTTLs gives one client or another a ttl of its own.
@@ -179,6 +215,17 @@ func (p *simPlan) quorum() int { return p.nodes/2 + 1 }
 // driftFactor is the default of redlock.WithDrift: by so much at most, clocks run at different
 // rates.
 const driftFactor = 0.01
+
+// longestOf returns the longest ttl that the keys of any lease of a client may have whose leases mostly have this ttl.
+func (p *simPlan) longestOf(ttl time.Duration) time.Duration {
+	if p.uses.longer {
+		ttl = p.longerThan(ttl)
+	}
+	if p.uses.lengths {
+		ttl = p.longerThan(ttl)
+	}
+	return ttl + p.uses.delay
+}
 
 // longest returns the longest ttl of any client. A mutex may have a longer one.
 func (p *simPlan) longest() time.Duration { return slices.Max(p.ttls) }

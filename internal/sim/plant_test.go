@@ -160,41 +160,31 @@ func (p *plantation) sources(t *testing.T) map[string]string {
 		own := filepath.Join(filepath.Dir(name), chooser)
 		sources[own] = fmt.Sprintf("%s\nimport \"os\"\nvar chosenBug = os.Getenv(%q)\n", packageClause.FindString(f.source), plantedEnv)
 	}
+	source, err := os.ReadFile(inRepository(scriptsDir + "/script.go"))
+	require.NoError(t, err)
+	texts := make(map[string]string) // the variables that have the files' texts
+	for _, m := range embedded.FindAllStringSubmatch(string(source), -1) {
+		texts[m[1]] = m[2]
+	}
 	init := "func init() {\n\tswitch chosenBug {\n"
 	for bug, scripts := range p.scripts {
 		init += fmt.Sprintf("\tcase %q:\n", bug)
 		for name, text := range scripts {
-			init += fmt.Sprintf("\t\t%sText = %q\n", name, text)
+			init += fmt.Sprintf("\t\t%s = %q\n", texts[name], text)
 		}
 	}
 	init += "\t}\n"
-	for _, name := range scriptNames(t) {
-		init += fmt.Sprintf("\t*%s%s = *newScript(%sText)\n", strings.ToUpper(name[:1]), name[1:], name)
+	for _, m := range newScript.FindAllStringSubmatch(string(source), -1) {
+		init += fmt.Sprintf("\t*%s = *%s\n", m[1], m[2])
 	}
 	own := filepath.Join(scriptsDir, chooser)
-	sources[own] = fmt.Sprintf("package protocol\nimport \"os\"\nvar chosenBug = os.Getenv(%q)\n%s}\n", plantedEnv, init)
+	sources[own] = fmt.Sprintf("package protocol\nimport (\"os\"; \"strings\")\nvar chosenBug, _ = os.Getenv(%q), strings.Replace\n%s}\n", plantedEnv, init)
 	return sources
 }
 
-// scriptNames returns the names of the files that are scripts. The others are parts of these, which
-// name them in lines like "--@line".
-func scriptNames(t *testing.T) (names []string) {
-	files, err := filepath.Glob(inRepository(scriptsDir + "/*.lua"))
-	require.NoError(t, err)
-	parts := make(map[string]bool)
-	for _, file := range files {
-		names = append(names, strings.TrimSuffix(filepath.Base(file), ".lua"))
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		for _, m := range partOfScript.FindAllSubmatch(text, -1) {
-			parts[string(m[1])] = true
-		}
-	}
-	return slices.DeleteFunc(names, func(name string) bool { return parts[name] })
-}
-
 var (
-	partOfScript  = regexp.MustCompile(`(?m)^ *--@(\w+)$`)
+	embedded      = regexp.MustCompile(`(?m)^//go:embed (\w+)\.lua\nvar (\w+) string$`)
+	newScript     = regexp.MustCompile(`(?m)^\t(\w+) += (newScript\(.+\))$`)
 	packageClause = regexp.MustCompile(`(?m)^package \w+$`)
 )
 

@@ -3,16 +3,15 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // idleness returns for how long a lock may be free while a caller waits.
 func (p *simPlan) idleness() time.Duration {
-	longest := p.longest()
-	if p.uses.longer {
-		longest = p.longerThan(longest)
-	}
-	return 3*time.Second + longest
+	return 3*time.Second + p.longestOf(p.longest())
 }
 
 // progress checks that a lock is not free for long while a caller waits for it, and a
@@ -21,56 +20,120 @@ func (p *simPlan) idleness() time.Duration {
 func (h *simHistory) progress(leases []*simVisit, lock string) (wrong []string) {
 	taken := h.taken(leases, (*simVisit).held)
 	alone := h.taken(leases, (*simVisit).heldAlone)
+	all := h.taken(h.visits, (*simVisit).held)
 	for _, c := range h.run.clients {
 		starved := h.run.wellness.starved(c.index, h.plan.nodes, h.plan.quorum())
 		for _, at := range h.run.wellness.shaken {
 			starved = append(starved, simSpan{at, at})
 		}
 		for _, v := range h.visits {
-			if v.caller.client != c || v.name() != lock || !v.waits {
+			if v.caller.client != c || !v.wants(lock) || !v.waits {
 				continue
 			}
-			excuses := append(slices.Clip(starved), taken...)
+			excuses := slices.Concat(starved, taken, h.setsAhead(v))
 			if v.reads {
 				excuses = slices.Concat(starved, alone, h.writersAhead(v))
 			}
-			end := v.answered
-			if c.diedAt > 0 {
-				end = min(end, c.diedAt)
-			}
-			if free := merged(excuses).longest(max(v.called, h.plan.calm), end); free.to-free.from > h.plan.idleness() {
-				wrong = append(wrong, fmt.Sprintf("nobody had %s (alone, or before a reader: %t) for %v, from %v on, while %v waited, for whom a majority was well",
-					lock, v.reads, free.to-free.from, free.from, v.caller))
+			wrong = append(wrong, h.idle(v, lock, excuses)...)
+			if h.plan.uses.sets && !v.reads {
+				wrong = append(wrong, h.idle(v, "any lock", slices.Concat(starved, all))...)
 			}
 		}
 	}
 	return wrong
 }
 
-// taken returns when a lock is held. The keys of a client that died stay until they end.
+// idle checks that a lock was not free for long while a call waited, but for times that are excused.
+func (h *simHistory) idle(v *simVisit, lock string, excused simSpans) (wrong []string) {
+	end := v.answered
+	if died := v.caller.client.diedAt; died > 0 {
+		end = min(end, died)
+	}
+	if free := merged(excused).longest(max(v.called, h.plan.calm), end); free.to-free.from > h.plan.idleness() {
+		wrong = append(wrong, fmt.Sprintf("nobody had %s (alone, or before a reader: %t) for %v, from %v on, while %v waited for %s, for whom a majority was well",
+			lock, v.reads, free.to-free.from, free.from, v.caller, v.name()))
+	}
+	return wrong
+}
+
+// setsAhead returns when a call's lock may have been kept for one that asked for several locks
+// before, while others of these were held; and, if the call itself is one, when any of its locks
+// was held.
+func (h *simHistory) setsAhead(v *simVisit) (times simSpans) {
+	for _, w := range h.visits {
+		if !overlap(w, v) {
+			continue
+		}
+		if v.isSet() {
+			times = append(times, h.taken([]*simVisit{w}, (*simVisit).held)...)
+		}
+		if w != v && w.isSet() && w.waits && w.called <= v.called+headStart(v.called) {
+			times = append(times, simSpan{w.called, gaveUpAt(w, h.plan)})
+		}
+	}
+	return times
+}
+
+// gaveUpAt returns when a call no longer stood in the queues. The tickets of a client that died
+// stay for as long as it may count as alive.
+func gaveUpAt(w *simVisit, p *simPlan) time.Duration {
+	if died := w.caller.client.diedAt; died > 0 && died <= w.answered {
+		return died + p.countsAsAlive()
+	}
+	return w.answered
+}
+
+// taken returns when a lock is held, rests or is delayed. The keys of a client that died,
+// and of a lease that was handed off, stay until they end. A renewal that was on its way when its
+// client ended prolongs them once more when it arrives.
 func (h *simHistory) taken(leases []*simVisit, held func(*simVisit) simSpan) (times simSpans) {
 	for _, l := range leases {
+		if l.lease == nil {
+			continue
+		}
 		span := held(l)
 		if died := l.caller.client.diedAt; died > 0 && died <= l.ended && span.to > span.from {
-			span.to = max(span.to, died+l.terms().Lease.TTL*102/100)
+			span.to = max(span.to, died+keysLast(l)*102/100)
+		}
+		if c, late := l.caller.client, h.renewed[l.lease.Owner()]; c.isOver() && late > max(c.diedAt, c.closedAt) && span.to > span.from {
+			span.to = max(span.to, late+keysLast(l)*102/100)
+		}
+		if least := l.terms().Lease.MinHold; least > 0 && span.to > span.from {
+			span.to = max(span.to, l.began+least*102/100)
+		}
+		if l.handed != nil {
+			span.to = max(span.to, l.handed.at+keysLast(l)*102/100)
+		}
+		if isDelayed(l) {
+			span.to = max(span.to, l.ended+keysLast(l)*102/100)
 		}
 		times = append(times, span)
 	}
 	return merged(times)
 }
 
+// noteRenewal records when a server executed the last renewal of a lease.
+func noteRenewal(h *simHistory, at time.Duration, args []string, reply any) {
+	if len(args) < 3 || !slices.ContainsFunc([]*protocol.Script{protocol.Renew, protocol.Keep, protocol.RenewAll},
+		func(s *protocol.Script) bool { return args[1] == s.SHA || args[1] == s.Text }) {
+		return
+	}
+	if how, ok := reply.(int64); ok && how > 0 {
+		keys, _ := strconv.Atoi(args[2])
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.renewed[args[3+keys]] = at // the owner is the first argument behind the keys
+	}
+}
+
 // writersAhead returns when a reader's turn had not come since a writer waited that had asked
-// before it. The tickets of a client that died stay for as long as it may count as alive.
+// before it.
 func (h *simHistory) writersAhead(v *simVisit) (times simSpans) {
 	for _, w := range h.visits {
-		if w.reads || !w.waits || w.name() != v.name() || w.called > v.called+simHeadStart {
+		if w.reads || !w.waits || !overlap(w, v) || w.called > v.called+headStart(v.called) {
 			continue
 		}
-		to := w.answered
-		if died := w.caller.client.diedAt; died > 0 && died <= to {
-			to = died + h.plan.countsAsAlive()
-		}
-		times = append(times, simSpan{w.called, to})
+		times = append(times, simSpan{w.called, gaveUpAt(w, h.plan)})
 	}
 	return times
 }
@@ -91,7 +154,7 @@ func (p *simPlan) countsAsAlive() time.Duration {
 func (h *simHistory) order(leases []*simVisit, lock string) (wrong []string) {
 	for _, v := range h.visits {
 		c := v.caller.client
-		if v.name() != lock || !v.waits || v.called < h.plan.calm || c.diedAt > 0 ||
+		if !v.wants(lock) || !v.waits || v.called < h.plan.calm || c.diedAt > 0 ||
 			h.run.wellness.starved(c.index, h.plan.nodes, h.plan.quorum()).touch(v.called, v.answered) {
 			continue
 		}
@@ -108,7 +171,7 @@ func (h *simHistory) order(leases []*simVisit, lock string) (wrong []string) {
 func (v *simVisit) passedBy(leases []*simVisit) (passed int) {
 	var entered time.Duration  // when the last readers did that count
 	for _, l := range leases { // by their grants
-		if !l.waits && !l.reads || l.called <= v.called+simHeadStart || l.answered <= v.called || l.answered >= v.answered || l.reads && v.reads {
+		if !l.waits && !l.reads || l.called <= v.called+headStart(v.called) || l.answered <= v.called || l.answered >= v.answered || l.reads && v.reads {
 			continue
 		}
 		if l.reads {
@@ -126,3 +189,10 @@ const (
 	simHeadStart = 200 * time.Millisecond
 	simPasses    = 3
 )
+
+// headStart returns by how much a caller that asks at an instant may be ahead of one that asked
+// before: tickets have the nodes' time as the client knew it when it connected, or last waited,
+// and its clock has drifted since then.
+func headStart(at time.Duration) time.Duration {
+	return simHeadStart + time.Duration(float64(at)*driftFactor)
+}

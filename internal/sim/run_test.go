@@ -23,13 +23,16 @@ type simRun struct {
 	clients []*simClient
 	clocks  []*simServerClock
 
-	history  simHistory
-	wellness *simWellness
+	history    simHistory
+	wellness   *simWellness
+	admissions simAdmissions
+	work       sync.WaitGroup // clients, and callers that resume leases
 
-	mu    sync.Mutex        // protects what follows
-	calls map[*simCall]bool // those that wait
-	disks []any             // what servers come back with
-	dated quorum.NodeSet    // those that came back with old data, and so with keys that were released since
+	mu       sync.Mutex        // protects what follows
+	calls    map[*simCall]bool // those that wait
+	resumers []*simCaller      // further callers, of all clients
+	disks    []any             // what servers come back with
+	dated    quorum.NodeSet    // those that came back with old data, and so with keys that were released since
 }
 
 // simInstants is a simulation's time. It leads to nothing else of it: see fate.
@@ -48,14 +51,18 @@ func (t *simInstants) awake() time.Duration { return time.Since(t.began) }
 func simulate(p *simPlan, verbose bool) *simHistory {
 	r := &simRun{plan: p, simInstants: &simInstants{began: time.Now()}, wellness: &simWellness{}, disks: make([]any, p.nodes), calls: make(map[*simCall]bool)}
 	r.history.run, r.history.plan, r.history.outside = r, p, p.outside
+	r.history.rested, r.history.renewed = make(map[simRested]bool), make(map[string]time.Duration)
 	r.wellness.now = r.simInstants.now
 	r.world = simredis.NewWorld(r.logger(verbose))
 	r.history.now = r.world.Now
+	if p.uses.lateness {
+		r.world.ForbidClient()
+	}
 	for i := range p.nodes {
 		c := &simServerClock{ahead: p.nodeAhead[i], rate: p.nodeRate[i]}
 		r.clocks = append(r.clocks, c)
 		r.servers = append(r.servers, r.world.Server(i, c.show))
-		r.wellness.set(i, everybody, "not admitted", true)
+		r.wellness.set(i, everybody, notAdmitted, true)
 	}
 	for i := range p.clients {
 		r.clients = append(r.clients, r.newClient(i))
@@ -63,11 +70,10 @@ func simulate(p *simPlan, verbose bool) *simHistory {
 	events := slices.Clone(p.events)
 	slices.SortStableFunc(events, func(a, b simEvent) int { return int(a.at - b.at) })
 	go r.happen(events)
-	var work sync.WaitGroup
 	for _, c := range r.clients {
-		work.Go(c.work)
+		r.work.Go(c.work)
 	}
-	work.Wait()
+	r.work.Wait()
 	r.rest()
 	r.world.End()
 	return &r.history
@@ -130,8 +136,11 @@ func (r *simRun) all() quorum.NodeSet { return 1<<r.plan.nodes - 1 }
 // rest lets the nodes come to rest, and records what is left there.
 func (r *simRun) rest() {
 	time.Sleep(simRest)
+	r.mu.Lock()
+	dated := r.dated
+	r.mu.Unlock()
 	for i, s := range r.servers {
-		if r.dated.Has(i) {
+		if dated.Has(i) || r.plan.uses.lateness {
 			continue
 		}
 		for _, k := range s.Keys() {
@@ -142,11 +151,13 @@ func (r *simRun) rest() {
 		for _, p := range possessions(s) {
 			// ForceUnlock and a deletion leave shares that count for nothing until they end.
 			replaced := p.void && (r.plan.kind == simDeleted || len(r.history.forced) > 0)
-			if !replaced && !slices.ContainsFunc(r.clients, func(c *simClient) bool { return c.isOver() && c.owns(p) }) {
+			left := isHandedOff(&r.history, p) && (len(r.history.forced) > 0 || slices.ContainsFunc(r.clients, (*simClient).isOver))
+			if !replaced && !left && !stays(&r.history, p) && !slices.ContainsFunc(r.clients, func(c *simClient) bool { return c.isOver() && c.owns(p) }) {
 				r.history.orphan(i, p)
 			}
 		}
 	}
+	r.admissions.end(r.now())
 	for _, c := range r.clients {
 		_ = c.client.Close()
 	}
@@ -167,10 +178,8 @@ func (r *simRun) logger(verbose bool) func(time.Duration, int, string, []string,
 		return r.executed
 	}
 	scripts := map[string]string{}
-	for name, s := range map[string]*protocol.Script{"acquire": protocol.Acquire, "raise": protocol.Raise, "renew": protocol.Renew,
-		"release": protocol.Release, "probe": protocol.Probe, "admit": protocol.Admit, "record": protocol.Record, "inspect": protocol.Inspect,
-		"read": protocol.Read, "advance": protocol.Advance, "keep": protocol.Keep} {
-		scripts[s.SHA.(string)], scripts[s.Text.(string)] = name, name
+	for _, s := range protocol.All {
+		scripts[s.SHA.(string)], scripts[s.Text.(string)] = s.Name, s.Name
 	}
 	return func(at time.Duration, server int, who string, args []string, reply any) {
 		r.executed(at, server, who, args, reply)

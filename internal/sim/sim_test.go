@@ -21,11 +21,10 @@ import (
 // what it checks.
 
 var (
-	simSeed    = flag.Uint64("sim.seed", 1, "the first seed of the simulation")
-	simRuns    = flag.Int("sim.runs", 0, "how many seeds it runs; 0: as many as fit into a test")
-	simTime    = flag.Duration("sim.time", 0, "how long it goes on with further seeds, instead of -sim.runs")
-	simReaders = flag.Bool("sim.readers", false, "readers and downgrades in two of five schedules")
-	simShow    = flag.Bool("sim.show", false, "print the history of -sim.seed, with all that the nodes execute")
+	simSeed = flag.Uint64("sim.seed", 1, "the first seed of the simulation")
+	simRuns = flag.Int("sim.runs", 0, "how many seeds it runs; 0: as many as fit into a test")
+	simTime = flag.Duration("sim.time", 0, "how long it goes on with further seeds, instead of -sim.runs")
+	simShow = flag.Bool("sim.show", false, "print the history of -sim.seed, with all that the nodes execute")
 )
 
 // runSeed simulates a seed and returns its history.

@@ -30,11 +30,14 @@ type simAilment struct {
 
 // simSpell is a time in which a node is not well.
 type simSpell struct {
-	node, client int
-	from, to     time.Duration
+	simAilment
+	from, to time.Duration
 }
 
 const everybody = -1
+
+// notAdmitted is what ails a node that lost its memory.
+const notAdmitted = "not admitted"
 
 const (
 	// simReconnects is how long after an ailment clients may take to be connected
@@ -61,7 +64,7 @@ func (w *simWellness) set(node, client int, what string, ails bool) {
 		w.open[a] = now
 	case !ails && ill:
 		delete(w.open, a)
-		w.spells = append(w.spells, simSpell{node, client, from, now + simNotices})
+		w.spells = append(w.spells, simSpell{a, from, now + simNotices})
 	}
 }
 
@@ -72,7 +75,7 @@ func (w *simWellness) suffers(nodes quorum.NodeSet, client int, last time.Durati
 	defer w.mu.Unlock()
 	for n := range 64 { // as many as a NodeSet has room for
 		if nodes.Has(n) {
-			w.spells = append(w.spells, simSpell{n, client, now, now + last})
+			w.spells = append(w.spells, simSpell{simAilment{n, client, ""}, now, now + last})
 		}
 	}
 }
@@ -125,18 +128,23 @@ func (times simSpans) touch(from, to time.Duration) bool {
 }
 
 // ill returns when a node was not well for a client.
-func (w *simWellness) ill(node, client int) simSpans {
+func (w *simWellness) ill(node, client int) simSpans { return w.illBut("no ailment", node, client) }
+
+// illBut returns when a node was not well for a client, by any other ailment than this one.
+func (w *simWellness) illBut(what string, node, client int) simSpans {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var all simSpans
-	concerns := func(n, c int) bool { return n == node && (c == client || c == everybody) }
+	concerns := func(a simAilment) bool {
+		return a.node == node && (a.client == client || a.client == everybody) && a.what != what
+	}
 	for _, s := range w.spells {
-		if concerns(s.node, s.client) {
+		if concerns(s.simAilment) {
 			all = append(all, simSpan{s.from, s.to})
 		}
 	}
 	for a, from := range w.open {
-		if concerns(a.node, a.client) {
+		if concerns(a) {
 			all = append(all, simSpan{from, math.MaxInt64})
 		}
 	}
@@ -144,24 +152,33 @@ func (w *simWellness) ill(node, client int) simSpans {
 }
 
 // starved returns when fewer than a quorum of the nodes were well for a client.
-func (w *simWellness) starved(client, nodes, quorum int) (all simSpans) {
+func (w *simWellness) starved(client, nodes, quorum int) simSpans {
+	var ills []simSpans
+	for n := range nodes {
+		ills = append(ills, w.ill(n, client))
+	}
+	return crowded(ills, nodes-quorum)
+}
+
+// crowded returns when more than so many of the spans meet.
+func crowded(spans []simSpans, most int) (all simSpans) {
 	type edge struct {
 		at time.Duration
 		by int
 	}
 	var edges []edge
-	for n := range nodes {
-		for _, t := range w.ill(n, client) {
+	for _, times := range spans {
+		for _, t := range times {
 			edges = append(edges, edge{t.from, 1}, edge{t.to, -1})
 		}
 	}
 	slices.SortFunc(edges, func(a, b edge) int { return cmp.Or(cmp.Compare(a.at, b.at), b.by-a.by) })
-	ill := 0
+	meet := 0
 	for _, e := range edges {
-		before := ill
-		if ill += e.by; before <= nodes-quorum && ill > nodes-quorum {
+		before := meet
+		if meet += e.by; before <= most && meet > most {
 			all = append(all, simSpan{e.at, math.MaxInt64})
-		} else if before > nodes-quorum && ill <= nodes-quorum {
+		} else if before > most && meet <= most {
 			all[len(all)-1].to = e.at
 		}
 	}

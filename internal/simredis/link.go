@@ -59,13 +59,16 @@ func (l *Link) Block(toServer, held bool) {
 }
 
 // Reset ends the link's connections. Of the commands on their way to the server, the first
-// arrive ones still arrive.
-func (l *Link) Reset(arrive int) {
+// arrive ones still arrive, later than they would have by late.
+func (l *Link) Reset(arrive int, late time.Duration) {
 	w := l.server.world
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range l.conns {
 		c.out.messages = c.out.messages[:min(len(c.out.messages), arrive)]
+		for i := range c.out.messages {
+			c.out.messages[i].due += late
+		}
 		c.closing = true
 		c.in.messages = nil
 		c.leaveIfDone()

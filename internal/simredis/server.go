@@ -176,6 +176,9 @@ func (s *Server) script(command string, args []string) any {
 
 // client executes CLIENT ID and CLIENT KILL ID.
 func (s *Server) client(c *stream, args []string) any {
+	if s.world.noClient {
+		return redis.Error("NOPERM this user has no permissions to run the 'client' command")
+	}
 	if strings.EqualFold(args[0], "ID") {
 		return c.id
 	}

@@ -16,6 +16,8 @@ type World struct {
 	alarm   *time.Timer
 	scripts *scripts
 	log     func(at time.Duration, server int, client string, args []string, reply any)
+
+	noClient bool // servers refuse CLIENT
 }
 
 // NewWorld makes a world, in the bubble of the caller. log may be nil; it is called for
@@ -23,6 +25,13 @@ type World struct {
 // no other goroutine may call it at an instant of an event.
 func NewWorld(log func(at time.Duration, server int, client string, args []string, reply any)) *World {
 	return &World{origin: time.Now(), scripts: newScripts(), log: log}
+}
+
+// ForbidClient makes all servers refuse CLIENT, as to users without the right to it.
+func (w *World) ForbidClient() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.noClient = true
 }
 
 // End ends the log. Then everything that the log refers to can be collected, even if a

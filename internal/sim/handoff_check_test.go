@@ -1,0 +1,109 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+)
+
+// simTransfer is a node's transfer of a lock's key to the owner that resumes the lease.
+type simTransfer struct {
+	at   time.Duration
+	node int
+	from string // owner
+}
+
+// noteTransfer records a transfer that a node executes.
+func noteTransfer(h *simHistory, at time.Duration, node int, args []string, reply any) {
+	const owner = 5 // behind the script and its two keys
+	if args[0] != "EVAL" || args[1] != protocol.Transfer.Text {
+		return
+	}
+	if count, ok := reply.(int64); ok && count > 0 {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.transfers = append(h.transfers, simTransfer{at, node, args[owner]})
+	}
+}
+
+// checkHandoffs returns the violations of hand-offs: leases that were resumed twice, nodes that
+// transferred a key when the old lease had ended, others that got the lock in between, and leases that were not
+// resumed without a cause.
+func checkHandoffs(h *simHistory) (wrong []string) {
+	of := make(map[string]*simHandoff)
+	for _, o := range h.handoffs {
+		of[o.of.lease.Owner()] = o
+		got := o.leases()
+		if len(got) > 1 {
+			wrong = append(wrong, fmt.Sprintf("%v was resumed by %v and %v", o, got[0].caller, got[1].caller))
+		}
+		if h.outside == "" {
+			wrong = append(wrong, between(h, o)...)
+			wrong = append(wrong, inVain(h, o)...)
+		}
+	}
+	for _, t := range h.transfers {
+		if o := of[t.from]; h.outside == "" && o != nil && t.at > o.until {
+			wrong = append(wrong, fmt.Sprintf("%v: node %d transferred it %v after its end", o, t.node, t.at-o.until))
+		}
+	}
+	return wrong
+}
+
+// leases returns the calls that resumed the lease: one at most.
+func (o *simHandoff) leases() (all []*simVisit) {
+	for _, v := range o.resumed {
+		if v.lease != nil {
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// between checks that nobody has the lock between the end of a lease that was handed off and its
+// resumption; if nobody resumes it, until its validity would have ended, or a Resume begins, which may release it.
+func between(h *simHistory, o *simHandoff) (wrong []string) {
+	end := o.until
+	if got := o.leases(); len(got) > 0 {
+		end = got[0].answered
+	} else if len(o.resumed) > 0 {
+		end = min(end, o.resumed[0].called)
+	}
+	for _, v := range h.leases(o.of.name()) {
+		if v == o.of || v.from == o || !v.held().overlaps(simSpan{o.of.ended, end}) || isForced(h, o.of, v) || isForced(h, v, o.of) {
+			continue
+		}
+		wrong = append(wrong, fmt.Sprintf("%v: %v, token %d, got in between, at %v", o, v.caller, v.token, v.answered))
+	}
+	return wrong
+}
+
+// isForced reports whether ForceUnlock may have taken the lock from the first lease, so that the second one
+// got it.
+func isForced(h *simHistory, a, b *simVisit) bool {
+	return slices.ContainsFunc(h.forced, func(f *simForce) bool { return a.wants(f.lock) && f.excuses(a, b) })
+}
+
+// inVain checks that a lease is resumed by the only call that tries to in time, where all nodes are
+// well for both clients.
+func inVain(h *simHistory, o *simHandoff) (wrong []string) {
+	if len(o.resumed) != 1 || h.plan.odds != (simOdds{}) || len(h.forced) > 0 {
+		return nil
+	}
+	v := o.resumed[0]
+	c := v.caller.client
+	const inTime = 100 * time.Millisecond
+	if v.lease != nil || c.isOver() || v.called+inTime+(o.until-o.at)/20 > o.until {
+		return nil
+	}
+	for i := range h.plan.nodes {
+		for _, client := range []*simClient{c, o.of.caller.client} {
+			if h.run.wellness.ill(i, client.index).touch(o.at, v.answered) {
+				return nil
+			}
+		}
+	}
+	return []string{fmt.Sprintf("%v: %v did not resume it at %v, though all nodes were well: %v", o, v.caller, v.called, v.err)}
+}
