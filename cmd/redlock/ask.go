@@ -19,19 +19,20 @@ import (
 
 // nodeFacts are the facts about one node that doctor collects. The JSON names are stable.
 type nodeFacts struct {
-	Node     string     `json:"node"`
-	Answers  bool       `json:"answers"`
-	Error    string     `json:"error,omitempty"`
-	Trip     roundTrips `json:"round_trip"`
-	Version  string     `json:"version"`
-	Role     string     `json:"role"`
-	RunID    string     `json:"run_id"`
-	Uptime   float64    `json:"uptime_s"`
-	Eviction string     `json:"eviction_policy"`
-	RDB      string     `json:"rdb"` // "on", "off" or "unknown"
-	AOF      string     `json:"aof"`
-	Clock    clockFacts `json:"clock"`
-	Admitted admittance `json:"admission"`
+	Node     string      `json:"node"`
+	Answers  bool        `json:"answers"`
+	Error    string      `json:"error,omitempty"`
+	Trip     roundTrips  `json:"round_trip"`
+	Version  string      `json:"version"` // of Redis, or with which the server is compatible
+	Server   serverFacts `json:"server"`
+	Role     string      `json:"role"`
+	RunID    string      `json:"run_id"`
+	Uptime   float64     `json:"uptime_s"`
+	Eviction string      `json:"eviction_policy"`
+	RDB      string      `json:"rdb"` // "on", "off" or "unknown"
+	AOF      string      `json:"aof"`
+	Clock    clockFacts  `json:"clock"`
+	Admitted admittance  `json:"admission"`
 
 	err      error                // why it does not answer
 	infoErr  error                // why it does not answer INFO
@@ -97,7 +98,7 @@ type look struct {
 func examine(ctx context.Context, index int, url string, l look, begun time.Time) *nodeFacts {
 	e, err := endpoint.Parse(url)
 	f := &nodeFacts{Node: fmt.Sprintf("node %d (%s)", index, e.Address), RDB: "unknown", AOF: "unknown"}
-	f.Admitted.State = "unknown"
+	f.Admitted.State, f.Server.Support = "unknown", notKnown
 	if f.host = e.Address; e.Network == "tcp" {
 		f.host = e.Address[:strings.LastIndex(e.Address, ":")]
 	}
@@ -113,8 +114,11 @@ func examine(ctx context.Context, index int, url string, l look, begun time.Time
 func (f *nodeFacts) ask(ctx context.Context, e endpoint.Endpoint, l look, begun time.Time) error {
 	dialling, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	conn, err := dial(dialling, e)
-	if err != nil {
+	conn, err := e.Connector().Connect(dialling)
+	switch {
+	case dialling.Err() != nil && err != nil:
+		return fmt.Errorf("no connection in time: %w", err)
+	case err != nil:
 		return err
 	}
 	defer conn.Close()
@@ -136,26 +140,6 @@ func (f *nodeFacts) ask(ctx context.Context, e endpoint.Endpoint, l look, begun 
 	return f.try(a, l.trials)
 }
 
-// dial connects. A server that accepts and then does not answer delays a connection that
-// must authenticate: that ends with ctx too.
-func dial(ctx context.Context, e endpoint.Endpoint) (redis.Conn, error) {
-	type dialled struct {
-		conn redis.Conn
-		err  error
-	}
-	result := make(chan dialled, 1)
-	go func() { // ends with the process, which does not run for long
-		conn, err := e.Dial(ctx)
-		result <- dialled{conn, err}
-	}()
-	select {
-	case d := <-result:
-		return d.conn, d.err
-	case <-ctx.Done():
-		return nil, fmt.Errorf("no connection in time: %w", ctx.Err())
-	}
-}
-
 // identify reads INFO, and the schedule of snapshots by CONFIG GET.
 func (f *nodeFacts) identify(a *asker) error {
 	text, err := redis.String(a.do("INFO"))
@@ -170,6 +154,7 @@ func (f *nodeFacts) identify(a *asker) error {
 		}
 	}
 	f.Version, f.Role, f.RunID = f.info["redis_version"], f.info["role"], f.info["run_id"]
+	f.Server = serverOf(f.info)
 	f.Uptime, _ = strconv.ParseFloat(f.info["uptime_in_seconds"], 64)
 	f.Eviction = f.info["maxmemory_policy"]
 	if enabled, known := f.info["aof_enabled"]; known {

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -66,8 +67,10 @@ func (c *child) ended() bool {
 func (r *runner) work(path string, args []string) (int, error) {
 	env := append(os.Environ(),
 		"REDLOCK_NAME="+r.lease.Name(),
+		"REDLOCK_NAMES="+strings.Join(r.lease.Names(), "\n"),
 		"REDLOCK_OWNER="+r.lease.Owner(),
-		"REDLOCK_TOKEN="+strconv.FormatInt(r.lease.Token(), 10))
+		"REDLOCK_TOKEN="+strconv.FormatInt(r.lease.Token(), 10),
+		"REDLOCK_SLOTS="+slotsOf(r.lease))
 	c, err := startChild(path, args, env, !isTerminal(os.Stdin))
 	if err != nil {
 		return 0, err

@@ -38,9 +38,11 @@ a warning (it is dangerous in certain events), or a note. doctor exits with 1 if
 a danger.
 
 It looks for: nodes that do not answer, wrong passwords, missing rights (for all locks; for
-locks with readers, which mutexes do not need; for wake-ups; to close old connections),
+locks with readers, which mutexes do not need; for locks of several names; for permits; for holders that are told that others want the lock; for wake-ups; to
+list locks; to close old connections),
 replicas and other servers that are no masters, servers with
-replicas, cluster mode, servers given twice or without a run_id, eviction, full memory,
+replicas, cluster mode, server programs and versions on which the library is not tested or
+does not work, servers given twice or without a run_id, eviction, full memory,
 failing saves, missing persistence, nodes that may not vote yet (young, restarted,
 wiped) or that belong to another list of nodes, slow nodes, clocks that are off, clocks
 that run at another rate or were stepped, and lists that tolerate little.
@@ -51,7 +53,9 @@ shows the rights that were refused.
 
 With --json there is one object: nodes, quorum, and findings (severity, code, node,
 what, consequence, remedy). A node has node, answers, error, round_trip (min_ms,
-median_ms, max_ms), version, role, run_id, uptime_s, eviction_policy, rdb and aof (on,
+median_ms, max_ms), version (of Redis, or the one that the server is compatible with), server
+(program, version; row: its row in docs/servers.md; support: tested, read (not tested, works
+by its documentation), no, unknown), role, run_id, uptime_s, eviction_policy, rdb and aof (on,
 off, unknown), clock (known, offset_ms from this machine's, drift_ppm, uncertainty_ppm)
 and admission (state: votes, waits, new, unknown; left_s, nodes, longest_ttl_s, error).
 Fields and codes may be added, never renamed.`,
@@ -129,11 +133,17 @@ func examineAll(ctx context.Context, urls []string, l look) []*nodeFacts {
 
 // write prints the examination for people.
 func (x *examination) write(w io.Writer, p paint) {
-	rows := [][]string{{"NODE", "ROUND TRIP", "VERSION", "ROLE", "UP", "VOTES", "PERSISTENCE", "EVICTION", "CLOCK"}}
+	rows := [][]string{{"NODE", "ROUND TRIP", "SERVER", "ROLE", "UP", "VOTES", "PERSISTENCE", "EVICTION", "CLOCK"}}
 	for _, f := range x.Nodes {
 		rows = append(rows, f.row())
 	}
 	writeTable(w, p, rows)
+	if all, _ := x.servers(); len(all) > 0 {
+		fmt.Fprintln(w)
+		for _, s := range all {
+			fmt.Fprintf(w, "%s: %s (%q in docs/servers.md)\n", printable.Line(s.String()), s.Support.text(), s.Row)
+		}
+	}
 	for _, f := range x.Findings {
 		colour := map[severity]func(string) string{danger: p.red, warning: p.yellow, note: p.dim}[f.Severity]
 		about := f.What
@@ -184,7 +194,7 @@ func (f *nodeFacts) row() []string {
 	if f.info["uptime_in_seconds"] != "" {
 		up = (time.Duration(f.Uptime) * time.Second).String()
 	}
-	return []string{f.Node, trip, orUnknown(f.Version), orUnknown(f.Role), up, votes, persistence, orUnknown(f.Eviction), clock}
+	return []string{f.Node, trip, f.Server.String(), orUnknown(f.Role), up, votes, persistence, orUnknown(f.Eviction), clock}
 }
 
 func orUnknown(s string) string {

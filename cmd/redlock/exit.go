@@ -25,14 +25,14 @@ const (
 
 // exitTable describes them, for --help and the manual.
 var exitTable = []struct{ code, meaning string }{
-	{"0", "success; of run: the command's own success"},
-	{"1 to 255", "of run: the command's own exit code, unless one of those below"},
+	{"0", "success; of run and resume: the command's own success"},
+	{"1 to 255", "of run and resume: the command's own exit code, unless one of those below"},
 	{"1", "doctor found a danger; or redlock itself failed"},
-	{"64", "usage: the command line is wrong"},
-	{"69", "no quorum: too few nodes answer or may vote; the command was not run"},
+	{"64", "usage: the command line is wrong, or redlock run was started by a command that already holds this lock (REDLOCK_OWNER)"},
+	{"69", "no quorum: too few nodes answer or may vote; the command was not run, or its lock was not handed off"},
 	{"75", "held: somebody else holds the lock (--no-wait, --wait); the command was not run"},
-	{"76", "lost: the lock was lost, or could no longer be kept, and the command was stopped; this replaces the command's own code"},
-	{"78", "configuration: no nodes, a bad URL, settings that do not fit together"},
+	{"76", "lost: the lock was lost, or could no longer be kept, while the command ran: it was stopped, or had ended before redlock noticed; this replaces the command's own code. Of resume, also: it came too late, and the command was not run"},
+	{"78", "configuration: no nodes, a bad URL, settings that do not fit together, a text for resume that is missing, damaged, of other nodes or another prefix, or open to other users"},
 	{"126", "the command cannot be executed"},
 	{"127", "the command was not found"},
 	{"128+n", "the command, or redlock while it waited, was ended by signal n"},
@@ -77,5 +77,8 @@ func message(err error) string {
 	if err == nil {
 		return ""
 	}
-	return "redlock: " + printable.Line(strings.TrimPrefix(err.Error(), "redlock: "))
+	return "redlock: " + printable.Line(withoutName(err))
 }
+
+// withoutName returns the text of an error without the library's name in front.
+func withoutName(err error) string { return strings.TrimPrefix(err.Error(), "redlock: ") }

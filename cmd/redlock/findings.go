@@ -71,6 +71,7 @@ func (x *examination) judge() {
 		x.judgeAdmission(f)
 		x.judgeSpeed(f)
 	}
+	x.judgePrograms()
 	x.judgeTwins()
 	x.judgeClocks()
 	x.judgePersistence()
@@ -136,7 +137,7 @@ func (x *examination) judgeServer(f *nodeFacts) {
 		x.add(danger, "role", f.Node, fmt.Sprintf("its role is %q, not master", f.Role),
 			"it never votes", "give a server whose role is master, and that replicates nothing")
 	}
-	if f.info["cluster_enabled"] == "1" {
+	if inClusterMode(f.info) {
 		x.add(danger, "cluster-mode", f.Node, "it runs in cluster mode",
 			"a failover forgets locks, and scripts that touch keys of several slots fail",
 			"use servers with cluster-enabled no")
@@ -145,12 +146,6 @@ func (x *examination) judgeServer(f *nodeFacts) {
 		x.add(warning, "has-replicas", f.Node, fmt.Sprintf("%d replicas follow it", n),
 			"if anything ever promotes one in its place, locks that had not arrived there can be held twice",
 			"let nothing (Sentinel, an operator, a managed service) promote them; better, have none")
-	}
-	if major, _, _ := strings.Cut(f.Version, "."); major != "" {
-		if n, err := strconv.Atoi(major); err == nil && n < 7 {
-			x.add(note, "version", f.Node, "it is Redis "+f.Version,
-				"this library is tested with Redis 7", "upgrade when you can")
-		}
 	}
 }
 

@@ -20,7 +20,7 @@ func healthy(n int) *examination {
 	x := &examination{Quorum: n/2 + 1, limits: (&doctorFlags{ttl: 10 * time.Second, offset: time.Second, drift: 10000}).limits(&settings{})}
 	for i := range n {
 		x.Nodes = append(x.Nodes, &nodeFacts{
-			Node: fmt.Sprintf("node %d", i), Answers: true, Version: "7.0.15", Role: "master", RunID: fmt.Sprint("run", i),
+			Node: fmt.Sprintf("node %d", i), Answers: true, Server: serverOf(map[string]string{"redis_version": "7.0.15"}), Role: "master", RunID: fmt.Sprint("run", i),
 			Uptime: 3600, Eviction: "noeviction", RDB: "on", AOF: "on", host: fmt.Sprint("host", i),
 			Trip:     roundTrips{1, 1, 1},
 			Clock:    clockFacts{Known: true},
@@ -74,6 +74,24 @@ func TestEveryFaultHasItsFinding(t *testing.T) {
 		"an old SET": {func(_ *examination, f *nodeFacts) {
 			f.lacks = map[purpose][]string{forReaders: {pxat}}
 		}, []string{"warning no-readers"}},
+		"no right for sets": {func(_ *examination, f *nodeFacts) {
+			f.lacks = map[purpose][]string{forSets: {"~redlock::wants:*"}}
+		}, []string{"warning no-sets"}},
+		"no right for sets, nor for mutexes": {func(_ *examination, f *nodeFacts) {
+			f.lacks = map[purpose][]string{forMutexes: {"~redlock::*"}, forSets: {"~redlock::wants:*"}}
+		}, []string{"danger no-rights"}},
+		"no right for permits": {func(_ *examination, f *nodeFacts) {
+			f.lacks = map[purpose][]string{forPermits: {"~redlock::slots:*"}}
+		}, []string{"warning no-permits"}},
+		"no right for permits, nor for mutexes": {func(_ *examination, f *nodeFacts) {
+			f.lacks = map[purpose][]string{forMutexes: {"~redlock::*"}, forPermits: {"~redlock::slots:*"}}
+		}, []string{"danger no-rights"}},
+		"no right for holders that are told": {func(_ *examination, f *nodeFacts) {
+			f.lacks = map[purpose][]string{forWanted: {"~redlock::asked:*"}}
+		}, []string{"warning no-wanted"}},
+		"no right to list": {func(_ *examination, f *nodeFacts) {
+			f.lacks = map[purpose][]string{forLists: {"+scan"}}
+		}, []string{"note no-lists"}},
 		"no wake-ups": {func(_ *examination, f *nodeFacts) {
 			f.lacks = map[purpose][]string{forWakeUps: {"+publish"}}
 		}, []string{"note no-wake-ups"}},
@@ -85,22 +103,26 @@ func TestEveryFaultHasItsFinding(t *testing.T) {
 			f.lacks = map[purpose][]string{forReaders: {"+zscore"}}
 			x.Nodes[0].lacks = f.lacks
 		}, []string{"warning no-readers", "warning no-readers"}},
-		"cluster":        {func(_ *examination, f *nodeFacts) { f.info["cluster_enabled"] = "1" }, []string{"danger cluster-mode"}},
-		"replicas":       {func(_ *examination, f *nodeFacts) { f.info["connected_slaves"] = "2" }, []string{"warning has-replicas"}},
-		"old":            {func(_ *examination, f *nodeFacts) { f.Version = "6.2.1" }, []string{"note version"}},
-		"eviction":       {func(_ *examination, f *nodeFacts) { f.Eviction = "allkeys-lru" }, []string{"danger eviction"}},
-		"full":           {func(_ *examination, f *nodeFacts) { f.info["used_memory"], f.info["maxmemory"] = "95", "100" }, []string{"warning memory"}},
-		"saves fail":     {func(_ *examination, f *nodeFacts) { f.info["rdb_last_bgsave_status"] = "err" }, []string{"danger save-fails"}},
-		"other list":     {func(_ *examination, f *nodeFacts) { f.Admitted.Nodes = 5 }, []string{"danger other-list"}},
-		"no rights":      {func(_ *examination, f *nodeFacts) { f.Admitted.State = "unknown" }, []string{"warning admission-unknown"}},
-		"new":            {func(_ *examination, f *nodeFacts) { f.Admitted = admittance{State: "new"} }, []string{"warning not-admitted"}},
-		"young":          {func(_ *examination, f *nodeFacts) { f.Uptime = 9 }, []string{"warning young"}},
-		"young for that": {func(x *examination, f *nodeFacts) { f.Uptime, x.Nodes[0].Admitted.TTL = 30, 60 }, []string{"warning young"}},
-		"slow":           {func(_ *examination, f *nodeFacts) { f.Trip.Median = 101 }, []string{"warning slow"}},
-		"too slow":       {func(_ *examination, f *nodeFacts) { f.Trip.Median = 501 }, []string{"danger slow"}},
-		"twins":          {func(x *examination, f *nodeFacts) { f.RunID = x.Nodes[0].RunID }, []string{"danger duplicate"}},
-		"clock ahead":    {func(_ *examination, f *nodeFacts) { f.Clock.Offset = 1100 }, []string{"warning clock-offset"}},
-		"clock behind":   {func(_ *examination, f *nodeFacts) { f.Clock.Offset = -1e9 }, []string{"warning clock-offset"}},
+		"cluster":           {func(_ *examination, f *nodeFacts) { f.info["cluster_enabled"] = "1" }, []string{"danger cluster-mode"}},
+		"replicas":          {func(_ *examination, f *nodeFacts) { f.info["connected_slaves"] = "2" }, []string{"warning has-replicas"}},
+		"cluster of Valkey": {func(_ *examination, f *nodeFacts) { f.info["server_mode"] = "cluster" }, []string{"danger cluster-mode"}},
+		"old":               {plant(map[string]string{"redis_version": "5.0.7"}), []string{"warning version"}},
+		"new version":       {plant(map[string]string{"redis_version": "8.2.0"}), []string{"note version"}},
+		"another program":   {plant(map[string]string{"redis_version": "7.4.0", "dragonfly_version": "df-v1.40.1"}), []string{"warning server"}},
+		"an untested one":   {plant(map[string]string{"redis_version": "6.3.4", "mvcc_depth": "0"}), []string{"note server"}},
+		"eviction":          {func(_ *examination, f *nodeFacts) { f.Eviction = "allkeys-lru" }, []string{"danger eviction"}},
+		"full":              {func(_ *examination, f *nodeFacts) { f.info["used_memory"], f.info["maxmemory"] = "95", "100" }, []string{"warning memory"}},
+		"saves fail":        {func(_ *examination, f *nodeFacts) { f.info["rdb_last_bgsave_status"] = "err" }, []string{"danger save-fails"}},
+		"other list":        {func(_ *examination, f *nodeFacts) { f.Admitted.Nodes = 5 }, []string{"danger other-list"}},
+		"no rights":         {func(_ *examination, f *nodeFacts) { f.Admitted.State = "unknown" }, []string{"warning admission-unknown"}},
+		"new":               {func(_ *examination, f *nodeFacts) { f.Admitted = admittance{State: "new"} }, []string{"warning not-admitted"}},
+		"young":             {func(_ *examination, f *nodeFacts) { f.Uptime = 9 }, []string{"warning young"}},
+		"young for that":    {func(x *examination, f *nodeFacts) { f.Uptime, x.Nodes[0].Admitted.TTL = 30, 60 }, []string{"warning young"}},
+		"slow":              {func(_ *examination, f *nodeFacts) { f.Trip.Median = 101 }, []string{"warning slow"}},
+		"too slow":          {func(_ *examination, f *nodeFacts) { f.Trip.Median = 501 }, []string{"danger slow"}},
+		"twins":             {func(x *examination, f *nodeFacts) { f.RunID = x.Nodes[0].RunID }, []string{"danger duplicate"}},
+		"clock ahead":       {func(_ *examination, f *nodeFacts) { f.Clock.Offset = 1100 }, []string{"warning clock-offset"}},
+		"clock behind":      {func(_ *examination, f *nodeFacts) { f.Clock.Offset = -1e9 }, []string{"warning clock-offset"}},
 		"ahead of one other": {func(x *examination, f *nodeFacts) {
 			f.Clock.Offset, x.Nodes[0].Clock.Known = 5000, false
 		}, []string{"warning clock-offset"}},
@@ -134,6 +156,11 @@ func TestEveryFaultHasItsFinding(t *testing.T) {
 			assert.True(t, f.What != "" && f.Consequence != "" && f.Remedy != "", f)
 		}
 	}
+}
+
+// plant makes a node's server one with these fields in INFO.
+func plant(info map[string]string) func(*examination, *nodeFacts) {
+	return func(_ *examination, f *nodeFacts) { f.Server = serverOf(info) }
 }
 
 func TestListsThatTolerateFewFailuresAreFindings(t *testing.T) {

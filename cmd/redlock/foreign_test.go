@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -70,30 +69,9 @@ func TestRunQuotesTheHolderThatItWaitsFor(t *testing.T) {
 	assert.Equal(t, codeHeld, r.code)
 	requireHarmless(t, r.log)
 
-	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil))
-	require.NoError(t, err)
-	defer client.Close()
-	log := &interruptingLog{signals: make(chan os.Signal, 1)}
-	runner := &runner{flags: &runFlags{}, signals: log.signals, log: log}
-	_, err = runner.acquire(client, "job", true)
-	require.ErrorContains(t, err, "interrupt")
-	requireHarmless(t, log.text)
-	assert.Contains(t, log.text, `"x\x1b[2J\nother: free \u202e\u009b\xff" holds it`)
-}
-
-// interruptingLog ends the waiting at the first message.
-type interruptingLog struct {
-	text    string
-	signals chan os.Signal
-}
-
-func (l *interruptingLog) Write(text []byte) (int, error) {
-	l.text += string(text)
-	select {
-	case l.signals <- os.Interrupt:
-	default:
-	}
-	return len(text), nil
+	text := waitOnce(t, nodes, &runFlags{}, "job")
+	requireHarmless(t, text)
+	assert.Contains(t, text, `"x\x1b[2J\nother: free \u202e\u009b\xff" holds it`)
 }
 
 func TestInspectNamesTheHolderOfAnEmptyValue(t *testing.T) {

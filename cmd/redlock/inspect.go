@@ -21,27 +21,35 @@ func newInspect(s *settings) *cobra.Command {
 	var every time.Duration
 	cmd := &cobra.Command{
 		Use:   "inspect NAME...",
-		Short: "Show a lock's holder or readers, its wait queue, and its state at each node",
+		Short: "Show a lock's holder, readers or permits, its wait queue, and its state at each node",
 		Long: `inspect shows, for each lock: the holder, which is the owner that has the key at a
 majority of the nodes, or the readers that hold it together; how long the lock lasts
 unless it is renewed; the fencing counter, which no lease has exceeded yet; its state at
 each node; and the wait queue. Votes are split if several owners have nodes and none has a
 majority. A node shows the hundred readers that hold the lock for longest. Owners and labels are text of
 other clients: if it is not printable, it is quoted and escaped. A key without any value
-is held by "(an empty value)".
+is held by "(an empty value)". A lock that rests has the last holder's owner: its lease has
+ended, and its minimum hold has not.
+
+Of a semaphore it shows the permits that are held: slot, holder, and the slot's fencing
+counter. Nothing at the nodes says how many permits there are: a slot that is not below
+your number is of a program with a greater one. A mutex of the same name is
+another lock: inspect shows both, the mutex first and then the permits. Slot k is the lock with the semaphore's name, # and k.
 
 It changes nothing about the locks. The output is a snapshot, which may be out of date
 already. It exits with 0 also if nobody holds the lock, and with 69 if fewer nodes than a
 majority answer.
 
 With --json there is one object for each lock, on a line of its own: name, quorum (a
-majority answered), holder (empty: nobody, or readers), remaining_ms (-1: without an end),
-token, split, readers (owner, label, remaining_ms, nodes; 0 ms if no majority has the
-share), queue (ticket, label, since, nodes), nodes (node, holder, readers, reserved,
+majority answered), holder (empty: nobody, or readers), resting (the holder's lease has
+ended), to_be_told (the holder wants to know that others want the lock), remaining_ms (-1: without an end), token, split, readers (owner, label, remaining_ms, nodes; 0 ms if no majority has the
+share), permits (slot, owner, label, remaining_ms, nodes, token; 0 ms if no majority has it),
+queue (ticket, label, since, nodes, wants: how many permits, 0: the lock itself), nodes (node, holder, readers, permits, reserved,
 remaining_ms, count, waiting, error). Fields may be added, never renamed.`,
 		Example: `  redlock inspect backup
   redlock inspect backup deploy --watch
   redlock inspect backup --json | jq -r .holder
+  redlock inspect deployments --json | jq -r '.permits[] | [.slot, .label] | @tsv'
   redlock inspect catalog --json | jq -r '.readers[].label'`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/printable"
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // lockView is a lock in JSON: stable names.
@@ -17,10 +18,13 @@ type lockView struct {
 	Name      string       `json:"name"`
 	Quorum    bool         `json:"quorum"`
 	Holder    string       `json:"holder"`
+	Resting   bool         `json:"resting"`
+	ToBeTold  bool         `json:"to_be_told"`
 	Remaining int64        `json:"remaining_ms"`
 	Token     int64        `json:"token"`
 	Split     bool         `json:"split"`
 	Readers   []readerView `json:"readers"`
+	Permits   []permitView `json:"permits"`
 	Queue     []waiterView `json:"queue"`
 	Nodes     []nodeView   `json:"nodes"`
 }
@@ -30,12 +34,14 @@ type waiterView struct {
 	Label  string    `json:"label"`
 	Since  time.Time `json:"since"`
 	Nodes  int       `json:"nodes"`
+	Wants  int       `json:"wants"`
 }
 
 type nodeView struct {
 	Node      string       `json:"node"`
 	Holder    string       `json:"holder"`
 	Readers   []readerView `json:"readers"`
+	Permits   []permitView `json:"permits"`
 	Reserved  string       `json:"reserved"`
 	Remaining int64        `json:"remaining_ms"`
 	Count     int64        `json:"count"`
@@ -45,14 +51,14 @@ type nodeView struct {
 
 func newLockView(s redlock.Status, quorum bool) lockView {
 	v := lockView{
-		Name: s.Name, Quorum: quorum, Holder: s.Holder, Remaining: millis(s.Remaining), Token: s.Token,
-		Split: isSplit(s), Readers: newReaderViews(s.Readers), Queue: []waiterView{},
+		Name: s.Name, Quorum: quorum, Holder: s.Holder, Resting: s.Resting, ToBeTold: s.ToBeTold, Remaining: millis(s.Remaining), Token: s.Token,
+		Split: isSplit(s), Readers: newReaderViews(s.Readers), Permits: newPermitViews(s.Permits), Queue: []waiterView{},
 	}
 	for _, w := range s.Queue {
-		v.Queue = append(v.Queue, waiterView(w))
+		v.Queue = append(v.Queue, waiterView{Ticket: w.Ticket, Label: w.Label, Since: w.Since, Nodes: w.Nodes, Wants: w.Permits})
 	}
 	for _, n := range s.Nodes {
-		node := nodeView{Node: n.Node, Holder: n.Holder, Readers: newNodeReaderViews(n.Readers), Reserved: n.Reserved,
+		node := nodeView{Node: n.Node, Holder: n.Holder, Readers: newNodeReaderViews(n.Readers), Permits: newNodePermitViews(n.Permits), Reserved: n.Reserved,
 			Remaining: millis(n.Remaining), Count: n.Count, Waiting: len(n.Queue)}
 		if n.Err != nil {
 			node.Error = n.Err.Error()
@@ -97,23 +103,25 @@ func nodesWithKey(s redlock.Status) int {
 	return with
 }
 
-// readableOwner returns the label of an owner, which follows the random part; the whole
-// owner if it has no label.
-func readableOwner(owner string) string {
-	_, label, _ := strings.Cut(owner, "@")
-	return cmp.Or(label, owner)
-}
+// readableOwner returns the label of an owner; the whole owner if it has none.
+func readableOwner(owner string) string { return cmp.Or(protocol.LabelOf(owner), owner) }
 
 // writeLock prints one lock for people.
 func writeLock(w io.Writer, p paint, s redlock.Status, quorum bool) {
 	need, held, name := len(s.Nodes)/2+1, votes(s), p.bold(printable.Quote(s.Name))
 	switch {
+	case s.Resting:
+		fmt.Fprintf(w, "%s: resting after %s, at %d of %d nodes, for another %s: nobody holds it, and nobody gets it\n",
+			name, p.bold(printable.Quote(readableOwner(s.Holder))), held[s.Holder], len(s.Nodes), left(s.Remaining))
+		fmt.Fprintf(w, "  owner    %s\n", printable.Quote(s.Holder))
 	case s.Holder != "":
 		fmt.Fprintf(w, "%s: held by %s, at %d of %d nodes, for another %s unless renewed\n",
 			name, p.bold(printable.Quote(readableOwner(s.Holder))), held[s.Holder], len(s.Nodes), left(s.Remaining))
 		fmt.Fprintf(w, "  owner    %s\n", printable.Quote(s.Holder))
 	case len(holdingReaders(s)) > 0:
 		fmt.Fprintf(w, "%s: held by %s, for another %s unless renewed\n", name, p.bold(countReaders(s)), left(s.Remaining))
+	case len(heldPermits(s)) > 0:
+		fmt.Fprintf(w, "%s: %s held\n", name, p.bold(counted(len(heldPermits(s)), "permit")))
 	case !quorum:
 		fmt.Fprintf(w, "%s: %s\n", name, p.red(fmt.Sprintf("fewer than %d of %d nodes answer: the holder is unknown", need, len(s.Nodes))))
 	case isSplit(s):
@@ -121,18 +129,25 @@ func writeLock(w io.Writer, p paint, s redlock.Status, quorum bool) {
 	default:
 		fmt.Fprintf(w, "%s: %s\n", name, p.green("free"))
 	}
-	fmt.Fprintf(w, "  counter  %d (no lease has a greater token yet)\n", s.Token)
+	if s.Holder != "" || len(heldPermits(s)) == 0 { // each permit has its own
+		fmt.Fprintf(w, "  counter  %d (no lease has a greater token yet)\n", s.Token)
+	}
 	rows := [][]string{{"  NODE", "OWNER", "TTL", "COUNT", "QUEUE"}}
 	for _, n := range s.Nodes {
 		rows = append(rows, nodeRow(&n))
 	}
 	writeTable(w, p, rows)
 	writeReaders(w, s.Readers)
+	writePermits(w, s.Permits)
 	for i, waiter := range s.Queue {
 		if i == 0 {
 			fmt.Fprintf(w, "  waiting: %d\n", len(s.Queue))
 		}
-		fmt.Fprintf(w, "  %4d. %s, for %v, at %d nodes\n", i+1, cmp.Or(printable.Quote(waiter.Label), "(gone?)"),
+		what := ""
+		if waiter.Permits > 0 {
+			what = " for " + counted(waiter.Permits, "permit")
+		}
+		fmt.Fprintf(w, "  %4d. %s%s, for %v, at %d nodes\n", i+1, cmp.Or(printable.Quote(waiter.Label), "(gone?)"), what,
 			short(max(time.Since(waiter.Since), 0)), waiter.Nodes)
 	}
 }
@@ -146,6 +161,8 @@ func nodeRow(n *redlock.NodeStatus) []string {
 		owner, ttl = ownerCell(n.Holder), left(n.Remaining)
 	case hasShares(n):
 		owner, ttl = counted(len(n.Readers), "reader"), left(n.Remaining)
+	case len(n.Permits) > 0:
+		owner = counted(len(n.Permits), "permit")
 	case n.Reserved != "":
 		owner, ttl = "reserved for the next waiter", left(n.Remaining)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -57,10 +58,19 @@ type tool struct {
 // start runs the tool as a process that ends with the test.
 func start(t *testing.T, nodes *redlocktest.Nodes, args ...string) *tool {
 	t.Helper()
+	return startWith(t, nodes, nil, args...)
+}
+
+// startWith is start with a file at stdin.
+func startWith(t *testing.T, nodes *redlocktest.Nodes, in *os.File, args ...string) *tool {
+	t.Helper()
 	p := &tool{t: t, over: make(chan struct{})}
 	p.cmd = exec.Command(os.Args[0], append(nodesArgs(nodes), args...)...)
 	p.cmd.Env = append(os.Environ(), toolEnv+"=1", "GORACE=atexit_sleep_ms=0")
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.log
+	if in != nil {
+		p.cmd.Stdin = in
+	}
 	p.cmd.WaitDelay = 100 * time.Millisecond // a command that outlives the tool may keep the pipes open
 	require.NoError(t, p.cmd.Start())
 	go func() {
@@ -103,6 +113,34 @@ func hold(t *testing.T, nodes *redlocktest.Nodes, name string, opts ...redlock.O
 		eventually(t, func() bool { owner, _ := nodes.Get(i, "redlock:"+name); return owner == lease.Owner() }, "held everywhere")
 	}
 	return lease
+}
+
+// waitOnce waits for locks that are held, as redlock run does, until its first message, and returns that.
+func waitOnce(t *testing.T, nodes *redlocktest.Nodes, flags *runFlags, names ...string) string {
+	t.Helper()
+	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil))
+	require.NoError(t, err)
+	t.Cleanup(func() { client.Close() })
+	log := &interruptingLog{signals: make(chan os.Signal, 1)}
+	runner := &runner{flags: flags, signals: log.signals, log: log}
+	_, err = runner.acquire(client, names, true)
+	require.ErrorContains(t, err, fmt.Sprintf("waiting for %q: ended by signal: interrupt", strings.Join(names, ", ")))
+	return log.text
+}
+
+// interruptingLog ends the waiting at the first message.
+type interruptingLog struct {
+	text    string
+	signals chan os.Signal
+}
+
+func (l *interruptingLog) Write(text []byte) (int, error) {
+	l.text += string(text)
+	select {
+	case l.signals <- os.Interrupt:
+	default:
+	}
+	return len(text), nil
 }
 
 // eventually waits for a change that another process makes.

@@ -70,7 +70,10 @@ func writeManual(root *cobra.Command) string {
 			continue
 		}
 		fmt.Fprintf(&b, "## %s\n\n%s\n\n", strings.ToUpper("redlock "+c.Name()), prose(c.Long))
-		fmt.Fprintf(&b, "```\n%s```\n\nFor example:\n\n```sh\n%s\n```\n\n", c.NonInheritedFlags().FlagUsages(), unindent(c.Example))
+		if flags := c.NonInheritedFlags().FlagUsages(); flags != "" {
+			fmt.Fprintf(&b, "```\n%s```\n\n", flags)
+		}
+		fmt.Fprintf(&b, "For example:\n\n```sh\n%s\n```\n\n", unindent(c.Example))
 	}
 	fmt.Fprintf(&b, "## FLAGS OF ALL COMMANDS\n\n```\n%s```\n\n", root.PersistentFlags().FlagUsages())
 	fmt.Fprintf(&b, "## EXIT STATUS\n\n| code | meaning |\n| --- | --- |\n")
@@ -86,7 +89,7 @@ begin with %[1]sredlock:%[1]s.
 | variable | |
 | --- | --- |
 | %[1]sREDLOCK_NODES%[1]s | the nodes, where %[1]s--nodes%[1]s is not given. Commands under %[1]sredlock run%[1]s inherit it, passwords included |
-| %[1]sREDLOCK_NAME%[1]s, %[1]sREDLOCK_OWNER%[1]s, %[1]sREDLOCK_TOKEN%[1]s | set for the command of %[1]sredlock run%[1]s |
+| %[1]sREDLOCK_NAME%[1]s, %[1]sREDLOCK_NAMES%[1]s, %[1]sREDLOCK_OWNER%[1]s, %[1]sREDLOCK_TOKEN%[1]s, %[1]sREDLOCK_SLOTS%[1]s | set for the command of %[1]sredlock run%[1]s and %[1]sredlock resume%[1]s; %[1]sREDLOCK_SLOTS%[1]s is empty without %[1]s--permits%[1]s |
 | %[1]sNO_COLOR%[1]s | if it is not empty, nothing is coloured. Without a terminal nothing is anyway |
 
 ## SHELL COMPLETION

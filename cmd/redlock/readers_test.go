@@ -82,16 +82,10 @@ func TestARunWithReadIsKeptOutByAWriter(t *testing.T) {
 
 func TestRunSaysHowManyReadersItWaitsFor(t *testing.T) {
 	nodes := redlocktest.Start(t, 3)
-	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil))
-	require.NoError(t, err)
-	defer client.Close()
 	for _, want := range []string{"1 reader holds it, ", "2 readers hold it, "} {
 		share(t, nodes, "job", "a reader")
-		log := &interruptingLog{signals: make(chan os.Signal, 1)}
-		runner := &runner{flags: &runFlags{}, signals: log.signals, log: log}
-		_, err = runner.acquire(client, "job", true)
-		require.ErrorContains(t, err, "interrupt")
-		assert.Contains(t, log.text, `waiting for "job": `+want+"1 in the wait queue")
+		text := waitOnce(t, nodes, &runFlags{}, "job")
+		assert.Regexp(t, `waiting for "job": `+want+"[01] in the wait queue", text, "0: it has not joined the queue yet")
 	}
 }
 

@@ -17,7 +17,11 @@ type purpose string
 const (
 	forMutexes purpose = "mutexes" // and for readers
 	forReaders purpose = "readers" // beside the rights for mutexes
+	forSets    purpose = "sets"    // of several names at once, beside the rights for mutexes
+	forPermits purpose = "permits" // of semaphores, beside the rights for mutexes
+	forWanted  purpose = "wanted"  // holders that are told that others want their locks, beside the rights for mutexes
 	forWakeUps purpose = "wake-ups"
+	forLists   purpose = "lists" // of locks
 )
 
 // trial is a command that shows whether the user has a right. It reads, or names
@@ -65,7 +69,12 @@ func trialsOf(prefix string) []trial {
 		{forReaders, "+zremrangebyscore", reserved, "ZREMRANGEBYSCORE", []any{readers, "-inf", 0}},
 		{forReaders, "+pexpireat", reserved, "PEXPIREAT", []any{readers, 1}},
 		{forReaders, pxat, "~" + prefix + "*", "SET", []any{lock, "", "XX", "PXAT", 1}},
+		{forSets, "+exists", "~" + protocol.Key("wants", "*"), "EXISTS", []any{protocol.Key("wants", name)}},
+		{forPermits, "+exists", "~" + protocol.Key("slots", "*"), "EXISTS", []any{protocol.Key("slots", name)}},
+		{forPermits, "+exists", "~" + protocol.Key("turn", "*"), "EXISTS", []any{protocol.Key("turn", name)}},
+		{forWanted, "+exists", "~" + protocol.AskedKey("*"), "EXISTS", []any{protocol.AskedKey(lock)}},
 		{forWakeUps, "+publish", "&" + protocol.Key("wake", "*"), "PUBLISH", []any{protocol.Key("wake", name), ""}},
+		{forLists, "+scan", "", "SCAN", []any{0, "COUNT", 1}},
 	}
 	for _, kind := range []string{"bar", "quarantine", "alive", "bid"} {
 		all = append(all, trial{forMutexes, "+exists", "~" + protocol.Key(kind, "*"), "EXISTS", []any{protocol.Key(kind, name)}})
@@ -127,6 +136,22 @@ func (f *nodeFacts) try(a *asker, trials []trial) error {
 	return nil
 }
 
+// features need rights beside those for mutexes. Where the user lacks a right for mutexes too, doctor
+// reports only that.
+var features = []struct {
+	purpose                 purpose
+	code, what, consequence string // of the finding
+	use                     string // what needs the rights
+}{
+	{forSets, "no-sets", "locks of several names do not work there; others do",
+		"it refuses a lock of several names that has to wait; a lock for which such a one waits is handed over later",
+		"Client.Multi or redlock run with several names"},
+	{forPermits, "no-permits", "permits of semaphores do not work there; locks do",
+		"it refuses permits, and Inspect does not show them", "Client.Semaphore or redlock run --permits"},
+	{forWanted, "no-wanted", "leases with WithWanted cannot be renewed there; others can",
+		"where a majority is like it, such leases are lost at the end of their ttl", "WithWanted or Client.Ask"},
+}
+
 // judgeRights reports rights that the user lacks.
 func (x *examination) judgeRights(f *nodeFacts) {
 	if f.killErr != nil {
@@ -151,8 +176,19 @@ func (x *examination) judgeRights(f *nodeFacts) {
 			"it refuses shares, their renewals or releases, Lease.Downgrade, and the release of a mutex for which a reader waits",
 			remedy+"; nothing, where no client uses RWMutex or redlock run --read")
 	}
+	for _, feature := range features {
+		if lacks := strings.Join(f.lacks[feature.purpose], " "); lacks != "" && len(f.lacks[forMutexes]) == 0 {
+			x.add(warning, feature.code, f.Node, feature.what+": the user lacks "+lacks, feature.consequence,
+				"grant "+lacks+" (README, Permissions); nothing, where no client uses "+feature.use)
+		}
+	}
 	if lacks := strings.Join(f.lacks[forWakeUps], " "); lacks != "" {
 		x.add(note, "no-wake-ups", f.Node, "it does not wake waiters: the user lacks "+lacks,
 			"waiters poll, every 0.25 to 1 s: a lock is handed over later", "grant the user "+lacks+" (README, Permissions)")
+	}
+	if lacks := strings.Join(f.lacks[forLists], " "); lacks != "" {
+		x.add(note, "no-lists", f.Node, "it does not list its locks: the user lacks "+lacks,
+			"redlock ls and Client.Locks do without the node, and fail if a majority is like it",
+			"grant "+lacks+" to the users that list locks (README, Permissions); nothing, where nobody does")
 	}
 }

@@ -23,6 +23,7 @@ type settings struct {
 	guard       time.Duration
 	guardGiven  bool
 	verbose     bool
+	tls         tlsFlags
 }
 
 func newRoot() *cobra.Command {
@@ -31,11 +32,12 @@ func newRoot() *cobra.Command {
 		Use:   "redlock",
 		Short: "Locks over several independent Redis masters, for shells, cron and operators",
 		Long: `redlock runs commands under a lock that a majority of independent Redis masters (the
-nodes) must grant, so any minority of them may fail. It also shows a lock's holder,
-examines the nodes, and measures them.
+nodes) must grant, so any minority of them may fail. It also shows locks and
+their holders, examines the nodes, and measures them.
 
 Nodes are URLs: redis://[user:password@]host[:port][/db], rediss:// for TLS (valkey://
-and valkeys:// are the same), or unix:///path/to/socket. Give all of them, always, the same to every client: the
+and valkeys:// are the same), or unix:///path/to/socket. A URL with TLS may end with
+?ca=file&cert=file&key=file&servername=name; the flags --tls-… say that for all of them. Give all of them, always, the same to every client: the
 majority is counted over this list, and nodes remember how many they are. Put them into ` + nodesEnv + ` rather than on the
 command line where they have passwords: a command line can be read by every user of
 the machine. Passwords are never printed.`,
@@ -44,6 +46,7 @@ the machine. Passwords are never printed.`,
   redlock doctor                                  # are they fit for it?
   redlock run backup -- /usr/local/bin/backup     # one at a time, on any machine
   redlock inspect backup                          # its holder, and its wait queue
+  redlock ls                                      # all locks that are held
 
   # In the crontabs of many machines, a job that runs on one at a time; it is no error
   # if another machine runs it (75):
@@ -61,11 +64,12 @@ the machine. Passwords are never printed.`,
 	flags.DurationVar(&s.nodeTimeout, "node-timeout", 0, "one node's time to answer (default a twentieth of the ttl, within 5ms and 500ms)")
 	flags.DurationVar(&s.guard, "restart-guard", 0, "time for which a node that lost its memory does not vote, at least (default the longest ttl ever used); 0 trusts such nodes at once: for tests and caches only, and for all clients or none")
 	flags.BoolVarP(&s.verbose, "verbose", "v", false, "log more to stderr, such as nodes that are back")
+	s.tls.register(flags)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &exit{code: codeUsage, why: err, hint: "Try " + cmd.CommandPath() + " --help"}
 	})
 	root.SetHelpTemplate(helpTemplate())
-	root.AddCommand(newRun(s), newInspect(s), newDoctor(s), newUnlock(s), newBench(s))
+	root.AddCommand(newRun(s), newResume(s), newInspect(s), newLs(s), newDoctor(s), newAsk(s), newUnlock(s), newBench(s))
 	return root
 }
 
@@ -98,6 +102,10 @@ func (s *settings) urls() ([]string, error) {
 		if _, err := endpoint.Parse(url); err != nil {
 			return nil, &exit{code: codeConfig, why: fmt.Errorf("%s: URL %d of %d is bad: %w", from, i+1, len(urls), err)}
 		}
+	}
+	urls, err := s.tls.addTo(urls)
+	if err != nil {
+		return nil, &exit{code: codeConfig, why: err}
 	}
 	return urls, nil
 }

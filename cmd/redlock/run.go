@@ -20,12 +20,16 @@ import (
 // runFlags are those of redlock run.
 type runFlags struct {
 	read       bool
+	permits    int
+	take       int
 	ttl        time.Duration
+	minHold    time.Duration
 	wait       time.Duration
 	noWait     bool
 	quiet      bool
 	grace      time.Duration
 	stopBefore time.Duration
+	handoff    string
 }
 
 // runHelp is the help of redlock run, and a part of its manual.
@@ -33,17 +37,29 @@ const runHelp = `run takes the lock NAME, runs COMMAND, and releases the lock wh
 it runs the lock is renewed. By default run waits as long as somebody else holds the lock
 or too few nodes answer: give --wait or --no-wait in cron.
 
+With several names run takes the locks of all of them at once, in whatever order they are
+given, and holds none of them while it waits. Each is the lock that run takes for that name
+alone. Names must be different, and at most 32.
+
 With --read it takes a share of the lock. Any number of commands with --read run at the
 same time; one without --read, a writer, runs alone. All stand in one wait queue: a
 command with --read that comes after a waiting writer waits behind it, and with --no-wait
 it fails.
 
-COMMAND finds in its environment REDLOCK_NAME, REDLOCK_OWNER (the value that marks
-this lease at the nodes) and REDLOCK_TOKEN (the fencing token: greater than that of
-every earlier holder; with --read not less than that of every earlier writer). Pass the
-token to the resource that the lock protects, if that can compare numbers: it then refuses
-a holder that comes too late. Where commands run with --read, it must keep two numbers (the
-README, Fencing).
+With --permits 3, NAME is a semaphore: as many as three commands run at the same time, each with one
+of its three permits, or with several of them (--take). Give the same number everywhere. A
+command that wants many is not passed by later ones that want few. REDLOCK_SLOTS has the numbers of its
+permits, from 0, with spaces between: no other command has one of them at that time. The fencing token
+is greater than that of every earlier holder of the same slots. What the permits protect must keep one
+number for each slot.
+
+COMMAND finds in its environment REDLOCK_NAME (several names with a comma and a space
+between), REDLOCK_NAMES (each name on a line of its own), REDLOCK_OWNER (the value that
+marks this lease at the nodes) and REDLOCK_TOKEN (the fencing token: greater than that of
+every earlier holder of each name; with --read not less than that of every earlier
+writer). Pass the token to the resource that the lock protects, if that can compare
+numbers: it then refuses a holder that comes too late. Where commands run with --read, it
+must keep two numbers (the README, Fencing).
 
 When renewals fail, or the lock was taken away, COMMAND gets SIGTERM, and SIGKILL
 --grace later if it is still there; both go to its process group, so to its children
@@ -58,8 +74,20 @@ background go on without the lock: let COMMAND wait for them.
 
 A lock keeps two commands from running at the same time; it does not count how often they
 ran: a job that takes a second may run again on a machine whose clock is two seconds late.
-If it must run once, let it hold the lock for longer than clocks differ (as nightly does
-below), or record in its own data that it is done.
+With --min-hold the lock stays taken until that time has passed since run got the lock,
+however early COMMAND ends. run ends with COMMAND; from then on nobody holds the lock, and
+nobody gets it. --min-hold is for one name, at most the ttl, and not for --read or --permits.
+Choose it longer than clocks differ by. A run that starts late keeps the lock until later:
+--min-hold and the longest delay together must be shorter than the time between two runs.
+If redlock is killed, the lock ends with its ttl. If the job must run once whatever fails,
+record in its own data that it is done.
+
+With --handoff FILE run does not release the lock when COMMAND succeeds: it writes a text to
+FILE, with which redlock resume goes on with the lock, on any machine, within the ttl.
+Nobody else gets the lock in between. The text is worth as much as the lock: FILE has mode
+0600, and replaces an older one. If COMMAND fails, or too few nodes confirm the hand-off (69), run
+releases the lock and writes nothing. --handoff is for one name, and not for --read, --permits or
+--min-hold.
 
 If redlock itself is killed (SIGKILL), nobody renews, and the lock ends with its ttl. On
 Linux COMMAND gets SIGTERM then; its children do not, and on other systems COMMAND goes
@@ -75,15 +103,18 @@ alone, not its children. On Windows there are no such signals: COMMAND is killed
 const runExamples = `  redlock run backup -- /usr/local/bin/backup --full
   redlock run backup --no-wait -- backup           # 75 if somebody else runs it
   redlock run deploy --wait 5m -- make deploy      # give up after five minutes
-  redlock run nightly --no-wait -- sh -c 'nightly; r=$?; sleep 60; exit $r'
+  redlock run nightly --no-wait --ttl 1m --min-hold 1m -- nightly   # once, if clocks differ by less
   redlock run report --ttl 1m --grace 10s -- report
   redlock run --read catalog -- export-catalog     # beside others that read it
+  redlock run deployments --permits 3 -- deploy    # three at a time
+  redlock run account-3 account-7 -- transfer      # both at once, or neither
+  redlock run release --handoff built --ttl 1m -- make build && redlock resume --from built -- make deploy
   redlock run row-7 -- sh -c 'psql -v token=$REDLOCK_TOKEN -f change.sql'`
 
 func newRun(s *settings) *cobra.Command {
 	f := &runFlags{}
 	cmd := &cobra.Command{
-		Use:     "run NAME [flags] -- COMMAND [ARGUMENT...]",
+		Use:     "run NAME... [flags] -- COMMAND [ARGUMENT...]",
 		Short:   "Run a command under a lock",
 		Long:    runHelp,
 		Example: runExamples,
@@ -91,18 +122,29 @@ func newRun(s *settings) *cobra.Command {
 			if err := f.check(cmd, args); err != nil {
 				return err
 			}
-			return f.run(cmd, s, args[0], args[1:])
+			dash := cmd.ArgsLenAtDash()
+			return f.run(cmd, s, slices.Sorted(slices.Values(args[:dash])), args[dash:])
 		},
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&f.read, "read", false, "hold a share of the lock, together with other commands that run with --read")
-	flags.DurationVar(&f.ttl, "ttl", 10*time.Second, "how long the lock outlives a redlock that was killed, and can go without renewals")
+	flags.IntVar(&f.permits, "permits", 0, "NAME is a semaphore with so many permits, 1 to 256: as many commands run at the same time")
+	flags.IntVar(&f.take, "take", 1, "with --permits: so many permits for this command")
+	flags.DurationVar(&f.minHold, "min-hold", 0, "keep the lock taken until this time after it was asked for, also when COMMAND has ended; at most the ttl")
 	flags.DurationVar(&f.wait, "wait", 0, "wait this time at most for the lock (default without limit)")
 	flags.BoolVar(&f.noWait, "no-wait", false, "do not wait for a holder: fail at once")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing if somebody else holds the lock: the exit code shows it")
+	f.addShared(cmd)
+	return cmd
+}
+
+// addShared adds the flags that run and resume have in common.
+func (f *runFlags) addShared(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.DurationVar(&f.ttl, "ttl", 10*time.Second, "how long the lock outlives a redlock that was killed, and can go without renewals")
 	flags.DurationVar(&f.grace, "grace", 0, "time between SIGTERM and SIGKILL (default three tenths of the ttl)")
 	flags.DurationVar(&f.stopBefore, "stop-before", 0, "send SIGTERM when renewals fail and this much validity is left; 0: when none is left (default the grace, at most a third of the ttl)")
-	return cmd
+	flags.StringVar(&f.handoff, "handoff", "", "when COMMAND succeeds, do not release the lock, but write the text for redlock resume to this `file`")
 }
 
 // check checks the flags, and sets those that were not given.
@@ -111,16 +153,38 @@ func (f *runFlags) check(cmd *cobra.Command, args []string) error {
 	switch dash := cmd.ArgsLenAtDash(); {
 	case len(args) == 0:
 		return usage("run needs a lock's name and a command: redlock run NAME -- COMMAND")
-	case dash != 1:
-		return usage("write -- between the lock's name and the command: redlock run %s -- COMMAND", args[0])
-	case len(args) == 1:
+	case dash < 1:
+		return usage("write -- between the lock's names and the command: redlock run %s -- COMMAND", args[0])
+	case len(args) == dash:
 		return usage("there is no command after --")
+	case f.read && dash > 1:
+		return usage("--read takes a share of one lock: it cannot take %d names", dash)
+	case f.minHold < 0 || f.minHold > f.ttl:
+		return usage("--min-hold %v: it must be at most the ttl (%v)", f.minHold, f.ttl)
+	case f.minHold > 0 && (f.read || dash > 1):
+		return usage("--min-hold is for one name, and not for --read")
+	case f.handoff != "" && (f.minHold > 0 || f.read || f.permits > 0 || dash > 1):
+		return usage("--handoff is for one name, and neither for --read, --permits nor for --min-hold")
 	case f.noWait && given("wait"):
 		return usage("--wait and --no-wait exclude each other")
 	case given("wait") && f.wait <= 0:
 		return usage("--wait %v: it must be above 0; use --no-wait not to wait at all", f.wait)
-	case f.grace < 0 || f.stopBefore < 0:
+	}
+	if err := f.checkPermits(given, cmd.ArgsLenAtDash()); err != nil {
+		return err
+	}
+	return f.checkShared(cmd)
+}
+
+// checkShared checks the flags that run and resume have in common, and sets those that were not
+// given.
+func (f *runFlags) checkShared(cmd *cobra.Command) error {
+	given := cmd.Flags().Changed
+	if f.grace < 0 || f.stopBefore < 0 {
 		return usage("--grace and --stop-before must not be negative")
+	}
+	if given("handoff") && f.handoff == "" {
+		return usage("--handoff needs the name of a file")
 	}
 	if !given("grace") {
 		f.grace = f.ttl * 3 / 10
@@ -135,11 +199,30 @@ func (f *runFlags) check(cmd *cobra.Command, args []string) error {
 }
 
 // run returns the command's exit code as an *exit, or why it was not run, or was stopped.
-func (f *runFlags) run(cmd *cobra.Command, s *settings, name string, command []string) error {
+func (f *runFlags) run(cmd *cobra.Command, s *settings, names, command []string) error {
+	return f.runUnder(cmd, s, command, func(r *runner, client *redlock.Client) (*redlock.Lease, error) {
+		if err := f.notNested(cmd.Context(), client, names); err != nil {
+			return nil, err
+		}
+		lease, err := r.acquire(client, names, isTerminal(r.log))
+		if f.quiet && errors.Is(err, redlock.ErrHeld) {
+			err = &exit{code: codeHeld}
+		}
+		return lease, err
+	})
+}
+
+// runUnder runs a command under the lease that acquire returns, and returns what run does.
+func (f *runFlags) runUnder(cmd *cobra.Command, s *settings, command []string, acquire func(*runner, *redlock.Client) (*redlock.Lease, error)) error {
 	path, err := findCommand(command[0])
 	if err != nil {
 		return err
 	}
+	text, err := newTextFile(f.handoff)
+	if err != nil {
+		return err
+	}
+	defer text.discard()
 	r := &runner{flags: f, log: cmd.ErrOrStderr()}
 	client, err := s.open(cmd, redlock.WithTTL(f.ttl))
 	if err != nil {
@@ -154,44 +237,31 @@ func (f *runFlags) run(cmd *cobra.Command, s *settings, name string, command []s
 		}
 	}
 	defer signal.Stop(r.signals)
-	if err := notNested(cmd.Context(), client, name); err != nil {
-		return err
-	}
-	if r.lease, err = r.acquire(client, name, isTerminal(r.log)); err != nil {
-		if f.quiet && errors.Is(err, redlock.ErrHeld) {
-			return &exit{code: codeHeld}
-		}
+	if r.lease, err = acquire(r, client); err != nil {
 		return coded(err)
 	}
 	code, err := r.work(path, command)
-	switch end := r.lease.Unlock(context.Background()); {
-	case err != nil || end == nil:
-	case errors.Is(end, redlock.ErrLost):
-		err = &exit{code: codeLost, why: fmt.Errorf("the command has ended, but the lock was lost before, and somebody else may have held it meanwhile: %s", lossOf(end))}
-	default:
-		r.print("the release was not confirmed by a majority, so the lock may stay held for up to %v: %v", f.ttl, end)
+	if err == nil && code == 0 && text != nil {
+		err = r.handOff(text)
 	}
-	switch {
-	case err != nil:
-		return coded(err)
-	case code != 0:
-		return &exit{code: code}
-	}
-	return nil
+	return r.finish(code, err)
 }
 
-// notNested returns an error if the process's own parent holds the lock, or a share of it:
-// this process would wait for itself. A second share would be granted at once, but not while
-// a writer waits for the first.
-func notNested(ctx context.Context, client *redlock.Client, name string) error {
-	owner := os.Getenv("REDLOCK_OWNER")
-	if owner == "" || os.Getenv("REDLOCK_NAME") != name {
-		return nil
+// finish releases the lock, which does nothing if it was handed off, and returns what run does. why is why the
+// command was stopped, or why its lock was not handed off.
+func (r *runner) finish(code int, why error) error {
+	switch end := r.lease.Unlock(context.Background()); {
+	case why != nil || end == nil:
+	case errors.Is(end, redlock.ErrLost):
+		why = &exit{code: codeLost, why: fmt.Errorf("the command has ended, but the lock was lost before, and somebody else may have held it meanwhile: %s", lossOf(end))}
+	default:
+		r.print("the release was not confirmed by a majority, so the lock may stay held for up to %v: %v", r.flags.ttl, end)
 	}
-	s, err := client.Inspect(ctx, name)
-	isReader := slices.ContainsFunc(holdingReaders(s), func(r redlock.Reader) bool { return r.Owner == owner })
-	if err == nil && (s.Holder == owner || isReader) {
-		return usage("this command already runs under the lock %q: it would wait for itself", name)
+	switch {
+	case why != nil:
+		return coded(why)
+	case code != 0:
+		return &exit{code: code}
 	}
 	return nil
 }
@@ -210,111 +280,4 @@ func (r *runner) print(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	fmt.Fprintf(r.log, "redlock: %s\n", printable.Line(fmt.Sprintf(format, args...)))
-}
-
-// mutex returns the side of the lock that the command is to hold.
-func (f *runFlags) mutex(client *redlock.Client, name string) *redlock.Mutex {
-	if f.read {
-		return client.RWMutex(name).RLocker()
-	}
-	return client.Mutex(name)
-}
-
-// errWaited ends the wait when the time of --wait is over.
-var errWaited = errors.New("the time of --wait is over")
-
-// interrupted is a signal that ended the wait.
-type interrupted struct{ sig os.Signal }
-
-func (e *interrupted) Error() string { return "ended by signal: " + e.sig.String() }
-
-// acquire takes the lock, within the time that the flags allow. A signal ends the wait. If
-// announce is set, a message says what redlock waits for.
-func (r *runner) acquire(client *redlock.Client, name string, announce bool) (*redlock.Lease, error) {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	defer cancel(nil)
-	bounded := ctx
-	if r.flags.wait > 0 {
-		var stop context.CancelFunc
-		bounded, stop = context.WithTimeoutCause(ctx, r.flags.wait, errWaited)
-		defer stop()
-	}
-	var beside sync.WaitGroup
-	over := make(chan struct{})
-	beside.Go(func() { r.cancelOnSignal(over, cancel) })
-	if announce && !r.flags.noWait {
-		beside.Go(func() { r.announce(bounded, over, client, name) })
-	}
-	lock := r.flags.mutex(client, name).Lock
-	if r.flags.noWait {
-		lock = r.flags.mutex(client, name).TryLock
-	}
-	lease, err := lock(bounded)
-	for err == nil && !r.awaitValidity(lease) {
-		lease, err = lock(bounded)
-	}
-	close(over)
-	beside.Wait()
-
-	var end *interrupted
-	switch {
-	case errors.As(context.Cause(ctx), &end):
-		if lease != nil { // both at once
-			_ = lease.Unlock(context.Background())
-		}
-		return nil, &exit{code: signalCode(end.sig), why: fmt.Errorf("waiting for %q: %w", name, end)}
-	case errors.Is(err, errWaited) && !errors.Is(err, redlock.ErrHeld):
-		return nil, &exit{code: codeNoQuorum, why: err}
-	}
-	return lease, err
-}
-
-// awaitValidity waits until more validity is left than --stop-before: a lease that was
-// handed over is short until its first renewal. It returns false if the lease was lost.
-func (r *runner) awaitValidity(lease *redlock.Lease) bool {
-	for lease.Remaining() <= r.flags.stopBefore {
-		select {
-		case <-lease.Done():
-			return false
-		case <-time.After(time.Millisecond): // it renews itself
-		}
-	}
-	return true
-}
-
-// cancelOnSignal cancels the wait at a signal that asks redlock to end.
-func (r *runner) cancelOnSignal(over <-chan struct{}, cancel context.CancelCauseFunc) {
-	for {
-		select {
-		case sig := <-r.signals:
-			if asksToEnd(sig) {
-				cancel(&interrupted{sig})
-			}
-		case <-over:
-			return
-		}
-	}
-}
-
-// announce prints what redlock waits for.
-func (r *runner) announce(ctx context.Context, over <-chan struct{}, client *redlock.Client, name string) {
-	select {
-	case <-time.After(500 * time.Millisecond):
-	case <-over:
-		return
-	}
-	s, err := client.Inspect(ctx, name)
-	readers := holdingReaders(s)
-	switch {
-	case err != nil:
-		r.print("waiting for %q: %v", name, err)
-	case s.Holder != "":
-		r.print("waiting for %q: %s holds it, %d in the wait queue", name, printable.Quote(readableOwner(s.Holder)), len(s.Queue))
-	case len(readers) == 1:
-		r.print("waiting for %q: 1 reader holds it, %d in the wait queue", name, len(s.Queue))
-	case len(readers) > 1:
-		r.print("waiting for %q: %s hold it, %d in the wait queue", name, countReaders(s), len(s.Queue))
-	default:
-		r.print("waiting for %q: nobody holds it, but too few nodes may vote yet, or another waiter comes first", name)
-	}
 }

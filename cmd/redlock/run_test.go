@@ -280,7 +280,7 @@ func TestARunInsideItselfIsRefused(t *testing.T) {
 	nested[len(nested)-3] = "other"
 	assert.Zero(t, start(t, nodes, append([]string{"run", "job", "--"}, nested...)...).end().code)
 
-	t.Setenv("REDLOCK_NAME", "job")
+	t.Setenv("REDLOCK_NAMES", "job")
 	t.Setenv("REDLOCK_OWNER", "somebody long gone")
 	assert.Zero(t, start(t, nodes, "run", "job", "--", "true").end().code, "variables of a run that has ended do not matter")
 }

@@ -12,14 +12,18 @@ import (
 )
 
 func newUnlock(s *settings) *cobra.Command {
-	var force bool
+	var force, permits bool
 	cmd := &cobra.Command{
 		Use:   "unlock --force NAME",
 		Short: "Take a lock away from its holder",
 		Long: `unlock --force takes a lock away from its holder, at a majority of the nodes, raises
 the fencing counter above the holder's token, and prints the holder. From readers it takes
 the lock all at once, and prints how many they were, and each of them. The first waiter
-gets the lock next.
+gets the lock next. A lock that rests (redlock run --min-hold) becomes free.
+
+A permit of a semaphore is a lock with the semaphore's name, # and the slot's number: quote it, as
+'deployments#2'. Its holder loses all permits that it has taken together. With --permits, unlock
+takes all permits of the semaphore NAME from their holders.
 
 The holder is not asked, and may be at work: it learns of the loss when it renews the
 next time, within a third of its ttl, and redlock run stops its command then. Until
@@ -27,8 +31,10 @@ then two may work at the same time. A resource that compares fencing tokens refu
 old holder once it has seen a greater token: the next holder's, or the one that this
 command prints. So look first (redlock inspect NAME), and break only locks of holders
 that you know to be dead: those locks also end by themselves, with their ttl.`,
-		Example: `  redlock unlock --force backup`,
-		Args:    cobra.ExactArgs(1),
+		Example: `  redlock unlock --force backup
+  redlock unlock --force 'deployments#2'           # one permit: that of slot 2
+  redlock unlock --force --permits deployments     # all permits`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !force {
 				return usage("this takes the lock away from its holder: add --force if you mean it")
@@ -38,22 +44,34 @@ that you know to be dead: those locks also end by themselves, with their ttl.`,
 				return err
 			}
 			defer client.Close()
+			if permits {
+				return breakPermits(cmd.Context(), cmd.OutOrStdout(), client, args[0])
+			}
 			was, err := client.ForceUnlock(cmd.Context(), args[0])
-			var votes *redlock.QuorumError
-			if err == nil || errors.As(err, &votes) && votes.Op == "unlock" { // broken, and perhaps not free yet
+			if isBroken(err) {
 				printBroken(cmd.OutOrStdout(), was)
 			}
 			return coded(err)
 		},
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "break the lock: required")
+	cmd.Flags().BoolVar(&permits, "permits", false, "NAME is a semaphore: break all its permits")
 	return cmd
+}
+
+// isBroken reports whether a lock was broken, and is perhaps not free yet, where ForceUnlock has
+// returned this error.
+func isBroken(err error) bool {
+	var votes *redlock.QuorumError
+	return err == nil || errors.As(err, &votes) && votes.Op == "unlock"
 }
 
 // printBroken prints the lock's state before it was broken.
 func printBroken(w io.Writer, was redlock.Status) {
 	name := printable.Quote(was.Name)
 	switch {
+	case was.Resting:
+		fmt.Fprintf(w, "%s: broken. It rested after %s (owner %s) for another %s.\n", name, printable.Quote(readableOwner(was.Holder)), printable.Quote(was.Holder), left(was.Remaining))
 	case was.Holder != "":
 		fmt.Fprintf(w, "%s: broken. It was held by %s (owner %s) for another %s.\n", name, printable.Quote(readableOwner(was.Holder)), printable.Quote(was.Holder), left(was.Remaining))
 	case len(holdingReaders(was)) > 0:

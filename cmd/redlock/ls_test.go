@@ -1,0 +1,114 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+// keep keeps a lease until the test is over: one that is dropped is released.
+func keep(t *testing.T, l *redlock.Lease) *redlock.Lease {
+	t.Helper()
+	t.Cleanup(func() { runtime.KeepAlive(l) })
+	return l
+}
+
+func TestLsListsNamesHoldersTimesAndWaiters(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	r := call(nodes, "ls")
+	require.Zero(t, r.code, r.log)
+	assert.Empty(t, r.out, "nothing is locked")
+
+	keep(t, hold(t, nodes, "job-1"))
+	keep(t, hold(t, nodes, "job-2", redlock.WithOwnerLabel("a\nlabel")))
+	keep(t, hold(t, nodes, "a\x1b[2Jname"))
+	keep(t, share(t, nodes, "catalog", "one"))
+	keep(t, share(t, nodes, "catalog", "two"))
+	start(t, nodes, "run", "job-1", "--", "true")
+	eventually(t, func() bool { return strings.Contains(call(nodes, "inspect", "job-1").out, "waiting: 1") }, "in the queue")
+	r = call(nodes, "ls")
+	require.Zero(t, r.code, r.log)
+	assert.Regexp(t, `(?m)^NAME +HOLDER +REMAINING +WAITERS$`, r.out)
+	assert.Regexp(t, `(?m)^job-1 +the holder +\d[\d.]*s +1$`, r.out)
+	assert.Regexp(t, `(?m)^job-2 +"a\\nlabel" +\d[\d.]*s +0$`, r.out)
+	assert.Regexp(t, `(?m)^catalog +2 readers +\d[\dms.]* +0$`, r.out)
+	assert.Contains(t, r.out, `"a\x1b[2Jname"`)
+	assert.Len(t, strings.Split(strings.TrimSpace(r.out), "\n"), 5)
+
+	r = call(nodes, "ls", "job-[2-9]")
+	require.Zero(t, r.code, r.log)
+	assert.NotContains(t, r.out, "job-1")
+	assert.Contains(t, r.out, "job-2")
+}
+
+func TestLsJSONHasTheFieldsOfInspect(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	one := keep(t, hold(t, nodes, "job-1"))
+	keep(t, hold(t, nodes, "job-2"))
+	r := call(nodes, "ls", "--json")
+	require.Zero(t, r.code, r.log)
+	var inspected map[string]any
+	require.NoError(t, json.Unmarshal([]byte(call(nodes, "inspect", "--json", "job-1").out), &inspected))
+	listed := make(map[string]map[string]any)
+	for line := range strings.Lines(r.out) {
+		var v map[string]any
+		require.NoError(t, json.Unmarshal([]byte(line), &v))
+		listed[v["name"].(string)] = v
+	}
+	require.Len(t, listed, 2)
+	assert.Equal(t, one.Owner(), listed["job-1"]["holder"])
+	assert.Equal(t, true, listed["job-1"]["quorum"])
+	assert.Equal(t, keys(inspected), keys(listed["job-1"]))
+}
+
+func TestLsFailsWithoutAQuorumAndOnBadPatterns(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	assert.Equal(t, codeUsage, call(nodes, "ls", "").code)
+	assert.Equal(t, codeUsage, call(nodes, "ls", "a", "b").code)
+	nodes.Stop(0)
+	nodes.Stop(2)
+	r := call(nodes, "ls", "--node-timeout", "100ms")
+	assert.Equal(t, codeNoQuorum, r.code, r.log)
+	assert.Contains(t, r.log, "list")
+}
+
+// A pipe that is closed ends the listing.
+func TestLsEndsWhenItCannotWrite(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	keep(t, hold(t, nodes, "job"))
+	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil))
+	require.NoError(t, err)
+	defer client.Close()
+	err = listLocks(t.Context(), client, "*", newRowWriter(closedPipe{}, false).write)
+	assert.ErrorIs(t, err, errClosedPipe)
+}
+
+// Long cells move the columns of the rows after them.
+func TestLsWidensItsColumns(t *testing.T) {
+	var out strings.Builder
+	rows, owner := newRowWriter(&out, false), strings.Repeat("A", 26)+"@label"
+	for _, name := range []string{"short", strings.Repeat("é", 40), "short"} {
+		require.NoError(t, rows.write(redlock.Status{Name: name, Holder: owner, Remaining: -time.Second}))
+	}
+	lines := strings.Split(out.String(), "\n")
+	assert.Equal(t, 32, strings.Index(lines[1], "label"))
+	assert.Equal(t, 42, strings.Index(lines[3], "label"))
+	assert.Contains(t, lines[1], "ever (no ttl)")
+	require.NoError(t, rows.write(redlock.Status{Name: "x", Holder: owner, Resting: true}))
+	assert.Contains(t, out.String(), "label (rests) ")
+}
+
+var errClosedPipe = errors.New("closed pipe")
+
+type closedPipe struct{}
+
+func (closedPipe) Write([]byte) (int, error) { return 0, errClosedPipe }

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/printable"
+	"github.com/redlock-go/redlock/internal/protocol"
+)
+
+// permitView is a held permit in JSON.
+type permitView struct {
+	Slot      int    `json:"slot"`
+	Owner     string `json:"owner"`
+	Label     string `json:"label"`
+	Remaining int64  `json:"remaining_ms"`
+	Nodes     int    `json:"nodes,omitempty"` // that have it; 0 among the permits of one node
+	Token     int64  `json:"token"`
+}
+
+func newPermitViews(permits []redlock.HeldPermit) []permitView {
+	views := []permitView{}
+	for _, p := range permits {
+		views = append(views, permitView{Slot: p.Slot, Owner: p.Owner, Label: p.Label, Remaining: millis(p.Remaining), Nodes: p.Nodes, Token: p.Token})
+	}
+	return views
+}
+
+// newNodePermitViews is newPermitViews for the permits of one node.
+func newNodePermitViews(permits []redlock.HeldPermit) []permitView {
+	views := newPermitViews(permits)
+	for i := range views {
+		views[i].Nodes = 0
+	}
+	return views
+}
+
+// heldPermits returns the permits that a majority of the nodes has.
+func heldPermits(s redlock.Status) []redlock.HeldPermit {
+	return slices.DeleteFunc(slices.Clone(s.Permits), func(p redlock.HeldPermit) bool { return p.Remaining == 0 })
+}
+
+// writePermits prints each permit that a node has, whether a majority has it or not.
+func writePermits(w io.Writer, permits []redlock.HeldPermit) {
+	for i, p := range permits {
+		if i == 0 {
+			fmt.Fprintln(w, "  permits:")
+		}
+		lasts := "no majority has it"
+		if p.Remaining != 0 {
+			lasts = "for another " + left(p.Remaining) + " unless renewed"
+		}
+		fmt.Fprintf(w, "  %4d. %s (owner %s), at %s, %s, counter %d\n", p.Slot, printable.Quote(readableOwner(p.Owner)), printable.Quote(p.Owner),
+			counted(p.Nodes, "node"), lasts, p.Token)
+	}
+}
+
+// checkPermits checks the flags --permits and --take.
+func (f *runFlags) checkPermits(given func(string) bool, names int) error {
+	switch {
+	case given("take") && !given("permits"):
+		return usage("--take is for a semaphore: give --permits, the number of its permits, too")
+	case !given("permits"):
+		return nil
+	case f.permits < 1:
+		return usage("--permits %d: a semaphore has at least 1", f.permits)
+	case f.take < 1 || f.take > f.permits:
+		return usage("--take %d: it must be 1 to %d, the number of permits", f.take, f.permits)
+	case names > 1:
+		return usage("--permits is for one name, not for %d", names)
+	case f.read:
+		return usage("--permits and --read exclude each other")
+	case f.minHold > 0:
+		return usage("--min-hold is not for permits")
+	}
+	return nil
+}
+
+// slotsOf returns the numbers of the lease's slots, with spaces between; "" if it has no permits.
+func slotsOf(lease *redlock.Lease) string {
+	var slots []string
+	for _, p := range lease.Permits() {
+		slots = append(slots, strconv.Itoa(p.Slot))
+	}
+	return strings.Join(slots, " ")
+}
+
+// hasTooMany reports whether the owner has so many permits that this command would wait for them.
+func (f *runFlags) hasTooMany(s redlock.Status, owner string) bool {
+	has := 0
+	for _, p := range heldPermits(s) {
+		if p.Owner == owner {
+			has++
+		}
+	}
+	return has > 0 && has+f.take > f.permits
+}
+
+// breakPermits takes all permits of a semaphore from their holders: all at once, since a waiter gets a slot
+// as soon as it is free. Of several errors it returns the first.
+func breakPermits(ctx context.Context, out io.Writer, client *redlock.Client, name string) error {
+	s, err := client.Inspect(ctx, name)
+	if err != nil {
+		return coded(err)
+	}
+	slots := make([]int, len(s.Permits))
+	for i, p := range s.Permits {
+		slots[i] = p.Slot
+	}
+	slots = slices.Compact(slots) // they are in order
+	if len(slots) == 0 {
+		fmt.Fprintf(out, "%s: nobody has permits.\n", printable.Quote(name))
+		return nil
+	}
+	found, errs := make([]redlock.Status, len(slots)), make([]error, len(slots))
+	var all sync.WaitGroup
+	for i, slot := range slots {
+		all.Go(func() { found[i], errs[i] = client.ForceUnlock(ctx, name+protocol.SlotMark+strconv.Itoa(slot)) })
+	}
+	all.Wait()
+	for i, err := range errs {
+		if isBroken(err) {
+			printBroken(out, found[i])
+		}
+	}
+	return coded(cmp.Or(errs...))
+}

@@ -1,0 +1,173 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+// permits takes permits of the semaphore "job", which has three, at all nodes, until the test is over or
+// they are released.
+func permits(t *testing.T, nodes *redlocktest.Nodes, n int, label string) *redlock.Lease {
+	t.Helper()
+	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil),
+		redlock.WithOwnerLabel(label), redlock.WithNodeTimeout(4*time.Second), redlock.WithTTL(10*time.Minute)) // it is not renewed within the test
+	require.NoError(t, err)
+	t.Cleanup(func() { client.Close() })
+	lease, err := client.Semaphore("job", 3).Acquire(t.Context(), n)
+	require.NoError(t, err)
+	for _, p := range lease.Permits() { // the verdict does not wait for the last node
+		for i := range nodes.URLs() {
+			eventually(t, func() bool {
+				owner, _ := nodes.Get(i, fmt.Sprintf("%s#%d", jobKey, p.Slot))
+				return owner == lease.Owner()
+			}, "held everywhere")
+		}
+	}
+	return keep(t, lease)
+}
+
+func TestRunsWithPermitsWorkSideBySide(t *testing.T) {
+	t.Parallel()
+	nodes := redlocktest.Start(t, 3)
+	dir := t.TempDir()
+	script := `echo $REDLOCK_SLOTS >"$1.new"; mv "$1.new" "$1"; while [ ! -e "$2" ]; do sleep 0.01; done`
+	var runs []*tool
+	for i, flags := range [][]string{{}, {"--take", "2"}} {
+		file := filepath.Join(dir, fmt.Sprint(i))
+		args := slices.Concat([]string{"run", "job", "--permits", "3"}, flags, []string{"--", "sh", "-c", script, "sh", file, filepath.Join(dir, "go")})
+		runs = append(runs, start(t, nodes, args...))
+		eventually(t, func() bool { return textOf(file) != "" }, "at work, beside the other")
+	}
+	slots := strings.Fields(textOf(filepath.Join(dir, "0")) + " " + textOf(filepath.Join(dir, "1")))
+	slices.Sort(slots)
+	assert.Equal(t, []string{"0", "1", "2"}, slots)
+	r := call(nodes, "run", "job", "--permits", "3", "--no-wait", "--", "true")
+	assert.Equal(t, codeHeld, r.code)
+	assert.Contains(t, r.log, "too few permits")
+	assert.Zero(t, call(nodes, "run", "job", "--no-wait", "--", "sh", "-c", `test -z "$REDLOCK_SLOTS"`).code, "the mutex of this name is another lock")
+
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
+	for _, run := range runs {
+		r := run.end()
+		assert.Zero(t, r.code, r.log)
+		assert.Empty(t, r.log)
+	}
+	assert.Zero(t, start(t, nodes, "run", "job", "--permits", "3", "--take", "3", "--wait", "5s", "--", "true").end().code, "they are back")
+}
+
+func TestRunWithPermitsRefusesBadFlags(t *testing.T) {
+	nodes := redlocktest.Start(t, 1)
+	for _, flags := range []string{"--take 2", "--permits 0", "--permits -1", "--permits 3 --take 4", "--permits 3 --take 0",
+		"--permits 3 other", "--permits 3 --read", "--permits 3 --min-hold 1s"} {
+		r := call(nodes, slices.Concat([]string{"run", "job"}, strings.Fields(flags), []string{"--", "true"})...)
+		assert.Equal(t, codeUsage, r.code, "%s: %s", flags, r.log)
+	}
+	r := call(nodes, "run", "job", "--permits", "257", "--", "true")
+	assert.Equal(t, codeConfig, r.code)
+	assert.Contains(t, r.log, "257 permits")
+}
+
+func TestARunInsideOneThatHasPermitsGetsWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	nodes := redlocktest.Start(t, 3)
+	for take, code := range map[string]int{"1": 0, "2": codeUsage} {
+		nested := slices.Concat([]string{os.Args[0]}, nodesArgs(nodes), []string{"run", "job", "--permits", "3", "--take", take, "--", "true"})
+		r := start(t, nodes, append([]string{"run", "job", "--permits", "3", "--take", "2", "--"}, nested...)...).end()
+		assert.Equal(t, code, r.code, "%s more: %s", take, r.log)
+		assert.Equal(t, code != 0, strings.Contains(r.log, "wait for itself"), r.log)
+	}
+}
+
+func TestRunSaysHowManyPermitsItWaitsFor(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	permits(t, nodes, 2, "the holder")
+	text := waitOnce(t, nodes, &runFlags{permits: 3, take: 2}, "job")
+	assert.Regexp(t, `waiting for 2 permits of "job": 2 of 3 are held, [01] in the wait queue`, text, "0: it has not joined the queue yet")
+}
+
+func TestInspectShowsPermits(t *testing.T) {
+	t.Parallel()
+	nodes := redlocktest.Start(t, 3)
+	two, one := permits(t, nodes, 2, attack), permits(t, nodes, 1, "one")
+	start(t, nodes, "run", "job", "--permits", "3", "--take", "2", "--", "true")
+	eventually(t, func() bool { return strings.Contains(call(nodes, "inspect", "job").out, "waiting: 1") }, "in the queue")
+	nodes.Stop(2)
+	r := call(nodes, "inspect", "job")
+	require.Zero(t, r.code, r.log)
+	requireHarmless(t, r.out)
+	assert.Regexp(t, `(?m)^job: 3 permits held$`, r.out)
+	assert.NotContains(t, r.out, "counter  ")
+	assert.Regexp(t, `(?m)^  node 1 \(.*\) +3 permits +-`, r.out)
+	assert.Regexp(t, fmt.Sprintf(`(?m)^     %d\. one \(owner %s\), at 2 nodes, for another (10|9)m\S+ unless renewed, counter \d+$`, one.Permits()[0].Slot, one.Owner()), r.out)
+	assert.Contains(t, r.out, fmt.Sprintf(`  %4d. "x\x1b[2J\nother: free`, two.Permits()[0].Slot))
+	assert.Regexp(t, `(?m)^     1\. .* for 2 permits, for \S+, at \d nodes$`, r.out)
+
+	r = call(nodes, "inspect", "--json", "job")
+	var v lockView
+	require.NoError(t, json.Unmarshal([]byte(r.out), &v))
+	require.Len(t, v.Permits, 3)
+	require.Len(t, v.Nodes[0].Permits, 3)
+	assert.Empty(t, v.Nodes[2].Permits)
+	assert.False(t, v.Split)
+	assert.Equal(t, 2, v.Queue[0].Wants)
+	for i, p := range v.Permits {
+		assert.Equal(t, i, p.Slot)
+		assert.InDelta(t, 600_000, p.Remaining, 60_000)
+		assert.Equal(t, 2, p.Nodes)
+		assert.Positive(t, p.Token)
+	}
+	var names map[string]any
+	require.NoError(t, json.Unmarshal([]byte(r.out), &names))
+	assert.Equal(t, []string{"label", "nodes", "owner", "remaining_ms", "slot", "token"}, keys(names["permits"].([]any)[0]))
+}
+
+func TestPermitsWithoutAMajorityAreShown(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	permits(t, nodes, 1, "one")
+	nodes.Wipe(0)
+	nodes.Wipe(1)
+	r := call(nodes, "inspect", "job")
+	assert.Contains(t, r.out, "job: free")
+	assert.Regexp(t, `(?m)^     \d\. one \(owner .*\), at 1 node, no majority has it, counter \d+$`, r.out)
+}
+
+func TestUnlockTakesOnePermitOrAll(t *testing.T) {
+	t.Parallel()
+	nodes := redlocktest.Start(t, 3)
+	r := call(nodes, "unlock", "--force", "--permits", "job")
+	assert.Zero(t, r.code)
+	assert.Contains(t, r.out, "job: nobody has permits.")
+	two, one := permits(t, nodes, 2, "two"), permits(t, nodes, 1, "one")
+	assert.Equal(t, codeUsage, call(nodes, "unlock", "--permits", "job").code)
+	r = call(nodes, "unlock", "--force", "job")
+	assert.Contains(t, r.out, "job: nobody held it", "the mutex of this name is another lock")
+
+	slot := fmt.Sprintf("job#%d", one.Permits()[0].Slot)
+	r = call(nodes, "unlock", "--force", slot)
+	require.Zero(t, r.code, r.log)
+	assert.Contains(t, r.out, slot+": broken. It was held by one (owner "+one.Owner()+")")
+	require.ErrorIs(t, one.Extend(t.Context()), redlock.ErrLost)
+	require.NoError(t, two.Extend(t.Context()))
+
+	r = call(nodes, "unlock", "--force", "--permits", "job")
+	require.Zero(t, r.code, r.log)
+	for _, p := range two.Permits() {
+		assert.Contains(t, r.out, fmt.Sprintf("job#%d: broken. It was held by two (owner %s)", p.Slot, two.Owner()))
+	}
+	require.ErrorIs(t, two.Extend(t.Context()), redlock.ErrLost)
+	assert.Zero(t, call(nodes, "run", "job", "--permits", "3", "--take", "3", "--no-wait", "--", "true").code)
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/printable"
+)
+
+func newAsk(s *settings) *cobra.Command {
+	return &cobra.Command{
+		Use:   "ask NAME",
+		Short: "Ask the holder of a lock to let it go",
+		Long: `ask asks the holder of a lock to let it go, at all nodes, and prints the holder. It takes
+nothing away, and does not wait: a program that holds the lock WithWanted learns of it at
+once, or by its next renewal, and lets go when it can. Readers learn of it by their next
+renewal. Other holders are not asked, and ask says so; redlock run is one of them. To wait until the lock is
+free, run something under it: a caller that waits asks as well.
+
+ask exits with 0 also if nobody holds the lock, or the holder cannot be asked, and with 69
+if fewer nodes than a majority answer.`,
+		Example: `  redlock ask reports`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := s.open(cmd)
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			is, err := client.Inspect(cmd.Context(), args[0]) // before the holder lets go
+			if err == nil {
+				err = client.Ask(cmd.Context(), args[0])
+			}
+			if err == nil {
+				printAsked(cmd.OutOrStdout(), is)
+			}
+			return coded(err)
+		},
+	}
+}
+
+// printAsked prints who was asked.
+func printAsked(w io.Writer, is redlock.Status) {
+	name := printable.Quote(is.Name)
+	holder := fmt.Sprintf("%s (owner %s)", printable.Quote(readableOwner(is.Holder)), printable.Quote(is.Holder))
+	switch {
+	case is.Resting:
+		fmt.Fprintf(w, "%s: nobody was asked. It rests after %s for another %s.\n", name, holder, left(is.Remaining))
+	case is.ToBeTold:
+		fmt.Fprintf(w, "%s: asked %s.\n", name, holder)
+	case is.Holder != "":
+		fmt.Fprintf(w, "%s: nobody was asked. It is held by %s for another %s unless renewed, and that holder does not want to be told (WithWanted).\n", name, holder, left(is.Remaining))
+	case len(holdingReaders(is)) > 0:
+		fmt.Fprintf(w, "%s: asked those of %s that want to be told (WithWanted): they learn of it by their next renewal.\n", name, countReaders(is))
+	default:
+		fmt.Fprintf(w, "%s: nobody holds it.\n", name)
+	}
+}
