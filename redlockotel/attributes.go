@@ -16,8 +16,8 @@ import (
 
 // The attributes that OpenTelemetry's conventions have no names for.
 const (
-	operationKey = attribute.Key("redlock.operation.name") // lock, trylock, rlock, tryrlock, extend, downgrade, unlock
-	ballotKey    = attribute.Key("redlock.ballot.name")    // lock, raise, extend, unlock, force unlock, rollback, ping
+	operationKey = attribute.Key("redlock.operation.name") // lock, trylock, rlock, tryrlock, acquire, tryacquire, extend, downgrade, unlock, ask, handoff, resume
+	ballotKey    = attribute.Key("redlock.ballot.name")    // lock, raise, extend, unlock, rollback, force unlock, handoff, resume, ping
 	outcomeKey   = attribute.Key("redlock.outcome")
 	reasonKey    = attribute.Key("redlock.lease.lost.reason") // expired, max_hold, revoked, no_quorum
 	lateKey      = attribute.Key("redlock.vote.late")
@@ -27,6 +27,7 @@ const (
 	ownerKey     = attribute.Key("redlock.lease.owner")
 	tokenKey     = attribute.Key("redlock.lease.token")
 	sharedKey    = attribute.Key("redlock.lease.shared") // a reader's, or a writer's after Downgrade
+	slotsKey     = attribute.Key("redlock.lease.slots")  // of the permits, where the lease has some
 	positionKey  = attribute.Key("redlock.wait.position")
 	grantedKey   = attribute.Key("redlock.ballot.granted")
 	refusedKey   = attribute.Key("redlock.ballot.refused")
@@ -48,6 +49,14 @@ func nodeOf(index int, name string) []attribute.KeyValue {
 		return append(all, semconv.ServerAddress(address)) // a socket's path, or a name
 	}
 	return append(all, semconv.ServerAddress(host), semconv.ServerPort(number))
+}
+
+// slotsOf returns the slots of permits.
+func slotsOf(permits []redlock.Permit) (slots []int) {
+	for _, p := range permits {
+		slots = append(slots, p.Slot)
+	}
+	return slots
 }
 
 // errorType returns one word for an error of redlock's.

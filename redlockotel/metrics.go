@@ -35,8 +35,8 @@ func (i *instruments) make(m metric.Meter) error {
 		return m.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(description),
 			metric.WithExplicitBucketBoundaries(bounds...))
 	}
-	i.operation, errs[0] = histogram("redlock.operation.duration", "Duration of Lock, TryLock, RLock, TryRLock, Extend, Downgrade and Unlock, with the time that Lock and RLock waited.", tasks)
-	i.wait, errs[1] = histogram("redlock.wait.duration", "How long a Lock or RLock that was refused waited.", tasks)
+	i.operation, errs[0] = histogram("redlock.operation.duration", "Duration of Lock, TryLock, RLock, TryRLock, Acquire, TryAcquire, Extend, Downgrade, Unlock, Ask, Handoff and Resume, with the time that Lock, RLock and Acquire waited.", tasks)
+	i.wait, errs[1] = histogram("redlock.wait.duration", "How long a Lock, RLock or Acquire that was refused waited.", tasks)
 	i.hold, errs[2] = histogram("redlock.lease.duration", "How long a lease was held, since it was asked for.", tasks)
 	i.ballot, errs[3] = histogram("redlock.ballot.duration", "Time until the verdict of a question that was sent to all nodes.", trips)
 	i.vote, errs[4] = histogram("redlock.vote.duration", "Time until a node answered, late answers among them.", trips)

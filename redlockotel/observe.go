@@ -38,7 +38,7 @@ func (o *observables) make(m metric.Meter) ([]metric.Observable, error) {
 		return i
 	}
 	o.leases = now("redlock.lease.count", "{lease}", "Leases held.")
-	o.waiting = now("redlock.wait.count", "{call}", "Calls of Lock and RLock that were refused and wait.")
+	o.waiting = now("redlock.wait.count", "{call}", "Calls of Lock, RLock and Acquire that were refused and wait.")
 	o.attempts = count("redlock.attempts", "{attempt}", "Attempts to lock: acquired, held by somebody else, or without a quorum of answers.")
 	o.renewals = count("redlock.renewals", "{renewal}", "Renewals of leases: granted, or inconclusive.")
 	o.ended = count("redlock.lease.ends", "{lease}", "Leases that ended: released, or lost.")

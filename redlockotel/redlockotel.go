@@ -8,9 +8,9 @@
 //	...
 //	defer registration.Unregister()
 //
-// Spans: "redlock lock" (trylock, rlock, tryrlock, extend, downgrade, unlock) for each call, a
+// Spans: "redlock lock" (trylock, rlock, tryrlock, acquire, tryacquire, extend, downgrade, unlock, ask, handoff, resume) for each call, a
 // child of the span in the caller's context; "redlock ballot" for each question sent to the
-// nodes, with an event for each vote; "redlock wait" while a Lock or RLock waits. They are made
+// nodes, with an event for each vote; "redlock wait" while a Lock, RLock or Acquire waits. They are made
 // from hooks, a moment after the events and with the events' times: no vote and no lease waits
 // for an exporter. So the library cannot put its spans into contexts: spans of a traced pool do
 // not appear below these.
@@ -71,7 +71,8 @@ func WithMeterProvider(p metric.MeterProvider) Option {
 }
 
 // WithLockNames makes the lock's name an attribute of the metrics of calls, waits and leases
-// too. Each name makes time series of its own: use it only with few names.
+// too. Each name makes time series of its own, and so does each set of names of a Client.Multi:
+// use it only with few names.
 func WithLockNames() Option {
 	return func(s *settings) { s.lockNames = true }
 }

@@ -112,6 +112,9 @@ func (t *Telemetry) callEnd(e redlock.CallEnd) {
 		ctx = s.ctx
 		if e.Owner != "" {
 			s.span.SetAttributes(ownerKey.String(e.Owner), tokenKey.Int64(e.Token), sharedKey.Bool(e.Shared))
+			if e.Permits != nil {
+				s.span.SetAttributes(slotsKey.IntSlice(slotsOf(e.Permits)))
+			}
 		}
 		setError(s.span, e.Err)
 	}

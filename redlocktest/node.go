@@ -11,6 +11,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/gomodule/redigo/redis"
+	"github.com/redlock-go/redlock/internal/embedded"
 )
 
 // bootTimeout bounds the commands to a miniredis that has no clients yet.
@@ -111,7 +112,11 @@ func (n *node) boot() error {
 	if _, err := conn.Do("SCRIPT", "FLUSH"); err != nil {
 		return err
 	}
-	n.redis.Server().SetPreHook(answerLikeRedis())
+	to, scripts := n.redis.Server(), embedded.NewScripts()
+	answer := answerLikeRedis()
+	to.SetPreHook(func(client *server.Peer, command string, args ...string) bool {
+		return scripts.Hook(to, client, command, args) || !scripts.IsOwn(client) && answer(client, command, args...)
+	})
 	return nil
 }
 

@@ -9,6 +9,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -146,11 +147,7 @@ func refuse(w http.ResponseWriter, err error) {
 		return
 	}
 	w.Header().Set("Retry-After", fmt.Sprint(seconds(held.Remaining)))
-	_, holder, _ := strings.Cut(held.Holder, "@")
-	if holder == "" {
-		holder = "somebody else"
-	}
-	http.Error(w, "being built by "+holder, http.StatusConflict)
+	http.Error(w, "being built by "+cmp.Or(held.Label, "somebody else"), http.StatusConflict)
 }
 
 // seconds rounds up to whole seconds; it returns 1 if the time is unknown or has no end.

@@ -18,6 +18,9 @@ import (
 // Variable is the environment variable that names real servers.
 const Variable = "REDLOCK_NODES"
 
+// trust is the environment variable that tells a process that the nodes are embedded in the one that started it.
+const trust = "REDLOCK_EXAMPLE_NODES_ARE_EMBEDDED"
+
 // NodeTimeout leaves room for busy machines. The examples' ttls are short, so that the
 // examples do not take long.
 const NodeTimeout = 500 * time.Millisecond
@@ -28,14 +31,15 @@ const maxWait = time.Minute
 // Servers are the nodes of one run of an example.
 type Servers struct {
 	urls     []string
-	embedded *redlocktest.Nodes // nil for real ones
+	embedded *redlocktest.Nodes // nil for others
+	trusted  bool               // they are embedded, here or in the process that started this one
 }
 
 // Start takes the servers that REDLOCK_NODES names, or starts n embedded nodes, and
 // writes to out which of the two it did.
 func Start(out io.Writer, n int) (*Servers, error) {
 	if urls := os.Getenv(Variable); urls != "" {
-		s := &Servers{urls: strings.Split(urls, ",")}
+		s := &Servers{urls: strings.Split(urls, ","), trusted: os.Getenv(trust) != ""}
 		fmt.Fprintf(out, "Using the %d servers of %s. If they are new, the first lock waits for them.\n\n", len(s.urls), Variable)
 		return s, nil
 	}
@@ -44,7 +48,7 @@ func Start(out io.Writer, n int) (*Servers, error) {
 		return nil, err
 	}
 	fmt.Fprintf(out, "Using %d nodes embedded in this program. They are not Redis.\n\n", n)
-	return &Servers{urls: nodes.URLs(), embedded: nodes}, nil
+	return &Servers{urls: nodes.URLs(), embedded: nodes, trusted: true}, nil
 }
 
 // Client makes the client of one machine, which others see under its label. It returns when a
@@ -52,7 +56,7 @@ func Start(out io.Writer, n int) (*Servers, error) {
 // must not decide which client is first.
 func (s *Servers) Client(ctx context.Context, label string, opts ...redlock.Option) (*redlock.Client, error) {
 	all := []redlock.Option{redlock.WithOwnerLabel(label), redlock.WithNodeTimeout(NodeTimeout), redlock.WithLogger(nil)}
-	if s.embedded != nil {
+	if s.trusted {
 		// Embedded nodes are new in every run and forget nothing: they need not wait
 		// for leases that they may have forgotten, as real servers must.
 		all = append(all, redlock.WithRestartGuard(0))
@@ -70,6 +74,15 @@ func (s *Servers) Client(ctx context.Context, label string, opts ...redlock.Opti
 			return nil, errors.Join(err, client.Close())
 		}
 	}
+}
+
+// Environment returns the variables by which a process that this one starts finds the same servers.
+func (s *Servers) Environment() []string {
+	all := []string{Variable + "=" + strings.Join(s.urls, ",")}
+	if s.trusted {
+		all = append(all, trust+"=1")
+	}
+	return all
 }
 
 // Close stops embedded nodes. Real servers are left alone.
