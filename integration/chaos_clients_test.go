@@ -21,6 +21,7 @@ const (
 	chaosClients     = 2 // in each process
 	chaosLocks       = 3 // for each kind of place
 	chaosPlain       = 1 // of them, without readers and downgrades
+	chaosPermits     = 3 // of the semaphore of each kind of place
 )
 
 // place is what a lock protects: a number.
@@ -96,48 +97,77 @@ type visitor struct {
 	losses sync.Map // the end of each lost lease, by its owner
 }
 
-// visitOne visits one of the locks, half of the times as a reader where there are any. Some
-// writers downgrade their lease and go on as readers.
+// visitOne visits one of the locks, half of the times as a reader where there are any, or two of
+// them at once, in any order, or takes permits. Some writers downgrade their lease and go on as readers.
 func (v *visitor) visitOne(ctx context.Context, locks string) error {
-	i := rand.N(chaosLocks)
-	mixed := i >= chaosPlain
-	reads := mixed && rand.N(2) == 0
-	work := v.change
+	if rand.N(4) == 0 {
+		lease, err := v.acquirePermits(ctx, semaphoreOf(locks), 1+rand.N(chaosPermits))
+		if lease == nil {
+			return err
+		}
+		return v.visit(lease, v.change)
+	}
+	order := rand.Perm(chaosLocks)
+	names := []string{lockOf(locks, order[0])}
+	mixed := order[0] >= chaosPlain
+	reads, work := false, v.change
 	switch {
-	case reads:
-		work = v.readTwice
+	case rand.N(4) == 0:
+		names = append(names, lockOf(locks, order[1]))
+	case mixed && rand.N(2) == 0:
+		reads, work = true, v.readTwice
 	case mixed && rand.N(6) == 0:
 		work = v.changeAndRead
 	}
-	lease, err := v.lock(ctx, lockOf(locks, i), reads)
+	lease, err := v.lock(ctx, names, reads)
 	if lease == nil {
 		return err
 	}
+	return v.visit(lease, work)
+}
+
+// visit does some work under a lease, and releases it.
+func (v *visitor) visit(lease *redlock.Lease, work func(*redlock.Lease) error) error {
 	return errors.Join(work(lease), v.observe(lease), v.unlock(lease))
 }
 
-// change adds one to the number.
+// change adds one to the number of each lock.
 func (v *visitor) change(lease *redlock.Lease) error {
-	value, err := v.step(lease, chaos.Op{}, v.at.read)
-	if err == nil {
-		err = v.hold(lease, v.holdFor())
-	}
-	if err == nil && value != nil {
-		_, err = v.step(lease, chaos.Op{Value: value.Value + 1}, v.at.write)
-	}
-	return err
+	return v.twice(lease, func(before *chaos.Op) error {
+		_, err := v.step(lease, chaos.Op{Name: before.Name, Value: before.Value + 1}, v.at.write)
+		return err
+	})
 }
 
 // readTwice reads the number, and reads it again after some time.
 func (v *visitor) readTwice(lease *redlock.Lease) error {
-	value, err := v.step(lease, chaos.Op{}, v.at.read)
-	if err == nil {
-		err = v.hold(lease, v.holdFor())
+	return v.twice(lease, func(before *chaos.Op) error {
+		_, err := v.step(lease, chaos.Op{Name: before.Name}, v.at.read)
+		return err
+	})
+}
+
+// twice reads the numbers of all locks and, after some time, goes on with each that it could read.
+func (v *visitor) twice(lease *redlock.Lease, goOn func(before *chaos.Op) error) error {
+	var known []*chaos.Op
+	for _, name := range locksOf(lease) {
+		value, err := v.step(lease, chaos.Op{Name: name}, v.at.read)
+		if err != nil {
+			return err
+		}
+		if value != nil {
+			known = append(known, value)
+		}
 	}
-	if err == nil && value != nil {
-		_, err = v.step(lease, chaos.Op{}, v.at.read)
+	if err := v.hold(lease, v.holdFor()); err != nil {
+		return err
 	}
-	return err
+	for _, before := range known {
+		if err := goOn(before); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // changeAndRead adds one to the number, downgrades, and goes on reading.
@@ -154,7 +184,7 @@ func (v *visitor) changeAndRead(lease *redlock.Lease) error {
 // downgrade makes a share of the lease. It is one from the call on, whatever becomes of the
 // call: so that is logged before it.
 func (v *visitor) downgrade(lease *redlock.Lease) error {
-	op := chaos.Op{Kind: chaos.Downgrade, Name: lease.Name(), Owner: lease.Owner(), Token: lease.Token(), Call: chaos.Now()}
+	op := opOf(lease, chaos.Op{Kind: chaos.Downgrade, Call: chaos.Now()})
 	op.Return = op.Call
 	if err := v.log.Add(op); err != nil {
 		return err
@@ -181,61 +211,23 @@ func (v *visitor) holdFor() time.Duration {
 	}
 }
 
-// lock asks for the lock or for a share of it, with or without waiting. It returns no lease and
-// no error if it was refused.
-func (v *visitor) lock(ctx context.Context, name string, shared bool) (*redlock.Lease, error) {
-	timeout := rand.N(3 * time.Second)
-	if rand.N(2) == 0 {
-		timeout = rand.N(200 * time.Millisecond)
+// opOf fills in what the lease says of itself. An operation without a name is one of all of its
+// locks.
+func opOf(lease *redlock.Lease, op chaos.Op) chaos.Op {
+	names := locksOf(lease)
+	if op.Name == "" {
+		op.Name = strings.Join(names, ", ")
 	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Millisecond+timeout)
-	defer cancel()
-	var opts []redlock.Option
-	if rand.N(3) == 0 { // a lease without renewals does not get its keys back
-		opts = append(opts, redlock.WithoutRenewal())
-	}
-	mutex := v.client.Mutex(name, opts...)
-	if shared {
-		mutex = v.client.RWMutex(name, opts...).RLocker()
-	}
-	acquire := mutex.Lock
-	if rand.N(2) == 0 {
-		acquire = mutex.TryLock
-	}
-	op := chaos.Op{Kind: chaos.Acquire, Name: name, Call: chaos.Now()}
-	lease, err := acquire(ctx)
-	op.Return = chaos.Now()
-	switch {
-	case err == nil:
-	case errors.Is(err, redlock.ErrNoQuorum):
-		op.Kind, op.Note = chaos.Refused, "no quorum"
-		return nil, v.log.Add(op)
-	case errors.Is(err, redlock.ErrHeld):
-		op.Kind, op.Note = chaos.Refused, "held"
-		return nil, v.log.Add(op)
-	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
-		op.Kind, op.Note = chaos.Refused, "out of time before the first verdict"
-		return nil, v.log.Add(op)
-	default:
-		return nil, err
-	}
-	op.Owner, op.Shared, op.Token = lease.Owner(), lease.Shared(), lease.Token()
-	op.Until = op.Call
-	if left := lease.Remaining(); left > 0 {
-		// The ballot that granted it began when the validity did: after the call,
-		// if it had to wait.
-		op.Until = op.Return + left
-		op.Call = min(op.Return, max(op.Call, op.Until-chaosValidity))
-	}
-	return lease, v.log.Add(op)
+	op.Owner, op.Set, op.Shared, op.Token = lease.Owner(), len(names) > 1, lease.Shared(), lease.Token()
+	return op
 }
 
 // chaosValidity is the ttl less the library's default allowance for drift.
 const chaosValidity = chaosTTL - chaosTTL/100 - 2*time.Millisecond
 
-// step reads or writes. It returns nil if the visitor must not go on.
+// step reads or writes the number of one lock. It returns nil if the visitor must not go on.
 func (v *visitor) step(lease *redlock.Lease, op chaos.Op, do func(*redlock.Lease, *chaos.Op) (bool, error)) (*chaos.Op, error) {
-	op.Name, op.Owner, op.Shared, op.Token = lease.Name(), lease.Owner(), lease.Shared(), lease.Token()
+	op = opOf(lease, op)
 	op.Call = chaos.Now()
 	goOn, err := do(lease, &op)
 	if err == nil && op.Kind != "" {
@@ -260,8 +252,7 @@ func (v *visitor) hold(lease *redlock.Lease, d time.Duration) error {
 
 // observe asks the lease how long it is valid.
 func (v *visitor) observe(lease *redlock.Lease) error {
-	op := chaos.Op{Kind: chaos.Held, Name: lease.Name(), Owner: lease.Owner(), Shared: lease.Shared(), Token: lease.Token(),
-		Call: chaos.Now()}
+	op := opOf(lease, chaos.Op{Kind: chaos.Held, Call: chaos.Now()})
 	left := lease.Remaining()
 	if left == 0 {
 		return nil
@@ -271,8 +262,7 @@ func (v *visitor) observe(lease *redlock.Lease) error {
 }
 
 func (v *visitor) unlock(lease *redlock.Lease) error {
-	op := chaos.Op{Kind: chaos.Unlocking, Name: lease.Name(), Owner: lease.Owner(), Shared: lease.Shared(), Token: lease.Token(),
-		Call: chaos.Now()}
+	op := opOf(lease, chaos.Op{Kind: chaos.Unlocking, Call: chaos.Now()})
 	op.Return = op.Call
 	if err := v.log.Add(op); err != nil {
 		return err

@@ -133,14 +133,5 @@ func (w *worker) awaitEnd(t *testing.T) {
 func awaitAdmission(t *testing.T, n *cluster.Node) {
 	t.Helper()
 	const timeout = 40 * time.Second // a majority that forgot waits for twenty
-	admitted := func() bool {
-		run := n.RunID(t)
-		for _, key := range n.Keys(t) {
-			if strings.HasPrefix(key, "redlock::record:"+run+":") {
-				return true
-			}
-		}
-		return false
-	}
-	assert.True(t, eventually(timeout, admitted), "a node that forgot was not admitted again within %v", timeout)
+	assert.True(t, eventually(timeout, func() bool { return n.HasRecord(t) }), "a node that forgot was not admitted again within %v", timeout)
 }

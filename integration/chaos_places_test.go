@@ -31,7 +31,7 @@ func (c counter) works() int { return 40 }
 func (c counter) file(lock string) string { return filepath.Join(c.dir, lock) }
 
 func (c counter) read(lease *redlock.Lease, op *chaos.Op) (bool, error) {
-	value, err := c.value(lease.Name())
+	value, err := c.value(op.Name)
 	if err != nil || !lease.Valid() {
 		return false, err
 	}
@@ -48,7 +48,7 @@ func (c counter) value(lock string) (int64, error) {
 }
 
 func (c counter) write(lease *redlock.Lease, op *chaos.Op) (bool, error) {
-	file, err := os.OpenFile(c.file(lease.Name()), os.O_WRONLY, 0)
+	file, err := os.OpenFile(c.file(op.Name), os.O_WRONLY, 0)
 	if err != nil {
 		return false, err
 	}

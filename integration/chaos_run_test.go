@@ -30,15 +30,17 @@ const (
 	// may have been killed, and the first waiters too.
 	maxChaosGap = 10 * time.Second
 
-	// maxChaosModeGap bounds the time without a grant to a writer, or to a reader. They take
-	// turns, and at times no client asks for the lock in one mode.
+	// maxChaosModeGap bounds the time without a grant to a writer, to a reader, or to a set. They
+	// take turns, and at times no client asks for the lock in one mode.
 	maxChaosModeGap = 2 * maxChaosGap
 )
 
-// Several processes add to numbers under locks, and read them under shares, while nodes and
-// processes fail by a random plan. Their operations must be a possible history of a lock with
-// leases and tokens: never two valid leases unless both are shares, each writer's token greater
-// than all before, each reader's not less than any writer's before, no lost update.
+// Several processes add to numbers under locks, some to two numbers under a set of two locks, and
+// read them under shares, while nodes and processes fail by a random plan. Their operations must be
+// a possible history of a lock with leases and tokens: never two valid leases unless both are
+// shares, each writer's token greater than all before, each reader's not less than any writer's
+// before, no lost update. A set's lease is one of each of its locks. Permits are leases on slots,
+// which are locks as any other: so no more are held than there are.
 //
 // Mostly, a minority of the nodes fails, and locks go on; every fifth time a majority does,
 // and then they need only be safe.
@@ -60,6 +62,8 @@ func TestHistoriesAreThoseOfALeaseLockWhateverFails(t *testing.T) {
 	t.Log(r.summary)
 	assert.Positive(t, r.summary.Count[chaos.Acquire])
 	assert.Positive(t, r.summary.Shares)
+	assert.Positive(t, r.summary.Sets)
+	assert.Positive(t, r.summary.Permits)
 	for limit, gap := range map[time.Duration]chaos.Gap{maxChaosGap: r.summary.Gap, maxChaosModeGap: r.summary.ModeGap} {
 		assert.Less(t, gap.Length(), limit, "nobody got the lock %q from %v to %v", gap.Name, gap.From, gap.To)
 	}
@@ -95,14 +99,27 @@ func newChaosRun(t *testing.T, nodes cluster.Nodes, plan *chaos.Plan) *chaosRun 
 	r := &chaosRun{nodes: nodes, plan: plan, places: dir, counter: counter{dir}, register: register,
 		memory:  &chaos.Memory{Nodes: len(nodes), TTL: chaosTTL},
 		checker: chaos.Checker{Timeout: time.Minute}, summary: chaos.NewSummary()}
-	for i := range chaosLocks {
-		require.NoError(t, r.counter.create(lockOf("counter", i)))
-		require.NoError(t, r.register.create(lockOf("register", i)))
+	for _, name := range chaosNames("counter") {
+		require.NoError(t, r.counter.create(name))
+	}
+	for _, name := range chaosNames("register") {
+		require.NoError(t, r.register.create(name))
 	}
 	return r
 }
 
 func lockOf(kind string, i int) string { return fmt.Sprint(kind, "-", i) }
+
+// chaosNames returns the names of all locks that protect places of a kind: also those of slots.
+func chaosNames(kind string) (names []string) {
+	for i := range chaosLocks {
+		names = append(names, lockOf(kind, i))
+	}
+	for slot := range chaosPermits {
+		names = append(names, slotOf(kind, slot))
+	}
+	return names
+}
 
 // round plays phases for the time d, then checks the clients' histories.
 func (r *chaosRun) round(t *testing.T, d time.Duration) {
@@ -161,19 +178,16 @@ func (r *chaosRun) judge(t *testing.T, well []chaos.Span) {
 	h, err := chaos.Gather(r.histories, r.memory)
 	require.NoError(t, err)
 	r.reconcile(t, h)
-	for i := range chaosLocks {
-		audit := func(name string, value int64, err error) {
+	audit := func(kind string, valueOf func(name string) (int64, error)) {
+		for _, name := range chaosNames(kind) {
+			value, err := valueOf(name)
 			require.NoError(t, err)
 			now := chaos.Now()
 			h.Add(chaos.Op{Kind: chaos.Audit, Name: name, Value: value, Call: now, Return: now})
 		}
-		name := lockOf("counter", i)
-		value, err := r.counter.value(name)
-		audit(name, value, err)
-		name = lockOf("register", i)
-		value, err = r.register.value(name)
-		audit(name, value, err)
 	}
+	audit("counter", r.counter.value)
+	audit("register", r.register.value)
 	violations := r.checker.Check(h)
 	r.summary.Add(h, well)
 	r.summary.Ops = r.checker.Ops
@@ -196,6 +210,7 @@ func (r *chaosRun) reconcile(t *testing.T, h *chaos.History) {
 	t.Helper()
 	type key struct {
 		kind  chaos.Kind
+		name  string
 		owner string
 		call  time.Duration
 	}
@@ -203,14 +218,14 @@ func (r *chaosRun) reconcile(t *testing.T, h *chaos.History) {
 	for _, ops := range h.Locks {
 		for _, op := range ops {
 			if op.Kind == chaos.FencedRead || op.Kind == chaos.FencedWrite {
-				logged[key{op.Kind, op.Owner, op.Call}] = op
+				logged[key{op.Kind, op.Name, op.Owner, op.Call}] = op
 			}
 		}
 	}
 	journal, err := r.register.takeJournal()
 	require.NoError(t, err)
 	for _, op := range journal {
-		k := key{op.Kind, op.Owner, op.Call}
+		k := key{op.Kind, op.Name, op.Owner, op.Call}
 		if known, found := logged[k]; found {
 			assert.Equal(t, known.Value, op.Value, "%v", op)
 			delete(logged, k)

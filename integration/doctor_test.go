@@ -18,7 +18,10 @@ import (
 
 // diagnosis is the output of doctor --json, as far as the tests need it.
 type diagnosis struct {
-	code     int
+	code  int
+	Nodes []struct {
+		Server struct{ Program, Version, Row, Support string }
+	}
 	Findings []struct{ Severity, Code, Node, What string }
 }
 
@@ -74,7 +77,7 @@ func TestDoctorFindsEachPlantedFault(t *testing.T) {
 			nodes[1].Do(t, "ACL", "SETUSER", "default", "resetpass", ">right")
 		}},
 		{"no right to close old connections", "warning", "no-kill", 0, false, func(t *testing.T, nodes cluster.Nodes, _ []string) {
-			nodes[1].Do(t, "ACL", "SETUSER", "default", "-client|kill")
+			nodes[1].Do(t, "ACL", "SETUSER", "default", "-client", "+client|id") // Redis 6.2 does not know -client|kill
 		}},
 		{"no right to set keys", "danger", "no-rights", 1, false, func(t *testing.T, nodes cluster.Nodes, _ []string) {
 			nodes[1].Do(t, "ACL", "SETUSER", "default", "-set")
@@ -85,8 +88,23 @@ func TestDoctorFindsEachPlantedFault(t *testing.T) {
 		{"no right that readers need", "warning", "no-readers", 0, true, func(t *testing.T, nodes cluster.Nodes, _ []string) {
 			nodes[1].Do(t, "ACL", "SETUSER", "default", "-zscore")
 		}},
+		{"no right to the keys of sets", "warning", "no-sets", 0, false, func(t *testing.T, nodes cluster.Nodes, _ []string) {
+			nodes[1].Do(t, "ACL", "SETUSER", "default", "resetkeys", "~redlock:[^:]*", "~redlock::[^w]*")
+		}},
+		{"no right to the keys of semaphores", "warning", "no-permits", 0, false, func(t *testing.T, nodes cluster.Nodes, _ []string) {
+			nodes[1].Do(t, "ACL", "SETUSER", "default", "resetkeys", "~redlock:[^:]*", "~redlock::[^st]*")
+		}},
+		{"no right to the keys of WithWanted", "warning", "no-wanted", 0, false, func(t *testing.T, nodes cluster.Nodes, _ []string) {
+			nodes[1].Do(t, "ACL", "SETUSER", "default", "resetkeys", "~redlock:[^:]*", "~redlock::[^a]*", "~redlock::alive:*")
+		}},
 		{"no right to the channels of wake-ups", "note", "no-wake-ups", 0, false, func(t *testing.T, nodes cluster.Nodes, _ []string) {
 			nodes[1].Do(t, "ACL", "SETUSER", "default", "resetchannels")
+		}},
+		{"no right to list locks", "note", "no-lists", 0, false, func(t *testing.T, nodes cluster.Nodes, _ []string) {
+			nodes[1].Do(t, "ACL", "SETUSER", "default", "-scan")
+		}},
+		{"cluster mode", "danger", "cluster-mode", 1, false, func(t *testing.T, _ cluster.Nodes, urls []string) {
+			urls[1] = cluster.Kind{}.UseInClusterMode(t, 1).URLs()[0]
 		}},
 		{"eviction", "danger", "eviction", 1, false, func(t *testing.T, nodes cluster.Nodes, _ []string) {
 			nodes[1].SetConfig(t, "maxmemory-policy", "allkeys-lru")
@@ -135,6 +153,21 @@ func TestDoctorFindsEachPlantedFault(t *testing.T) {
 	}
 }
 
+// The programs of the nodes are those that INFO names.
+func TestDoctorNamesTheServerProgramAndItsRow(t *testing.T) {
+	t.Parallel()
+	nodes := cluster.Use(t, 3)
+	for i, n := range doctor(t, nodes.URLs()).Nodes {
+		version, err := nodes[i].Version()
+		require.NoError(t, err)
+		assert.Equal(t, version, strings.ToLower(n.Server.Program)+" "+n.Server.Version)
+		assert.NotEmpty(t, n.Server.Row)
+		assert.Contains(t, []string{"tested", "read"}, n.Server.Support)
+	}
+	inClusterMode := cluster.Kind{}.UseInClusterMode(t, 1)
+	assert.Equal(t, "Cluster mode", doctor(t, inClusterMode.URLs()).Nodes[0].Server.Row)
+}
+
 // Each right of the README is taken away in turn. doctor names it, says which locks lack it, and
 // leaves no key behind.
 func TestDoctorNamesEachMissingRight(t *testing.T) {
@@ -143,7 +176,7 @@ func TestDoctorNamesEachMissingRight(t *testing.T) {
 	nodes := cluster.Use(t, 1)
 	assert.Empty(t, rightsFound(t, nodes), "no right is missing")
 	codes := map[string]string{"+ping": "unreachable", "+info": "no-info", "+client|id": "no-kill", "+client|kill": "no-kill",
-		"+publish": "no-wake-ups", "+subscribe": "no-wake-ups"}
+		"+publish": "no-wake-ups", "+subscribe": "no-wake-ups", "+scan": "no-lists"}
 	for _, right := range rightsForReaders(t) {
 		codes[right] = "no-readers"
 	}
@@ -167,7 +200,7 @@ func rightsFound(t *testing.T, nodes cluster.Nodes, without ...string) map[strin
 	t.Helper()
 	all := make(map[string]string)
 	for _, f := range doctor(t, restrict(t, nodes, without...), "--for", "0s", "--restart-guard", "0").Findings {
-		if slices.Contains([]string{"unreachable", "no-info", "no-kill", "no-rights", "no-readers", "no-wake-ups"}, f.Code) {
+		if slices.Contains([]string{"unreachable", "no-info", "no-kill", "no-rights", "no-readers", "no-sets", "no-permits", "no-wanted", "no-wake-ups", "no-lists"}, f.Code) {
 			all[f.Code] = f.What
 		}
 	}

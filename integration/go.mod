@@ -8,13 +8,21 @@ require (
 	github.com/gomodule/redigo v1.9.3
 	github.com/moby/moby/api v1.55.0
 	github.com/moby/moby/client v0.5.0
+	github.com/redis/go-redis/v9 v9.23.0
+	github.com/redis/rueidis v1.0.79
 	github.com/redlock-go/redlock v0.0.0
+	github.com/redlock-go/redlock/adapters/redlockrueidis v0.0.0-00010101000000-000000000000
+	github.com/redlock-go/redlock/adapters/redlockvalkey v0.0.0-00010101000000-000000000000
+	github.com/robfig/cron/v3 v3.0.1
 	github.com/stretchr/testify v1.12.1
 	github.com/testcontainers/testcontainers-go v0.44.0
+	github.com/valkey-io/valkey-go v1.0.79
 	go.uber.org/goleak v1.3.0
 	golang.org/x/sys v0.48.0
 	modernc.org/sqlite v1.59.0
 )
+
+require go.uber.org/atomic v1.12.0 // indirect
 
 require (
 	dario.cat/mergo v1.0.2 // indirect
@@ -54,6 +62,7 @@ require (
 	github.com/opencontainers/go-digest v1.0.0 // indirect
 	github.com/opencontainers/image-spec v1.1.1 // indirect
 	github.com/power-devops/perfstat v0.0.0-20240221224432-82ca36839d55 // indirect
+	github.com/redlock-go/redlock/adapters/redlockgoredis v0.0.0
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/shirou/gopsutil/v4 v4.26.6 // indirect
 	github.com/sirupsen/logrus v1.9.4 // indirect
@@ -73,3 +82,9 @@ require (
 )
 
 replace github.com/redlock-go/redlock => ../
+
+replace github.com/redlock-go/redlock/adapters/redlockgoredis => ../adapters/redlockgoredis
+
+replace github.com/redlock-go/redlock/adapters/redlockrueidis => ../adapters/redlockrueidis
+
+replace github.com/redlock-go/redlock/adapters/redlockvalkey => ../adapters/redlockvalkey

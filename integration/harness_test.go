@@ -57,7 +57,7 @@ func TestLoadingServerSaysSoUntilItHasLoaded(t *testing.T) {
 	_, err := c.Do("GET", "k")
 	require.ErrorContains(t, err, "LOADING")
 	node.FinishLoading(t)
-	_, err = c.Do("GET", "k")
+	_, err = connect(t, node.Addr()).Do("GET", "k")
 	require.NoError(t, err)
 }
 
@@ -185,6 +185,17 @@ func TestSharedServersAreHandedOnHealthyAndEmpty(t *testing.T) {
 		assert.Equal(t, "0", limit["maxmemory"])
 		assert.Empty(t, node.Keys(t))
 	}
+}
+
+func TestServerThatEndedByItselfIsStartedAgain(t *testing.T) {
+	t.Parallel()
+	node := cluster.Use(t, 1)[0]
+	before := node.RunID(t)
+	_, err := connect(t, node.Addr()).Do("SHUTDOWN", "NOSAVE")
+	require.Error(t, err, "it ends without an answer")
+	require.True(t, eventually(soon, node.Ended))
+	node.Start(t)
+	require.NotEqual(t, before, node.RunID(t))
 }
 
 // connect opens a connection whose reads wait for some seconds.

@@ -149,21 +149,8 @@ func countVotes(t testing.TB, client *redlock.Client, nodes cluster.Nodes) int {
 	return votes
 }
 
-// eventually polls until the condition holds, more and more rarely. It reports
-// whether it held in time.
-func eventually(d time.Duration, condition func() bool) bool {
-	const first, most = 2 * time.Millisecond, 40 * time.Millisecond
-	pause := first
-	for deadline := time.Now().Add(d); ; pause = min(pause+pause/2, most) {
-		switch {
-		case condition():
-			return true
-		case time.Now().After(deadline):
-			return false
-		}
-		time.Sleep(pause)
-	}
-}
+// eventually polls until the condition holds. It reports whether it held in time.
+func eventually(d time.Duration, condition func() bool) bool { return cluster.Eventually(d, condition) }
 
 // assertNoKeys expects every node to be empty soon, long before any ttl ends, and
 // to stay so.

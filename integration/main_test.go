@@ -41,7 +41,7 @@ func runTests(m *testing.M) int {
 	}
 	defer os.RemoveAll(toolDir)
 	flag.Parse()
-	if err := allowParallel(parallelTests); err != nil {
+	if err := cluster.SetParallel(parallelTests); err != nil {
 		fmt.Fprintln(os.Stderr, "integration:", err)
 		return 1
 	}
@@ -51,12 +51,3 @@ func runTests(m *testing.M) int {
 // parallelTests is how many tests run beside each other unless -parallel is given:
 // more than there are processors, since most of them sleep for most of their time.
 const parallelTests = 6
-
-func allowParallel(n int) error {
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if given {
-		return nil
-	}
-	return flag.Set("test.parallel", fmt.Sprint(n))
-}

@@ -29,27 +29,9 @@ func TestReadersSeeAConsistentPairWhileTwoServersFail(t *testing.T) {
 	lockers, store := nodes[:5], nodes[5]
 	workers := make([]*worker, processes)
 	for i := range workers {
-		workers[i] = startWorker(t, "pairs", strings.Join(lockers.URLs(), ","), store.Addr())
+		workers[i] = startWorker(t, "pairs", strings.Join(lockers.ProxyURLs(), ","), store.Addr())
 	}
-	faults := map[string]func(n cluster.Nodes) (end func()){
-		"frozen": func(n cluster.Nodes) func() { n.Freeze(t); return func() { n.Thaw(t) } },
-		"cut":    func(n cluster.Nodes) func() { n.Cut(); return n.Heal },
-		"killed": func(n cluster.Nodes) func() { n.Kill(t); return func() { n.Start(t) } },
-	}
-	deadline := time.Now().Add(time.Minute)
-	for time.Now().Before(deadline) {
-		for _, fault := range faults { // in any order
-			first := rand.N(5)
-			second := (first + 1 + rand.N(4)) % 5
-			end := fault(lockers.Pick(first, second))
-			time.Sleep(300*time.Millisecond + rand.N(700*time.Millisecond))
-			end()
-			for _, n := range lockers.Pick(first, second) {
-				awaitAdmission(t, n) // so that a minority forgets at a time
-			}
-			break
-		}
-	}
+	failTwoAtRandom(t, lockers, time.Minute)
 	var reads, writes, stale int
 	for _, w := range workers {
 		var r, wr, s int
@@ -61,6 +43,26 @@ func TestReadersSeeAConsistentPairWhileTwoServersFail(t *testing.T) {
 	require.Greater(t, reads, 50)
 	require.Greater(t, writes, 20)
 	assertNoKeys(t, lockers)
+}
+
+// failTwoAtRandom freezes, cuts off or kills two of five servers again and again, for so long. A
+// minority forgets at a time: the next fault waits until the servers are admitted.
+func failTwoAtRandom(t *testing.T, nodes cluster.Nodes, lasts time.Duration) {
+	faults := []func(n cluster.Nodes) (end func()){
+		func(n cluster.Nodes) func() { n.Freeze(t); return func() { n.Thaw(t) } },
+		func(n cluster.Nodes) func() { n.Cut(); return n.Heal },
+		func(n cluster.Nodes) func() { n.Kill(t); return func() { n.Start(t) } },
+	}
+	for deadline := time.Now().Add(lasts); time.Now().Before(deadline); {
+		first := rand.N(5)
+		second := (first + 1 + rand.N(4)) % 5
+		end := faults[rand.N(len(faults))](nodes.Pick(first, second))
+		time.Sleep(300*time.Millisecond + rand.N(700*time.Millisecond))
+		end()
+		for _, n := range nodes.Pick(first, second) {
+			awaitAdmission(t, n)
+		}
+	}
 }
 
 // writePair sets both values, if no greater token wrote them and no such or greater one read
@@ -89,13 +91,8 @@ func changePairs(args []string, lines <-chan string, say func(string, ...any)) e
 		return err
 	}
 	defer store.Close()
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := untilInputEnds(lines)
 	defer cancel()
-	go func() {
-		for range lines {
-		}
-		cancel()
-	}()
 	m := client.RWMutex("pair")
 	var reads, writes, stale int
 	for ctx.Err() == nil {

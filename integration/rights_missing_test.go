@@ -69,6 +69,72 @@ func TestAMutexNeedsNoRightForReaders(t *testing.T) {
 	assertNoKeys(t, nodes)
 }
 
+// Inspect asks for permits as well. A user of mutexes alone may have no right to look at their keys.
+func TestAMutexNeedsNoRightForPermits(t *testing.T) {
+	t.Parallel()
+	nodes := cluster.Use(t, 3)
+	urls := restrict(t, nodes, "~redlock:*")
+	for _, n := range nodes {
+		n.Do(t, "ACL", "SETUSER", "locks", "~redlock:[^:]*", "~redlock::[^st]*")
+	}
+	restricted, other := openClient(t, urls), openClient(t, nodes.URLs())
+	lease, err := restricted.Mutex("name").Lock(within(t, soon))
+	require.NoError(t, err)
+	require.NoError(t, lease.Extend(t.Context()))
+	permit, err := other.Semaphore("name", 1).Acquire(within(t, soon), 1)
+	require.NoError(t, err)
+	s, err := restricted.Inspect(t.Context(), "name")
+	require.NoError(t, err)
+	require.Equal(t, lease.Owner(), s.Holder)
+	require.Empty(t, s.Permits, "it may not look at them")
+	s, err = other.Inspect(t.Context(), "name")
+	require.NoError(t, err)
+	require.Len(t, s.Permits, 1)
+	_, err = restricted.Semaphore("name", 1).TryAcquire(within(t, soon), 1)
+	require.ErrorIs(t, err, redlock.ErrNoQuorum)
+	_, err = restricted.ForceUnlock(t.Context(), "name")
+	require.NoError(t, err)
+	require.ErrorIs(t, lease.Extend(t.Context()), redlock.ErrLost)
+	require.NoError(t, permit.Unlock(t.Context()))
+	assertNoKeys(t, nodes)
+}
+
+// A script that makes a name free looks at what its first waiter wants, and at the other names. A
+// user that may not do so leaves the names to the waiter: it gets them when it polls, or when the
+// ttl ends if the release failed.
+func TestReleaseForASetByAUserWithNarrowPatterns(t *testing.T) {
+	const ttl = 10 * time.Second
+	for missing, patterns := range map[string][]any{
+		"what a ticket wants": {"~redlock:[^:]*", "~redlock::[^w]*"},
+		"the other name":      {"~redlock:name", "~redlock::*"},
+	} {
+		t.Run(missing, func(t *testing.T) {
+			t.Parallel()
+			notInShort(t)
+			nodes := cluster.Use(t, 3)
+			urls := restrict(t, nodes, "~redlock:*")
+			for _, n := range nodes {
+				n.Do(t, "ACL", append([]any{"SETUSER", "locks"}, patterns...)...)
+			}
+			opts := []redlock.Option{redlock.WithTTL(ttl), redlock.WithNodeTimeout(2 * time.Second)}
+			restricted, other := openClient(t, urls, opts...), openClient(t, nodes.URLs(), opts...)
+			lease, err := restricted.Mutex("name").Lock(within(t, soon))
+			require.NoError(t, err)
+			set := lockAndUnlock(within(t, 3*ttl), other.Multi([]string{"name", "other"}))
+			awaitWaiters(t, other, "name", 1)
+			released := time.Now()
+			if err := lease.Unlock(t.Context()); err != nil {
+				require.ErrorIs(t, err, redlock.ErrNoQuorum)
+				require.NoError(t, <-set)
+			} else {
+				require.NoError(t, <-set)
+				require.Less(t, time.Since(released), ttl/2)
+			}
+			assertNoKeys(t, nodes)
+		})
+	}
+}
+
 // step checks the result of a call: a failure names the right, and no key is without an end.
 func (w *withoutRight) step(name string, err error) {
 	w.t.Helper()

@@ -91,13 +91,8 @@ func countTokens(args []string, lines <-chan string, say func(string, ...any)) e
 		return err
 	}
 	defer client.Close()
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := untilInputEnds(lines)
 	defer cancel()
-	go func() {
-		for range lines {
-		}
-		cancel()
-	}()
 	tokens, err := os.OpenFile(filepath.Join(dir, "tokens"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -22,9 +23,12 @@ const workerEnv = "REDLOCK_TEST_WORKER"
 
 // jobs are what a worker process can do. say writes a line to the parent.
 var jobs = map[string]func(args []string, lines <-chan string, say func(format string, args ...any)) error{
-	"tokens": countTokens,
-	"queue":  waitInQueue,
-	"pairs":  changePairs,
+	"tokens":    countTokens,
+	"queue":     waitInQueue,
+	"pairs":     changePairs,
+	"permits":   usePermits,
+	"transfers": makeTransfers,
+	"cron":      runCron,
 
 	"counter":  chaosJob(openCounter),
 	"register": chaosJob(openRegister),
@@ -45,6 +49,17 @@ func runJob(name string) int {
 		return 1
 	}
 	return 0
+}
+
+// untilInputEnds returns a context that ends with the input of a job that works until then.
+func untilInputEnds(lines <-chan string) (ctx context.Context, cancel context.CancelFunc) {
+	ctx, cancel = context.WithCancel(context.Background())
+	go func() { // ends with the input
+		for range lines {
+		}
+		cancel()
+	}()
+	return ctx, cancel
 }
 
 // worker is such a process, as its parent sees it.

@@ -16,6 +16,9 @@ type History struct {
 	Count  map[Kind]int    // of all operations in the logs
 	Why    map[string]int  // the number of refusals by reason
 	Shares int             // the number of grants of shares, which Count has among the others
+	Sets   int             // the number of grants of several locks at once, which Count has once each
+
+	Permits int // the number of grants of permits, of which those of several are Sets too
 
 	memory *Memory
 }
@@ -42,7 +45,19 @@ func (h *History) Add(op Op) {
 	h.Locks[op.Name] = order(append(h.Locks[op.Name], op))
 }
 
-// add adds one client's log. A client has one lease at a time.
+// put adds an operation to each of its locks.
+func (h *History) put(op Op) {
+	for _, part := range op.split() {
+		h.Locks[part.Name] = append(h.Locks[part.Name], part)
+	}
+}
+
+// add adds one client's log. A client has one lease at a time, of one lock or several. Of several,
+// each lock has all operations of the lease, and is judged by itself.
+//
+// That finds all that can be wrong with sets. A set holds all of its locks from its grant to the
+// call of its release, or to its end. So the leases of overlapping sets that hold their locks one
+// after the other, and not at the same time, do so in the same order for every lock.
 func (h *History) add(ops []Op) {
 	var lease life
 	for _, op := range ops {
@@ -57,6 +72,12 @@ func (h *History) add(ops []Op) {
 			if op.Shared {
 				h.Shares++
 			}
+			if op.Set {
+				h.Sets++
+			}
+			if op.Permits > 0 {
+				h.Permits++
+			}
 		case Downgrade:
 			lease.downgraded = true
 		case Held:
@@ -70,7 +91,7 @@ func (h *History) add(ops []Op) {
 			op = lease.loss(op, h.memory)
 			lease = life{}
 		}
-		h.Locks[op.Name] = append(h.Locks[op.Name], op)
+		h.put(op)
 	}
 	h.endByKill(lease)
 }
@@ -116,14 +137,14 @@ func (h *History) endByKill(l life) {
 	if l.unlocking > 0 {
 		op.Call = l.unlocking
 	}
-	h.Locks[op.Name] = append(h.Locks[op.Name], op)
+	h.put(op)
 }
 
 // order sorts the operations by their call. A lease that ended by itself ended before the
 // next one was granted that conflicts with it, in a correct history: so order limits the time of
 // its end. That changes no verdict, and lets the history be checked in pieces.
 func order(ops []Op) []Op {
-	alone, shares := grantsOf(ops, false), grantsOf(ops, true)
+	alone, shares := grantsOf(ops, ofWriter), grantsOf(ops, ofReader)
 	for i, op := range ops {
 		if op.Kind != Expire {
 			continue
@@ -141,10 +162,17 @@ func order(ops []Op) []Op {
 // grants are those of one mode, by their token.
 type grants []Op
 
-func grantsOf(ops []Op, shared bool) grants {
+// The modes of grants. A set's lease is also a writer's.
+var (
+	ofWriter = func(op Op) bool { return !op.Shared }
+	ofReader = func(op Op) bool { return op.Shared }
+	ofSet    = func(op Op) bool { return op.Set }
+)
+
+func grantsOf(ops []Op, isOfMode func(Op) bool) grants {
 	var all grants
 	for _, op := range ops {
-		if op.Kind == Acquire && op.Shared == shared {
+		if op.Kind == Acquire && isOfMode(op) {
 			all = append(all, op)
 		}
 	}

@@ -47,16 +47,36 @@ const (
 // Op is one line of a history. Call and Return enclose the instant at which it
 // happened.
 type Op struct {
-	Kind   Kind          `json:"op"`
-	Name   string        `json:"lock"`
-	Owner  string        `json:"owner,omitempty"`
-	Shared bool          `json:"shared,omitempty"` // the lease is a share
+	Kind   Kind   `json:"op"`
+	Name   string `json:"lock"`          // in a log: all locks of a set, as Lease.Name has them
+	Set    bool   `json:"set,omitempty"` // the lease holds several locks at once, or was to hold them
+	Owner  string `json:"owner,omitempty"`
+	Shared bool   `json:"shared,omitempty"` // the lease is a share
+
+	// Permits is, of Acquire, how many permits of a semaphore were asked for. Their lease is one of the
+	// locks that the slots are, a set if they are several.
+	Permits int `json:"permits,omitempty"`
+
 	Token  int64         `json:"token,omitempty"`
 	Value  int64         `json:"value,omitempty"`
 	Call   time.Duration `json:"call"`
 	Return time.Duration `json:"return"`
 	Until  time.Duration `json:"until,omitempty"` // the end of validity, as the lease has it; of Lost: its actual end
 	Note   string        `json:"note,omitempty"`
+}
+
+// separator is between the names of the locks of a set.
+const separator = ", "
+
+// split returns the operation as one of each of its locks.
+func (o Op) split() []Op {
+	var all []Op
+	for name := range strings.SplitSeq(o.Name, separator) {
+		part := o
+		part.Name = name
+		all = append(all, part)
+	}
+	return all
 }
 
 func (o Op) String() string {
@@ -76,10 +96,13 @@ func (o Op) String() string {
 	return s + "  " + o.Note
 }
 
-// mode names the mode of a share, and is empty for a lease that holds the lock alone.
+// mode names the mode of a share or a set, and is empty for a lease that holds one lock alone.
 func (o Op) mode() string {
-	if o.Shared {
+	switch {
+	case o.Shared:
 		return "shared "
+	case o.Set:
+		return "set's "
 	}
 	return ""
 }

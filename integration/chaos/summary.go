@@ -10,16 +10,18 @@ import (
 
 // Summary is the report of a run.
 type Summary struct {
-	Count  map[Kind]int
-	Shares int            // acquisitions that were shares
-	Why    map[string]int // refusals by reason
-	Faults map[Fault]int
-	Phases int
+	Count   map[Kind]int
+	Shares  int            // acquisitions that were shares
+	Sets    int            // acquisitions of several locks at once
+	Permits int            // acquisitions of permits
+	Why     map[string]int // refusals by reason
+	Faults  map[Fault]int
+	Phases  int
 
 	Ops        int // that were checked
 	Violations int
 	Gap        Gap // without any grant
-	ModeGap    Gap // without a grant to a writer, or without one to a reader
+	ModeGap    Gap // without a grant to a writer, or without one to a reader, or to a set
 	Took       time.Duration
 }
 
@@ -52,14 +54,19 @@ func (s *Summary) Add(h *History, well []Span) {
 		s.Count[kind] += n
 	}
 	s.Shares += h.Shares
+	s.Sets += h.Sets
+	s.Permits += h.Permits
 	for why, n := range h.Why {
 		s.Why[why] += n
 	}
 	for name, ops := range h.Locks {
 		s.Gap = longer(s.Gap, longestGap(name, ops, well))
-		s.ModeGap = longer(s.ModeGap, longestGap(name+" (writers)", grantsOf(ops, false), well))
-		if readers := grantsOf(ops, true); len(readers) > 0 { // not every lock has readers
+		s.ModeGap = longer(s.ModeGap, longestGap(name+" (writers)", grantsOf(ops, ofWriter), well))
+		if readers := grantsOf(ops, ofReader); len(readers) > 0 { // not every lock has readers
 			s.ModeGap = longer(s.ModeGap, longestGap(name+" (readers)", readers, well))
+		}
+		if sets := grantsOf(ops, ofSet); len(sets) > 0 {
+			s.ModeGap = longer(s.ModeGap, longestGap(name+" (sets)", sets, well))
 		}
 	}
 }
@@ -105,6 +112,8 @@ func (s *Summary) String() string {
 	fmt.Fprintf(&b, "summary of %v", s.Took.Round(time.Second))
 	row("acquisitions", s.Count[Acquire])
 	row("  of them, shares", s.Shares)
+	row("  of them, several locks at once", s.Sets)
+	row("  of them, permits", s.Permits)
 	row("downgrades", s.Count[Downgrade])
 	row("refusals", s.Count[Refused])
 	for _, why := range slices.Sorted(maps.Keys(s.Why)) {
@@ -121,7 +130,7 @@ func (s *Summary) String() string {
 	row("violations", s.Violations)
 	row("longest unavailability", s.Gap.Length().Round(time.Millisecond))
 	fmt.Fprintf(&b, "  of %s", s.Gap.Name)
-	row("  for writers alone, or readers", s.ModeGap.Length().Round(time.Millisecond))
+	row("  for writers, readers or sets", s.ModeGap.Length().Round(time.Millisecond))
 	fmt.Fprintf(&b, "  of %s", s.ModeGap.Name)
 	return b.String()
 }

@@ -13,14 +13,16 @@ import (
 const (
 	backendEnv = "REDLOCK_TEST_BACKEND" // docker or process; empty: the first of them that is available
 	imageEnv   = "REDLOCK_TEST_IMAGE"   // the Redis image to use with Docker
+	serversEnv = "REDLOCK_TEST_SERVERS" // paths of server programs, separated like those of PATH; they run as processes
 
 	startTimeout = 2 * time.Minute // generous: it only bounds a broken machine
 )
 
-// backend starts servers of one kind.
+// backend starts servers. It numbers its programs from 0.
 type backend interface {
-	describe() string // what the servers are, in the plural, for the line that Main prints
-	create(index int) (server, error)
+	programs() []string          // names of the programs that it can start
+	describe(program int) string // what its servers are, in the plural, for the line that Main prints
+	create(index, program int) (server, error)
 	close() error
 }
 
@@ -33,17 +35,21 @@ type server interface {
 	kill() error                        // SIGKILL; returns when it is dead
 	freeze() error                      // SIGSTOP
 	thaw() error                        // SIGCONT
+	pid() string                        // of its process, as it knows it; "" if that is not known here
+	ended() bool                        // reports whether it has ended, killed or by itself
 	log() string                        // the server's last words, to explain a failed start
 	remove() error
 }
 
 func chooseBackend() (backend, error) {
-	switch want := os.Getenv(backendEnv); want {
-	case "process":
+	switch want := os.Getenv(backendEnv); {
+	case want == "docker" && os.Getenv(serversEnv) != "":
+		return nil, fmt.Errorf("%s=docker: %s names programs, which run as processes; set one of the two", backendEnv, serversEnv)
+	case want == "process", want == "" && os.Getenv(serversEnv) != "":
 		return newProcessBackend()
-	case "docker":
+	case want == "docker":
 		return newDockerBackend()
-	case "":
+	case want == "":
 		b, dockerErr := newDockerBackend()
 		if dockerErr == nil {
 			return b, nil
@@ -63,9 +69,14 @@ var ports struct {
 	taken map[int]bool
 }
 
-// freePort picks a port that stays free while its server is down: it lies below
-// the range from which the kernel serves outgoing connections.
-func freePort() (int, error) {
+// busOffset is how far a server's port in cluster mode is from the port of its cluster bus.
+// Redis 6.2 has no setting for that.
+const busOffset = 10000
+
+// FreePort picks a port that stays free while its server is down: it lies below
+// the range from which the kernel serves outgoing connections. The port of its cluster bus lies in that
+// range, and is free now.
+func FreePort() (int, error) {
 	ports.Lock()
 	defer ports.Unlock()
 	if ports.taken == nil {
@@ -76,12 +87,17 @@ func freePort() (int, error) {
 		if ports.taken[p] {
 			continue
 		}
-		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", p))
-		if err != nil {
+		if !isFree(p) || !isFree(p+busOffset) {
 			continue
 		}
 		ports.taken[p] = true
-		return p, ln.Close()
+		return p, nil
 	}
 	return 0, errors.New("no free port between 30000 and 32700")
+}
+
+// isFree reports whether a server can listen on this port of loopback.
+func isFree(port int) bool {
+	ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	return err == nil && ln.Close() == nil
 }

@@ -79,12 +79,14 @@ func (b *containers) publish(port int) func(*container.HostConfig) {
 	}
 }
 
-func (b *containers) describe() string { return "Docker containers of the image " + b.image }
+func (b *containers) programs() []string { return []string{b.image} }
+
+func (b *containers) describe(int) string { return "Docker containers of the image " + b.image }
 
 func (b *containers) close() error { return b.docker.Close() }
 
-func (b *containers) create(int) (server, error) {
-	port, err := freePort()
+func (b *containers) create(int, int) (server, error) {
+	port, err := FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -133,6 +135,9 @@ func (c *dockerized) start(conf settings) error {
 }
 
 func (c *dockerized) kill() error {
+	if c.ended() {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	dead := c.docker.ContainerWait(ctx, c.container.GetContainerID(), client.ContainerWaitOptions{})
@@ -145,6 +150,16 @@ func (c *dockerized) kill() error {
 	case err := <-dead.Error:
 		return err
 	}
+}
+
+// pid is not needed: Docker starts no container whose port is taken.
+func (c *dockerized) pid() string { return "" }
+
+func (c *dockerized) ended() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	state, err := c.container.State(ctx)
+	return err == nil && !state.Running
 }
 
 // freeze sends the signal from outside the container: its first process ignores a SIGSTOP

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -41,15 +42,22 @@ func (n *Node) Restart(t testing.TB) {
 // loads them: for about d, or until FinishLoading, it answers -LOADING.
 func (n *Node) RestartLoading(t testing.TB, d time.Duration) {
 	t.Helper()
-	const perKey = 20 * time.Millisecond
 	c, err := n.dial()
 	require.NoError(t, err)
 	defer c.Close()
-	// The ballast lies in database 1, out of sight of Keys. Each value fills one
-	// interval between the moments at which a loading server answers.
+	// Each value of the ballast fills one interval between the moments at which a loading server
+	// answers. Redis 6.2 has no setting for that interval: there are fewer and greater values for it.
+	perKey, size, lines := 500*time.Millisecond, 2<<20, []string(nil)
+	const interval = "loading-process-events-interval-bytes"
+	known, err := redis.Strings(c.Do("CONFIG", "GET", interval))
+	require.NoError(t, err)
+	if len(known) > 0 {
+		perKey, size, lines = 20*time.Millisecond, 1<<10, []string{interval + " 1024"}
+	}
+	// The ballast lies in database 1, out of sight of Keys.
 	require.NoError(t, c.Send("SELECT", 1))
 	for i := range int(d / perKey) {
-		require.NoError(t, c.Send("SET", fmt.Sprint("ballast:", i), strings.Repeat("x", 1024)))
+		require.NoError(t, c.Send("SET", fmt.Sprint("ballast:", i), strings.Repeat("x", size)))
 	}
 	require.NoError(t, c.Flush())
 	for range 1 + int(d/perKey) {
@@ -58,18 +66,22 @@ func (n *Node) RestartLoading(t testing.TB, d time.Duration) {
 	}
 	n.Save(t)
 	n.Kill(t)
-	require.NoError(t, n.launch(
-		"loading-process-events-interval-bytes 1024",
-		fmt.Sprint("key-load-delay ", perKey.Microseconds())))
+	require.NoError(t, n.launch(append(lines, fmt.Sprint("key-load-delay ", perKey.Microseconds()))...))
 	err = n.await(func(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "LOADING") })
 	require.NoError(t, err, "the server never said that it is loading")
 }
 
 // FinishLoading lets the server load the rest of its data at once, and waits until
-// it has done so.
+// it has done so. Redis 6.2 takes no settings while it loads: there the server starts once more.
 func (n *Node) FinishLoading(t testing.TB) {
 	t.Helper()
-	n.Do(t, "CONFIG", "SET", "key-load-delay", 0)
+	c, err := n.dial()
+	require.NoError(t, err)
+	defer c.Close()
+	if _, err := c.Do("CONFIG", "SET", "key-load-delay", 0); err != nil {
+		n.saved = true
+		n.Restart(t)
+	}
 	require.NoError(t, n.await(func(err error) bool { return err == nil }))
 }
 
@@ -132,6 +144,11 @@ func (n *Node) kill() error {
 
 // start launches the server, unless it runs, and waits until it serves.
 func (n *Node) start() error {
+	if n.running && n.srv.ended() {
+		if err := n.kill(); err != nil {
+			return err
+		}
+	}
 	if !n.running {
 		if err := n.launch(); err != nil {
 			return err
@@ -141,7 +158,7 @@ func (n *Node) start() error {
 }
 
 func (n *Node) launch(extra ...string) error {
-	conf := settings{rdb: fmt.Sprintf("life-%d.rdb", n.life), extra: extra}
+	conf := settings{rdb: fmt.Sprintf("life-%d.rdb", n.life), extra: append(extra, n.lines...)}
 	if err := n.srv.start(conf); err != nil {
 		return fmt.Errorf("node %d: start: %w", n.index, err)
 	}
@@ -149,11 +166,14 @@ func (n *Node) launch(extra ...string) error {
 	return nil
 }
 
-// await pings the server until the answer is as wanted.
+// await pings the server until the answer is as wanted. It gives up a server that has ended.
 func (n *Node) await(wanted func(error) bool) error {
 	deadline := time.Now().Add(startTimeout)
 	for {
 		err := n.ping()
+		if err != nil && n.srv.ended() {
+			return errors.Join(fmt.Errorf("node %d: the server ended by itself: %s", n.index, n.srv.log()), n.kill())
+		}
 		if wanted(err) {
 			return nil
 		}
@@ -170,6 +190,13 @@ func (n *Node) ping() error {
 		return err
 	}
 	defer c.Close()
-	_, err = redis.String(c.Do("PING"))
+	if _, err = redis.String(c.Do("PING")); err != nil {
+		return err
+	}
+	// Another process may have taken the port while the server was down: that of another test run.
+	info, err := redis.String(c.Do("INFO", "server"))
+	if pid := n.srv.pid(); err == nil && pid != "" && field(info, "process_id") != pid {
+		return fmt.Errorf("the process %s answers at the port of process %s", field(info, "process_id"), pid)
+	}
 	return err
 }

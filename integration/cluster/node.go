@@ -19,6 +19,7 @@ import (
 // through it.
 type Node struct {
 	index   int
+	program int // the number that the backend gives to it
 	srv     server
 	proxy   *proxy
 	running bool
@@ -27,14 +28,15 @@ type Node struct {
 	life    int               // counts the times the memory was lost; names the RDB file
 	saved   bool              // the next kill does not lose it
 	changed map[string]string // settings changed by SetConfig, with their old values
+	lines   []string          // of its redis.conf, beside those that all nodes have
 }
 
-func newNode(index int, b backend) (*Node, error) {
-	srv, err := b.create(index)
+func newNode(index, program int, b backend, lines ...string) (*Node, error) {
+	srv, err := b.create(index, program)
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{index: index, srv: srv, changed: map[string]string{}}
+	n := &Node{index: index, program: program, srv: srv, lines: lines, changed: map[string]string{}}
 	if n.proxy, err = newProxy(srv.addr()); err == nil {
 		err = n.start()
 	}
@@ -49,6 +51,9 @@ func (n *Node) Addr() string { return n.srv.addr() }
 
 // ProxyAddr is the host:port of the proxy in front of the server.
 func (n *Node) ProxyAddr() string { return n.proxy.addr() }
+
+// Ended reports whether the server has ended, killed or by itself.
+func (n *Node) Ended() bool { return n.srv.ended() }
 
 // Do runs one command on a fresh connection to the server, past the proxy and
 // with all rights.
@@ -91,8 +96,15 @@ func (n *Node) RunID(t testing.TB) string {
 	return field(info, "run_id")
 }
 
-// version names the server's program and its version.
-func (n *Node) version() (string, error) {
+// HasRecord reports whether the server has a record of its present run: it is admitted, and votes.
+func (n *Node) HasRecord(t testing.TB) bool {
+	t.Helper()
+	start := "redlock::record:" + n.RunID(t) + ":"
+	return slices.ContainsFunc(n.Keys(t), func(key string) bool { return strings.HasPrefix(key, start) })
+}
+
+// Version names the server's program and its version.
+func (n *Node) Version() (string, error) {
 	c, err := n.dial()
 	if err != nil {
 		return "", err

@@ -9,25 +9,58 @@ import (
 	"strconv"
 )
 
-// processes runs each server as a redis-server process of this machine.
+// processes runs each server as a process of this machine.
 type processes struct {
-	binary string
-	dir    string
+	binaries []string
+	dir      string
 }
 
 func newProcessBackend() (backend, error) {
-	binary, err := exec.LookPath("redis-server")
+	binaries, err := findPrograms(os.Getenv(serversEnv))
 	if err != nil {
-		return nil, fmt.Errorf("no Docker engine to use and no redis-server installed: %w", err)
+		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "redlock-integration-")
 	if err != nil {
 		return nil, err
 	}
-	return &processes{binary: binary, dir: dir}, remember(directoryKind, dir)
+	return &processes{binaries, dir}, remember(directoryKind, dir)
 }
 
-func (b *processes) describe() string { return "redis-server processes of " + b.binary }
+// findPrograms returns the programs of a list of paths; of an empty one, redis-server.
+func findPrograms(list string) ([]string, error) {
+	var found []string
+	for _, path := range filepath.SplitList(list) {
+		if path == "" {
+			continue
+		}
+		program, err := exec.LookPath(path)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", serversEnv, err)
+		}
+		if program, err = filepath.Abs(program); err != nil {
+			return nil, fmt.Errorf("%s: %w", serversEnv, err)
+		}
+		found = append(found, program)
+	}
+	if len(found) > 0 {
+		return found, nil
+	}
+	program, err := exec.LookPath("redis-server")
+	if err != nil {
+		return nil, fmt.Errorf("no Docker engine to use and no redis-server installed: %w", err)
+	}
+	return []string{program}, nil
+}
+
+func (b *processes) programs() (names []string) {
+	for _, path := range b.binaries {
+		names = append(names, filepath.Base(path))
+	}
+	return names
+}
+
+func (b *processes) describe(program int) string { return "processes of " + b.binaries[program] }
 
 func (b *processes) close() error {
 	if err := os.RemoveAll(b.dir); err != nil {
@@ -36,8 +69,8 @@ func (b *processes) close() error {
 	return forget(directoryKind, b.dir)
 }
 
-func (b *processes) create(index int) (server, error) {
-	port, err := freePort()
+func (b *processes) create(index, program int) (server, error) {
+	port, err := FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +78,7 @@ func (b *processes) create(index int) (server, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
-	return &process{binary: b.binary, dir: dir, port: strconv.Itoa(port)}, nil
+	return &process{binary: b.binaries[program], dir: dir, port: strconv.Itoa(port)}, nil
 }
 
 type process struct {
@@ -85,7 +118,7 @@ func (p *process) start(conf settings) error {
 }
 
 func (p *process) wait(cmd *exec.Cmd, dead chan<- struct{}) {
-	_ = cmd.Wait() // killed is how it is meant to end
+	_ = cmd.Wait() // being killed is how it is meant to end
 	close(dead)
 }
 
@@ -95,6 +128,17 @@ func (p *process) kill() error {
 	}
 	<-p.dead
 	return forget(processKind, strconv.Itoa(p.cmd.Process.Pid))
+}
+
+func (p *process) pid() string { return strconv.Itoa(p.cmd.Process.Pid) }
+
+func (p *process) ended() bool {
+	select {
+	case <-p.dead:
+		return true
+	default:
+		return false
+	}
 }
 
 func (p *process) freeze() error { return FreezeProcess(p.cmd.Process) }

@@ -1,0 +1,26 @@
+module github.com/redlock-go/redlock/adapters/redlockgocron
+
+go 1.25.0
+
+require (
+	github.com/go-co-op/gocron/v2 v2.2.6
+	github.com/gomodule/redigo v1.9.3
+	github.com/redlock-go/redlock v0.0.0
+	github.com/robfig/cron/v3 v3.0.1
+	github.com/stretchr/testify v1.12.1
+	go.uber.org/goleak v1.3.0
+)
+
+require (
+	github.com/alicebob/miniredis/v2 v2.40.0 // indirect
+	github.com/google/uuid v1.6.0 // indirect
+	github.com/hashicorp/errwrap v1.0.0 // indirect
+	github.com/hashicorp/go-multierror v1.1.1 // indirect
+	github.com/jonboulle/clockwork v0.4.0 // indirect
+	github.com/yuin/gopher-lua v1.1.1 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/exp v0.0.0-20231219180239-dc181d75b848 // indirect
+	golang.org/x/sys v0.45.0 // indirect
+)
+
+replace github.com/redlock-go/redlock => ../../

@@ -1,0 +1,44 @@
+package redlockgocron_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+// patience is the limit for steps that take a second or two on an idle machine, and poll the pause between two looks.
+const (
+	patience = 30 * time.Second
+	poll     = 5 * time.Millisecond
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// openClient opens a client that ends with the test: a machine of this name.
+func openClient(t *testing.T, nodes *redlocktest.Nodes, machine string, opts ...redlock.Option) *redlock.Client {
+	t.Helper()
+	all := []redlock.Option{redlock.WithRestartGuard(0), redlock.WithLogger(nil), redlock.WithOwnerLabel(machine),
+		redlock.WithNodeTimeout(time.Second)} // machines that run tests are busy
+	client, err := redlock.Open(nodes.URLs(), append(all, opts...)...)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, client.Close()) })
+	return client
+}
+
+// startScheduler starts a scheduler with one job, and shuts it down when the test ends.
+func startScheduler(t *testing.T, definition gocron.JobDefinition, task gocron.Task, opts ...gocron.SchedulerOption) {
+	t.Helper()
+	scheduler, err := gocron.NewScheduler(opts...)
+	require.NoError(t, err)
+	_, err = scheduler.NewJob(definition, task, gocron.WithName("report"))
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, scheduler.Shutdown()) })
+	scheduler.Start()
+}

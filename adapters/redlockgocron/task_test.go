@@ -1,0 +1,86 @@
+package redlockgocron_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"github.com/go-co-op/gocron/v2"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/adapters/redlockgocron"
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+func TestATasksContextEndsWithItsLease(t *testing.T) {
+	client := openClient(t, redlocktest.Start(t, 3), "machine")
+	begun, causes := make(chan int64, 1), make(chan error, 2)
+	task := redlockgocron.Task(client.Mutex("report"), func(ctx context.Context, lease *redlock.Lease) error {
+		begun <- lease.Token()
+		<-ctx.Done()
+		causes <- context.Cause(ctx)
+		return nil
+	})
+	startScheduler(t, gocron.OneTimeJob(gocron.OneTimeJobStartImmediately()), gocron.NewTask(func() { causes <- task(t.Context()) }))
+	require.Positive(t, <-begun)
+	_, err := client.ForceUnlock(t.Context(), "report")
+	require.NoError(t, err)
+	require.ErrorIs(t, <-causes, redlock.ErrLost, "what ended the context")
+	require.ErrorIs(t, <-causes, redlock.ErrLost, "what the function returned")
+}
+
+func TestATaskWaitsForTheRunBefore(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	before, err := openClient(t, nodes, "before").Mutex("report").Lock(t.Context())
+	require.NoError(t, err)
+	client := openClient(t, nodes, "machine")
+	ended := make(chan error, 1)
+	task := redlockgocron.Task(client.Mutex("report"), func(context.Context, *redlock.Lease) error { return before.Err() })
+	go func() { ended <- task(t.Context()) }()
+	require.Eventually(t, func() bool {
+		status, err := client.Inspect(t.Context(), "report")
+		return err == nil && len(status.Queue) == 1
+	}, patience, poll)
+	require.NoError(t, before.Unlock(t.Context()))
+	require.ErrorIs(t, <-ended, redlock.ErrReleased)
+}
+
+// gocron names a job after its function, which all Tasks have in common: of two Tasks that are due at the same time
+// one would be skipped.
+func TestALockerRefusesTasksWithoutNamesOfTheirOwn(t *testing.T) {
+	client := openClient(t, redlocktest.Start(t, 1), "machine")
+	type answer struct {
+		job string
+		err error
+	}
+	answers := make(chan answer, 3)
+	locker := newLocker(t, client, redlockgocron.DefaultMinHold)
+	scheduler, err := gocron.NewScheduler(gocron.WithDistributedLocker(lockerFunc(func(ctx context.Context, job string) (gocron.Lock, error) {
+		lock, err := locker.Lock(ctx, job)
+		answers <- answer{job, err}
+		return lock, err
+	})))
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, scheduler.Shutdown()) })
+	var runs atomic.Int32
+	for _, opts := range [][]gocron.JobOption{nil, nil, {gocron.WithName("report")}} {
+		task := redlockgocron.Task(client.Mutex("ledger"), func(context.Context, *redlock.Lease) error {
+			runs.Add(1)
+			return nil
+		})
+		_, err := scheduler.NewJob(gocron.OneTimeJob(gocron.OneTimeJobStartImmediately()), gocron.NewTask(task, t.Context()), opts...)
+		require.NoError(t, err)
+	}
+	scheduler.Start()
+	for range 3 {
+		if got := <-answers; got.job != "report" {
+			require.ErrorIs(t, got.err, redlock.ErrConfig, got.job)
+			require.ErrorContains(t, got.err, "gocron.WithName")
+		} else {
+			require.NoError(t, got.err)
+		}
+	}
+	require.Eventually(t, func() bool { return runs.Load() == 1 }, patience, poll)
+}

@@ -1,0 +1,22 @@
+module github.com/redlock-go/redlock/adapters/redlockvalkey
+
+go 1.25.0
+
+require (
+	github.com/alicebob/miniredis/v2 v2.40.0
+	github.com/redlock-go/redlock v0.0.0
+	github.com/stretchr/testify v1.12.1
+	github.com/valkey-io/valkey-go v1.0.57
+	go.uber.org/goleak v1.3.0
+)
+
+require (
+	github.com/gomodule/redigo v1.9.3 // indirect
+	github.com/hashicorp/errwrap v1.0.0 // indirect
+	github.com/hashicorp/go-multierror v1.1.1 // indirect
+	github.com/yuin/gopher-lua v1.1.1 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/sys v0.45.0 // indirect
+)
+
+replace github.com/redlock-go/redlock => ../..

@@ -1,0 +1,174 @@
+package contract
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/integration/cluster"
+)
+
+const (
+	// ttl is so long that an expiry within a test cannot be mistaken for a release.
+	ttl = 30 * time.Second
+
+	// soon is the limit for steps that must not take a ttl. On an idle machine they take milliseconds, or
+	// about a second where a client dials again.
+	soon = 10 * time.Second
+
+	// untimely is the node timeout of clients that must not need one: a call that returns soon did not
+	// wait for a node that does not answer.
+	untimely = 14 * time.Second
+
+	// nodeTimeout is the node timeout of clients that must give a node up.
+	nodeTimeout = 500 * time.Millisecond
+
+	// guard is the ttl, and so the guard, of tests of masters that lost their memory.
+	guard = 4 * time.Second
+
+	name   = "name"
+	prefix = "redlock:"
+)
+
+// scene is what a test of the contract has: servers, and a way to open clients.
+type scene struct {
+	*testing.T
+	kind  cluster.Kind
+	nodes cluster.Nodes
+	open  openFunc
+}
+
+// addresses are those of the proxies, with the default user.
+func (s scene) addresses() []address {
+	all := make([]address, len(s.nodes))
+	for i, n := range s.nodes {
+		all[i] = address{host: n.ProxyAddr()}
+	}
+	return all
+}
+
+// client opens a client whose nodes vote at once; masters that lost their memory have tests of their
+// own.
+func (s scene) client(opts ...redlock.Option) *redlock.Client {
+	s.Helper()
+	return s.clientOn(s.addresses(), append([]redlock.Option{
+		redlock.WithTTL(ttl), redlock.WithNodeTimeout(untimely), redlock.WithRestartGuard(0)}, opts...)...)
+}
+
+// guarded opens a client as in production, with a short guard.
+func (s scene) guarded() *redlock.Client {
+	s.Helper()
+	return s.clientOn(s.addresses(), redlock.WithTTL(guard), redlock.WithNodeTimeout(time.Second))
+}
+
+func (s scene) clientOn(servers []address, opts ...redlock.Option) *redlock.Client {
+	s.Helper()
+	client := s.open(s, servers, append(opts, redlock.WithLogger(nil))...)
+	s.Cleanup(func() { assert.NoError(s, client.Close()) })
+	return client
+}
+
+// lock acquires a lock that is free.
+func (s scene) lock(m locker) *redlock.Lease {
+	s.Helper()
+	lease, err := m.Lock(s.within(2 * soon))
+	require.NoError(s, err)
+	return lease
+}
+
+// locker is a Mutex or an RWMutex.
+type locker interface {
+	Lock(ctx context.Context) (*redlock.Lease, error)
+}
+
+func (s scene) unlock(lease *redlock.Lease) {
+	s.Helper()
+	require.NoError(s, lease.Unlock(s.within(soon)))
+}
+
+// begin asks for a lock beside the test. The channel gets the lease, or is closed if there is none.
+func (s scene) begin(acquire func(ctx context.Context) (*redlock.Lease, error)) <-chan *redlock.Lease {
+	got := make(chan *redlock.Lease, 1)
+	go func() {
+		defer close(got)
+		if lease, err := acquire(s.within(4 * soon)); assert.NoError(s, err) {
+			got <- lease
+		}
+	}()
+	return got
+}
+
+// awaitWaiters waits until n callers wait for a lock at a quorum of the nodes. At one of the others
+// the holder may still be in the queue: it may have got the lock without that node.
+func (s scene) awaitWaiters(c *redlock.Client, name string, n int) {
+	s.Helper()
+	s.await("not as many waiters as expected", func() bool {
+		status, err := c.Inspect(s.within(soon), name)
+		if err != nil {
+			return false
+		}
+		waiters := 0
+		for _, waiter := range status.Queue {
+			if waiter.Nodes > len(status.Nodes)/2 {
+				waiters++
+			}
+		}
+		return waiters == n
+	})
+}
+
+// awaitUp waits until a client may ask all nodes for votes.
+func (s scene) awaitUp(c *redlock.Client) {
+	s.Helper()
+	s.await("a node is not up", func() bool {
+		return !slices.ContainsFunc(c.Stats().Nodes, func(n redlock.NodeStats) bool { return n.State != "up" })
+	})
+}
+
+// awaitKeys waits until these nodes have a key for the lease.
+func (s scene) awaitKeys(lease *redlock.Lease, nodes cluster.Nodes) {
+	s.Helper()
+	have := func() bool {
+		return !slices.ContainsFunc(nodes, func(n *cluster.Node) bool { return n.Get(s, prefix+name) != lease.Owner() })
+	}
+	require.True(s, cluster.Eventually(soon, have), "a node has no key for the lease, whose state is: %v", lease.Err())
+}
+
+// awaitNoOrphans waits until no node has a key of a lock, its readers, permits or waiters, and
+// expects that this stays so.
+func (s scene) awaitNoOrphans() {
+	s.Helper()
+	cluster.Eventually(soon, func() bool { return len(s.keys()) == 0 })
+	require.Empty(s, s.keys(), "keys are left")
+	const stillness = 100 * time.Millisecond // enough for bytes that are on their way to a server of this machine
+	time.Sleep(stillness)
+	require.Empty(s, s.keys(), "keys came back")
+}
+
+// keys returns what the nodes have, except the keys that stay when no client locks.
+func (s scene) keys() (all []string) {
+	stay := []string{"redlock::record:", "redlock::alive:", "redlock::newest", "redlock::format", "redlock::turn:", "redlock::bar:"}
+	for _, n := range s.nodes {
+		all = append(all, slices.DeleteFunc(n.Keys(s), func(key string) bool {
+			return slices.ContainsFunc(stay, func(start string) bool { return strings.HasPrefix(key, start) })
+		})...)
+	}
+	return all
+}
+
+func (s scene) await(otherwise string, condition func() bool) {
+	s.Helper()
+	require.True(s, cluster.Eventually(soon, condition), otherwise)
+}
+
+func (s scene) within(d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(s.Context(), d)
+	s.Cleanup(cancel)
+	return ctx
+}

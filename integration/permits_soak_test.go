@@ -1,0 +1,54 @@
+package integration
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/integration/cluster"
+	"github.com/redlock-go/redlock/internal/protocol"
+)
+
+// The server's own time, as it counts that: for one of ten permits and its release, and for a lock by
+// script and its release. The client has loaded the scripts; the arguments are those that it sends.
+func TestSoakServerTimeOfAPermitIsAtMost250PercentOfALocks(t *testing.T) {
+	soakOnly(t)
+	const limit, batches, pairs = 2.5, 40, 1000
+	nodes := cluster.Use(t, 5)
+	client := openClient(t, nodes.URLs())
+	awaitAllVotes(t, client, nodes)
+	conn := connect(t, nodes[0].Addr())
+	defer conn.Close()
+	_, err := conn.Do("HSET", "record", "7", 1<<50, "8", 1<<50, "16", 1<<50)
+	require.NoError(t, err)
+	const lock, queue, turn, base = "redlock:y", "redlock::slots:redlock:x", "redlock::turn:redlock:x", "redlock:x#"
+	takeLock := []any{protocol.Acquire.SHA, 2, lock, "record", "owner", 10_000, "7", 1, "1-A-1", "label", "", 0}
+	release := []any{protocol.Release.SHA, 3, lock, "redlock::line:" + lock, "redlock::readers:" + lock, "owner"}
+	takePermit := func(start int) []any {
+		return []any{protocol.Permit.SHA, 3, queue, turn, "record", "owner", 10_000, "7", 1, "", "label", base, 10, 1, start}
+	}
+	giveBack := func(slot int) []any {
+		return []any{protocol.GiveBack.SHA, 2, queue, turn, "owner", base, 10, slot}
+	}
+	// Other programs on the machine make a batch slower, never faster: the least time counts.
+	permit, last, alone := math.Inf(1), math.Inf(1), math.Inf(1)
+	for range batches {
+		permit = min(permit, serverTime(t, conn, pairs, takePermit(1), giveBack(1)))
+		alone = min(alone, serverTime(t, conn, pairs, takeLock, release))
+		for slot := range 9 {
+			_, err := conn.Do("SET", fmt.Sprint(base, slot), "another", "PX", 600_000)
+			require.NoError(t, err)
+		}
+		last = min(last, serverTime(t, conn, pairs, takePermit(0), giveBack(9)))
+		for slot := range 9 {
+			_, err := conn.Do("DEL", fmt.Sprint(base, slot))
+			require.NoError(t, err)
+		}
+	}
+	t.Logf("a permit of ten and its release: %.1f µs; the last of ten, found at the end: %.1f µs; a lock by script and its release: %.1f µs", permit, last, alone)
+	t.Logf("a permit takes %.2f times the server time of a lock, the last of ten %.2f times", permit/alone, last/alone)
+	assert.LessOrEqual(t, permit/alone, limit)
+}

@@ -1,0 +1,282 @@
+package schedulers
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// slack is how much later than it is due something may happen on a machine that is busy.
+const slack = 300 * time.Millisecond
+
+// early is how much sooner than it is due something may happen.
+const early = 50 * time.Millisecond
+
+// verdict is what a history shows.
+type verdict struct {
+	ticks     int // that were judged
+	twice     []int64
+	missed    []int64 // ran never
+	explained int     // of them, by a strike
+	unclear   []int64 // the others
+}
+
+// trial is a history, and what is known beside it.
+type trial struct {
+	clock       func(slot int) clock
+	leads       bool          // one process runs all ticks
+	rest        time.Duration // how long after its election a leader runs its first tick
+	overdue     bool          // a scheduler may run a tick so late that it is called by the name of the next one
+	events      []event
+	strikes     []strike
+	servers     []outage
+	first, last int64 // ticks to judge
+}
+
+// judge counts the runs of each tick.
+func (j *trial) judge() (v verdict) {
+	runs := make(map[int64]int)
+	for _, tick := range j.runs() {
+		runs[tick]++
+	}
+	for tick := j.first; tick <= j.last; tick++ {
+		v.ticks++
+		switch {
+		case runs[tick] > 1:
+			v.twice = append(v.twice, tick)
+		case runs[tick] == 0:
+			v.missed = append(v.missed, tick)
+			if j.explained(tick) {
+				v.explained++
+			} else {
+				v.unclear = append(v.unclear, tick)
+			}
+		}
+	}
+	return v
+}
+
+// runs returns the tick of each run. A process of asynq does not know the scheduled time: it calls the tick by the time at which it
+// runs. Its scheduler never runs a scheduled time twice. So of two ticks with one name the earlier one is an overdue one, which
+// the process ran just when the next one was due.
+func (j *trial) runs() (ticks []int64) {
+	before := make(map[int]int) // by process: where its last run is
+	for _, e := range j.events {
+		if e.what != ran {
+			continue
+		}
+		if at, known := before[e.process]; known && j.overdue && ticks[at] == e.tick {
+			ticks[at]--
+		}
+		before[e.process] = len(ticks)
+		ticks = append(ticks, e.tick)
+	}
+	return ticks
+}
+
+// explained reports whether a strike explains that the tick was missed.
+func (j *trial) explained(tick int64) bool {
+	return j.lossExplains(tick) || slices.ContainsFunc(j.strikes, func(s strike) bool {
+		if j.leads {
+			return s.explainsLed(j, tick)
+		}
+		return s.explains(j, tick)
+	})
+}
+
+// explains reports whether the strike is why no process ran a tick, with a lock for each run.
+func (s *strike) explains(j *trial, tick int64) bool {
+	due := clock{period: j.clock(0).period}.at(tick)
+	for earlier := range int64(5) { // no strike, and no key, lasts for longer
+		asks, holds := s.strikesRun(j, tick-earlier)
+		switch {
+		case !asks && !holds:
+		case earlier == 0:
+			return true
+		case !due.After(s.keysEnd(j)):
+			return true
+		case asks && !s.killed && due.After(s.to.Add(-slack-maxApart)) && due.Before(s.to.Add(minHold+slack)):
+			return true // it may have got the lock when it went on, too late to run, so that the lock rests
+		}
+	}
+	return false
+}
+
+// keysEnd returns when the last key is gone of a process that was struck with a lock, or while it asked for one: a ttl after a server
+// executed its last request. A server that was stopped then executes the request when it goes on.
+func (s *strike) keysEnd(j *trial) time.Time {
+	last := s.from
+	for _, o := range j.servers {
+		if o.how == serverStopped && o.covers(s.from) && o.to.After(last) {
+			last = o.to
+		}
+	}
+	return last.Add(ttl)
+}
+
+// strikesRun reports whether the process was struck while it was about to ask for the lock of a tick, or waited for the answer, and
+// whether it had the lock.
+func (s *strike) strikesRun(j *trial, tick int64) (asks, holds bool) {
+	due := j.clock(s.slot).at(tick)
+	asks = s.from.After(due.Add(-early)) && s.from.Before(due.Add(tolerance+slack))
+	for _, e := range j.events {
+		if e.process != s.process || e.tick != tick || e.at.After(s.from) {
+			continue
+		}
+		switch e.what {
+		case granted, ran: // maybe early: a process that went on just before a tick runs it at once
+			asks, holds = false, true
+		case ended:
+			// The release may take that long, and longer at a server that is stopped.
+			asks, holds = false, s.from.Before(e.at.Add(nodeTimeout+slack)) || s.killed && j.isStopped(e.at, s.from)
+		case refused, late, failed:
+			asks, holds = false, false
+		}
+	}
+	return asks, holds
+}
+
+// isStopped reports whether a server was stopped all the time between two instants.
+func (j *trial) isStopped(from, to time.Time) bool {
+	return slices.ContainsFunc(j.servers, func(o outage) bool { return o.how == serverStopped && o.covers(from) && o.covers(to) })
+}
+
+// explainsLed reports whether the strike is why no process ran a tick, where one process leads: the tick was not due yet for
+// the leader when it was struck, and it was over for the next one when that was elected, or for the same one when it went on.
+func (s *strike) explainsLed(j *trial, tick int64) bool {
+	if !s.strikesLeader(j) || !j.clock(s.slot).at(tick).After(s.from.Add(-slack)) {
+		return false
+	}
+	begin, slot := s.to, s.slot // it leads on
+	limit := s.from.Add(succession + j.rest)
+	if next := s.successor(j); next != nil {
+		begin, slot = next.at.Add(j.rest), next.slot
+	} else if s.killed {
+		begin = limit
+	}
+	if begin.After(limit) {
+		begin = limit
+	}
+	return j.clock(slot).at(tick).Before(begin.Add(slack))
+}
+
+// lossExplains reports whether a leader that was not struck had lost its lease when the tick was due, since two servers were struck
+// at that time, and none led yet. Two servers that forget a lease are no majority. But a third one may not have it: one that was stopped
+// executes the last request of a leader that was killed when it goes on, and refuses all others for a ttl.
+func (j *trial) lossExplains(tick int64) bool {
+	if !j.leads {
+		return false
+	}
+	for i, lost := range j.events {
+		if lost.what != deposed || j.struckAt(lost.at) < atOnce || !j.clock(lost.slot).at(tick).After(lost.at.Add(-slack)) {
+			continue
+		}
+		for _, next := range j.events[i:] {
+			if next.what != elected {
+				continue
+			}
+			if next.at.Before(lost.at.Add(succession)) && j.clock(next.slot).at(tick).Before(next.at.Add(j.rest+slack)) {
+				return true
+			}
+			break
+		}
+	}
+	return false
+}
+
+// struckAt returns how many servers were struck at an instant, or went on so shortly before that clients may not be connected
+// again.
+func (j *trial) struckAt(at time.Time) (n int) {
+	for _, o := range j.servers {
+		if o.how == serverStopped {
+			o.to = o.to.Add(reconnects)
+		}
+		if o.covers(at) {
+			n++
+		}
+	}
+	return n
+}
+
+// succession is how long it takes at most until another process leads after the leader was struck: its keys last for a ttl, and then the
+// lock is not free for longer than three seconds and a ttl, even if the next waiters are struck too.
+const succession = ttl + (3*time.Second + ttl)
+
+// strikesLeader reports whether the process led when it was struck.
+func (s *strike) strikesLeader(j *trial) bool {
+	led := false
+	for _, e := range j.events {
+		switch {
+		case e.process != s.process || e.at.After(s.from.Add(early)):
+		case e.what == elected:
+			led = true
+		case e.what == deposed:
+			led = e.at.After(s.from.Add(-early))
+		}
+	}
+	return led
+}
+
+// successor returns the election after the strike; nil if the process was stopped, and led on.
+func (s *strike) successor(j *trial) *event {
+	ledOn := !s.killed
+	for i, e := range j.events {
+		switch {
+		case !e.at.After(s.from.Add(early)):
+		case e.what == deposed && e.process == s.process && e.at.Before(s.to.Add(slack)):
+			ledOn = false
+		case e.what == elected && (!ledOn || e.at.Before(s.to)):
+			return &j.events[i]
+		}
+	}
+	return nil
+}
+
+// successions returns how often leaders were struck, and the longest time from such a strike to the next election that it
+// caused.
+func (j *trial) successions() (struck int, longest time.Duration) {
+	for _, s := range j.strikes {
+		if !s.strikesLeader(j) {
+			continue
+		}
+		struck++
+		if next := s.successor(j); next != nil {
+			longest = max(longest, next.at.Sub(s.from))
+		}
+	}
+	return struck, longest
+}
+
+// story returns the events around a tick, to explain a failure.
+func (j *trial) story(tick int64) string {
+	var lines []string
+	due := j.clock(0).at(tick)
+	near := func(at time.Time) bool { return at.After(due.Add(-3*ttl)) && at.Before(due.Add(2*ttl)) }
+	add := func(at time.Time, format string, args ...any) {
+		lines = append(lines, fmt.Sprintf("%9.3f s  %s", at.Sub(due).Seconds(), fmt.Sprintf(format, args...)))
+	}
+	type line struct {
+		at   time.Time
+		text string
+	}
+	var all []line
+	for _, e := range j.events {
+		all = append(all, line{e.at, fmt.Sprintf("slot %d, process %d: %s %d", e.slot, e.process, e.what, e.tick-tick)})
+	}
+	for _, s := range j.strikes {
+		how := "stopped"
+		if s.killed {
+			how = "killed"
+		}
+		all = append(all, line{s.from, fmt.Sprintf("slot %d, process %d: %s", s.slot, s.process, how)},
+			line{s.to, fmt.Sprintf("slot %d: goes on", s.slot)})
+	}
+	slices.SortStableFunc(all, func(a, b line) int { return a.at.Compare(b.at) })
+	for _, l := range all {
+		if near(l.at) {
+			add(l.at, "%s", l.text)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
