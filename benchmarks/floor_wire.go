@@ -2,13 +2,13 @@ package main
 
 import (
 	"bufio"
-	"crypto/sha1" //nolint:gosec // the name by which Redis knows a script
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
 	"strconv"
 	"strings"
+
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // floorWire is a connection to one server, and what its answers mean to a floor.
@@ -26,10 +26,7 @@ type floorCommands struct {
 // dialFloor connects to all servers, chooses this library's database, and loads
 // the scripts.
 func dialFloor(s site) ([]*floorWire, *floorCommands, error) {
-	scripts, err := readScripts()
-	if err != nil {
-		return nil, nil, err
-	}
+	renew, release := protocol.Renew, protocol.Release
 	var wires []*floorWire
 	for _, addr := range s.addrs {
 		conn, err := net.Dial("tcp", addr)
@@ -38,11 +35,11 @@ func dialFloor(s site) ([]*floorWire, *floorCommands, error) {
 		}
 		w := &floorWire{conn, bufio.NewReaderSize(conn, 64<<10)}
 		wires = append(wires, w)
-		if err := w.load(s.database(), scripts.renew, scripts.release); err != nil {
+		if err := w.load(s.database(), renew.Text.(string), release.Text.(string)); err != nil {
 			return nil, nil, errors.Join(err, closeWires(wires))
 		}
 	}
-	return wires, &floorCommands{renew: shaOf(scripts.renew), release: shaOf(scripts.release)}, nil
+	return wires, &floorCommands{renew: renew.SHA.(string), release: release.SHA.(string)}, nil
 }
 
 func closeWires(wires []*floorWire) error {
@@ -51,11 +48,6 @@ func closeWires(wires []*floorWire) error {
 		err = errors.Join(err, w.Close())
 	}
 	return err
-}
-
-func shaOf(script string) string {
-	sum := sha1.Sum([]byte(script))
-	return hex.EncodeToString(sum[:])
 }
 
 // load also sets the counter that an acquire counts on.

@@ -29,7 +29,7 @@ run_part() {
 	set -- $times
 	[ ! -e "$logs/$part.failed" ] || result=FAILED
 	printf '%-16s %7d %7d  %-7s %s\n' "$part" "$1" "$(($2 + $3))" "$result" \
-		"$(sed -n 's/^what: //p' "$logs/$part.log")" >>"$logs/rows"
+		"$(sed -n '/^what: /{s///p;q;}' "$logs/$part.log")" >>"$logs/rows"
 	if [ "$result" = FAILED ]; then
 		grep -vE '^ *(=== (RUN|PAUSE|CONT|NAME)|--- (PASS|SKIP))' "$logs/$part.log"
 	fi
