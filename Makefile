@@ -1,6 +1,7 @@
 # make demo    the library at work, on embedded nodes: needs Go and nothing else
-# make test    unit tests, race detector, real Redis servers: at most four minutes on two processors
+# make test    unit tests, race detector, real Redis servers: four to six minutes on two processors
 # make verify  the other tests that a change must pass: ten minutes of simulation, planted bugs, chaos
+# make servers the contract tests on each server program that REDLOCK_TEST_SERVERS names, and on all in one cluster
 # make soak    tests that take hours or compare speeds, on a quiet machine
 # make lint    formatting, vet, staticcheck
 # make bench   side by side with the peers, on local redis-server processes: a few minutes
@@ -9,16 +10,19 @@
 # make sim     the whole library in a simulation, for SEEDS seeds (100000) from SEED (1) on
 # make chaos   random faults on real servers for DURATION; SEED repeats those of an earlier run
 #
-# Six modules: the library (.), and cmd/redlock/, redlockotel/, integration/, benchmarks/ and
-# examples/fencing/, which need more than the library may depend on. tools/ is a seventh without
-# code of its own: it names the version of staticcheck. Written for GNU make 3.81, which macOS has.
+# The library (.) is a module; so are cmd/redlock/, redlockotel/, each of adapters/, integration/, integration/programs/,
+# integration/schedulers/, benchmarks/, examples/fencing/ and examples/schedulers/, which need more than the library may depend on.
+# tools/ is one without code of its own: it names the version of staticcheck. Written for GNU make 3.81, which macOS has.
 
 .NOTPARALLEL:
-.PHONY: demo test verify soak unit library tools fencing simulated thorough sim sim-timed sim-hash sim-repeat
-.PHONY: servers integration integration-rest soak-integration soak-benchmarks chaos chaos-minute soak-chaos bench-test bench-rest
+.PHONY: demo test verify soak unit library tools adapters fencing simulated thorough sim sim-timed sim-hash sim-repeat
+.PHONY: need-servers servers soak-servers integration integration-rest soak-integration programs soak-programs soak-benchmarks chaos chaos-minute soak-chaos bench-test bench-rest
 .PHONY: lint format vet cross staticcheck bench bench-full fuzz
 
-RACED       = . cmd/redlock redlockotel integration examples/fencing
+ADAPTERS    = adapters/redlockgoredis adapters/redlockrueidis adapters/redlockvalkey adapters/redlockgocron \
+              adapters/redlockcertmagic adapters/redlockmigrate
+PROGRAMS    = integration/programs integration/schedulers
+RACED       = . cmd/redlock redlockotel $(ADAPTERS) integration $(PROGRAMS) examples/fencing examples/schedulers
 STATICCHECK = $(CURDIR)/tools/out/staticcheck
 TEST        = go test -race -shuffle=on -count=1
 FUZZTIME   ?= 20s
@@ -47,27 +51,34 @@ demo:
 # each part takes. A change that adds a part, or makes one longer, must keep to its limits.
 PARTS = @MAKE="$(MAKE)" tools/parts.sh
 
-test: servers
-	$(PARTS) "make test" "library simulated" "integration tools fencing bench-test"
+test: need-servers
+	$(PARTS) "make test" "library simulated" "integration tools adapters fencing bench-test"
 
-verify: servers
-	$(PARTS) "make verify" "sim-timed" "thorough integration-rest chaos-minute bench-rest"
+verify: need-servers
+	$(PARTS) "make verify" "sim-timed" "thorough servers integration-rest programs chaos-minute bench-rest"
 
 # One after the other: a comparison of speeds needs a quiet machine.
-soak: servers
-	$(PARTS) "make soak" "soak-integration soak-benchmarks soak-chaos sim fuzz"
+soak: need-servers
+	$(PARTS) "make soak" "soak-integration soak-programs soak-servers soak-benchmarks soak-chaos sim fuzz"
 
 # The tests that need no Redis server.
-unit: library tools fencing
+unit: library tools adapters fencing
 
+# The docs' tests read text, in one goroutine: the race detector slows them down fivefold for nothing.
 library:
-	@echo "what: the library, its examples and its docs, with the race detector"
-	$(TEST) -short -timeout=15m ./...
+	@echo "what: the library and its examples with the race detector, and its docs"
+	$(TEST) -short -timeout=15m $$(go list ./... | grep -v '/docs$$')
+	go test -shuffle=on -count=1 ./docs
 
 tools:
 	@echo "what: the command line tool and OpenTelemetry, with the race detector"
 	cd cmd/redlock && $(TEST) -parallel=6 ./...
 	cd redlockotel && $(TEST) ./...
+
+# examples/schedulers shows how to do without an adapter.
+adapters:
+	@echo "what: pools of other clients and locks for other programs, with the race detector"
+	@set -e; for module in $(ADAPTERS) examples/schedulers; do (cd $$module && $(TEST) ./...); done
 
 # A part of its own, as its database takes long to compile.
 fencing:
@@ -117,27 +128,50 @@ REPEAT ?= 3
 # Its tests say which servers they run on: Docker containers where an engine answers, else
 # redis-server processes. Never from the cache: the servers are part of the result.
 INTEGRATION = cd integration && $(TEST) -timeout=15m -v
+# Its packages but the contract tests, which are a part of their own.
+WHOLE = $$(go list ./... | grep -v '/contract$$')
 
-integration: servers
+integration: need-servers
 	@echo "what: the library on real servers that fail, with the race detector"
-	$(INTEGRATION) -short ./...
+	$(INTEGRATION) -short $(WHOLE)
 
 # Without -short all tests run but those of make soak; the chaos test has a part of its own.
-integration-rest: servers
+integration-rest: need-servers
 	@echo "what: all tests on real servers but chaos, with the race detector"
-	$(INTEGRATION) -skip '^TestHistories' ./...
+	$(INTEGRATION) -skip '^TestHistories' $(WHOLE)
+
+# Other programs that lock with the adapters, in several processes.
+programs: need-servers
+	@echo "what: certificates, migrations and schedulers of several processes on real servers, with the race detector"
+	@set -e; for module in $(PROGRAMS); do (cd $$module && $(TEST) -v -short ./...); done
+
+# Without -short all of these tests run, and the schedulers for a minute.
+soak-programs: need-servers
+	@echo "what: all tests of certificates, migrations and schedulers, with the race detector"
+	@set -e; for module in $(PROGRAMS); do (cd $$module && $(TEST) -v ./...); done
+
+# One cluster for each server program that REDLOCK_TEST_SERVERS names (paths, separated by colons;
+# without it the servers of make integration), and a mixed one of all. It prints their versions.
+servers: need-servers
+	@echo "what: the contract tests, on each server program and each kind of client, with the race detector"
+	$(INTEGRATION) ./contract
+
+# All integration tests, once for each of these programs and once on a mixed cluster.
+soak-servers: need-servers
+	@echo "what: all integration tests but chaos, on each server program, with the race detector"
+	@tools/each-server.sh $(MAKE) --no-print-directory integration-rest
 
 # No other test runs meanwhile.
-soak-integration: servers
+soak-integration: need-servers
 	@echo "what: comparisons of speed and long loads on real servers"
 	$(INTEGRATION) -timeout=0 -run '^TestSoak' . -soak
 
-soak-benchmarks: servers
+soak-benchmarks: need-servers
 	@echo "what: comparisons of speed with other libraries"
 	cd benchmarks && go test -count=1 -v -run '^TestSoak' . -soak
 
 # A test's output ends with the summary.
-chaos: servers
+chaos: need-servers
 	@echo "what: chaos on real servers for $(DURATION), with the race detector"
 	cd integration && go test -race -count=1 -timeout=0 -v -run '^TestHistories' . \
 		-chaos.duration=$(DURATION) -chaos.seed=$(SEED)
@@ -148,8 +182,8 @@ chaos-minute:
 soak-chaos:
 	@$(MAKE) --no-print-directory chaos DURATION=1h
 
-servers:
-	@docker version >/dev/null 2>&1 || test -n "$$DOCKER_HOST" || command -v redis-server >/dev/null || { \
+need-servers:
+	@docker version >/dev/null 2>&1 || test -n "$$DOCKER_HOST$$REDLOCK_TEST_SERVERS" || command -v redis-server >/dev/null || { \
 		echo "The integration tests need real Redis servers: start Docker, or install redis-server"; \
 		echo "(Debian, Ubuntu: apt-get install redis-server; macOS: brew install redis)."; \
 		echo "Without either, make unit runs the other tests, and make demo needs no server."; \
