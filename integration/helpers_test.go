@@ -153,19 +153,12 @@ func countVotes(t testing.TB, client *redlock.Client, nodes cluster.Nodes) int {
 func eventually(d time.Duration, condition func() bool) bool { return cluster.Eventually(d, condition) }
 
 // assertNoKeys expects every node to be empty soon, long before any ttl ends, and
-// to stay so.
+// to stay so: a command that is executed late must not leave a key either.
 func assertNoKeys(t testing.TB, nodes cluster.Nodes) {
 	t.Helper()
-	eventually(soon, func() bool { return len(allKeys(t, nodes)) == 0 })
-	require.Empty(t, allKeys(t, nodes), "keys left, by node")
-	// A command that is executed late must not set a key either.
-	time.Sleep(stillness)
-	require.Empty(t, allKeys(t, nodes), "keys came back, by node")
+	noKeys := func() bool { return len(allKeys(t, nodes)) == 0 }
+	require.True(t, cluster.Stays(soon, noKeys), "keys are left, now, by node: %v", allKeys(t, nodes))
 }
-
-// stillness is how long tests watch for keys that should not appear: enough for bytes that
-// are on their way to a server of this machine.
-const stillness = 100 * time.Millisecond
 
 // allKeys returns the keys of each node that has any locks or readers.
 func allKeys(t testing.TB, nodes cluster.Nodes) map[int][]string {

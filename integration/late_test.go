@@ -75,7 +75,7 @@ func (s lateScene) where(t *testing.T, lease *redlock.Lease) []int {
 func (s lateScene) assertKeeps(t *testing.T, lease *redlock.Lease) {
 	t.Helper()
 	awaitAllVotes(t, s.slow, s.nodes)
-	time.Sleep(stillness)
+	time.Sleep(cluster.Stillness)
 	assert.Equal(t, []int{0, 1, 2, 3, 4}, s.where(t, lease), "nodes that have the lease's key")
 	require.NoError(t, lease.Unlock(t.Context()))
 	assertNoKeys(t, s.nodes)

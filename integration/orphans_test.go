@@ -215,7 +215,7 @@ func TestNoOrphanWhenTheLastBytesOfADroppedConnectionArriveLate(t *testing.T) {
 		attempt(t, client, func() { awaitAllVotes(t, client, nodes) })
 		assertNoKeys(t, nodes)
 		nodes.Heal()
-		time.Sleep(stillness)
+		time.Sleep(cluster.Stillness)
 		require.Empty(t, allKeys(t, nodes))
 	}
 	t.Run("those of a failed attempt", func(t *testing.T) {

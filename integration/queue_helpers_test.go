@@ -109,10 +109,8 @@ func assertServedWithin(t *testing.T, served <-chan struct{}, limit time.Duratio
 // nodes, and that this stays so.
 func assertNothingWaits(t *testing.T, nodes cluster.Nodes) {
 	t.Helper()
-	eventually(soon, func() bool { return len(keysOfLocks(t, nodes)) == 0 })
-	require.Empty(t, keysOfLocks(t, nodes), "keys left, by node")
-	time.Sleep(stillness)
-	require.Empty(t, keysOfLocks(t, nodes), "keys came back, by node")
+	nothing := func() bool { return len(keysOfLocks(t, nodes)) == 0 }
+	require.True(t, cluster.Stays(soon, nothing), "keys are left, now, by node: %v", keysOfLocks(t, nodes))
 }
 
 // keysOfLocks returns the keys of each node that has any, except the keys of its admission

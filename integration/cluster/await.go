@@ -25,6 +25,23 @@ func Eventually(d time.Duration, condition func() bool) bool {
 	}
 }
 
+// Stays reports whether the condition holds within d, and still holds a stillness later: then no
+// bytes that were on their way have changed it. It may hold, be broken for a moment, and hold again:
+// an attempt that reaches a server late sets a key, which the release behind it deletes.
+func Stays(d time.Duration, condition func() bool) bool {
+	return Eventually(d, func() bool {
+		if !condition() {
+			return false
+		}
+		time.Sleep(Stillness)
+		return condition()
+	})
+}
+
+// Stillness is how long tests look for keys that should not appear: enough for bytes that are on
+// their way to a server of this machine.
+const Stillness = 100 * time.Millisecond
+
 // Permissions returns the lines of rights under "Permissions" in the README, whose path is given.
 func Permissions(t testing.TB, readme string) (lines [][]string) {
 	t.Helper()

@@ -141,14 +141,11 @@ func (s scene) awaitKeys(lease *redlock.Lease, nodes cluster.Nodes) {
 }
 
 // awaitNoOrphans waits until no node has a key of a lock, its readers, permits or waiters, and
-// expects that this stays so.
+// this stays so.
 func (s scene) awaitNoOrphans() {
 	s.Helper()
-	cluster.Eventually(soon, func() bool { return len(s.keys()) == 0 })
-	require.Empty(s, s.keys(), "keys are left")
-	const stillness = 100 * time.Millisecond // enough for bytes that are on their way to a server of this machine
-	time.Sleep(stillness)
-	require.Empty(s, s.keys(), "keys came back")
+	noKeys := func() bool { return len(s.keys()) == 0 }
+	require.True(s, cluster.Stays(soon, noKeys), "keys are left, now: %v", s.keys())
 }
 
 // keys returns what the nodes have, except the keys that stay when no client locks.
