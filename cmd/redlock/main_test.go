@@ -120,7 +120,7 @@ func waitOnce(t *testing.T, nodes *redlocktest.Nodes, flags *runFlags, names ...
 	t.Helper()
 	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil))
 	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
+	defer client.Close() // as run does before it ends: it waits until the nodes have nothing of the waiter
 	log := &interruptingLog{signals: make(chan os.Signal, 1)}
 	runner := &runner{flags: flags, signals: log.signals, log: log}
 	_, err = runner.acquire(client, names, true)

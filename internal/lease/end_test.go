@@ -176,8 +176,10 @@ func TestLostErrorHasTheAnswersOfTheLastRenewalThatWasAnswered(t *testing.T) {
 		require.NoError(t, err)
 		synctest.Wait()
 		for _, n := range net.Nodes {
-			n.Redis.SetError("NOPERM no")
-			n.Set(func(n *testnet.Node) { n.Delay = 200 * ms })
+			n.Set(func(n *testnet.Node) {
+				n.Delay = 200 * ms
+				n.Override = func(string, []string) string { return "NOPERM no" }
+			})
 		}
 		<-lease.Done()
 		lost := lossOf(t, lease.Err())

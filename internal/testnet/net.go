@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -39,6 +37,7 @@ type Node struct {
 	Mu       sync.Mutex // protects what follows
 	changed  *sync.Cond
 	Links    []*link
+	order    []*chunk          // what clients sent and the server has not executed, in the order of sending
 	Refusing error             // what dialling gets
 	Delay    time.Duration     // each way
 	Holding  bool              // frozen: nothing is executed
@@ -53,6 +52,7 @@ type Node struct {
 	Log      []string                               // commands as they were executed
 	Clients  int
 	runs     int
+	sent     int // chunks, by all clients
 
 	scripts *embedded.Scripts
 }
@@ -83,11 +83,8 @@ func (n *Node) GetContext(ctx context.Context) (redis.Conn, error) {
 	embedded.SetPreHook(func(c *server.Peer, cmd string, args ...string) bool { return n.preHook(embedded, c, cmd, args) })
 	n.Mu.Lock()
 	defer n.Mu.Unlock()
-	clientSide, near := net.Pipe()
-	l := &link{node: n, Near: near, far: serverSide}
+	l, clientSide := newLink(n, serverSide)
 	n.Links = append(n.Links, l)
-	go l.pump(near, serverSide, func() bool { return n.Holding || l.Held })
-	go l.pump(serverSide, near, func() bool { return n.Muting || l.Held })
 	return redis.NewConn(clientSide, 0, 0), nil
 }
 
@@ -176,68 +173,6 @@ func (n *Node) Cut() {
 }
 
 func (n *Node) Keys() []string { return n.Redis.Keys() }
-
-// link is one connection, pumped in both directions.
-type link struct {
-	node      *Node
-	Near, far net.Conn
-	Cut       bool          // protected by node.mu, like what follows
-	Delay     time.Duration // more than the node's, each way
-	Held      bool          // nothing gets through
-}
-
-// pump carries bytes from one end to the other, each after the node's delay and
-// not while held. The sender never waits: a socket has room.
-func (l *link) pump(from, to net.Conn, held func() bool) {
-	type chunk struct {
-		data []byte
-		due  time.Time
-	}
-	n := l.node
-	var queue []chunk
-	ended := false
-	go func() {
-		defer to.Close()
-		for {
-			n.Mu.Lock()
-			for !ended && len(queue) == 0 || held() && !(ended && len(queue) == 0) {
-				n.changed.Wait()
-			}
-			if len(queue) == 0 {
-				n.Mu.Unlock()
-				return
-			}
-			next := queue[0]
-			queue = queue[1:]
-			n.Mu.Unlock()
-			time.Sleep(time.Until(next.due))
-			n.Mu.Lock()
-			lost := to == l.Near && l.Cut
-			skip := to == l.Near && n.Lose != nil && n.Lose(next.data)
-			n.Mu.Unlock()
-			if skip {
-				continue
-			}
-			if _, err := to.Write(next.data); err != nil || lost {
-				_, _ = io.Copy(io.Discard, from)
-				return
-			}
-		}
-	}()
-	buf := make([]byte, 32<<10)
-	for {
-		k, err := from.Read(buf)
-		n.Set(func(n *Node) {
-			if k > 0 {
-				queue = append(queue, chunk{append([]byte(nil), buf[:k]...), time.Now().Add(n.Delay + l.Delay)})
-			}
-			ended = ended || err != nil
-		})
-		if err != nil {
-			return
-		}
-	}
-}
 
 // Net is N nodes and a client over them, in a bubble.
 type Net struct {

@@ -15,6 +15,10 @@ import (
 // must not be called under n.Mu: it answers SCAN and SCRIPT, and provides a script before its EVALSHA.
 // It gets the embedded server as an argument because n.Redis.Server would race with n.Redis.Close.
 func (n *Node) preHook(to *server.Server, c *server.Peer, cmd string, args []string) bool {
+	if cmd == executed {
+		n.Set(func(n *Node) { n.remove(args[0]) })
+		return true
+	}
 	if n.scripts.IsOwn(c) {
 		return false
 	}
