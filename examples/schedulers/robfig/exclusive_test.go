@@ -16,7 +16,10 @@ import (
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
-const minHold = 800 * time.Millisecond
+const (
+	minHold = 800 * time.Millisecond
+	behind  = 100 * time.Millisecond // the second machine's clock
+)
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -39,7 +42,7 @@ func start(job func(machine int)) (stop func()) {
 		if err != nil {
 			log.Fatal(err)
 		}
-		schedule := everySecond{time.Duration(machine) * 100 * time.Millisecond}
+		schedule := everySecond{time.Duration(machine) * behind}
 		jobs := cron.New()
 		jobs.Schedule(schedule, cron.NewChain(Exclusive(client, "report", schedule, minHold)).Then(cron.FuncJob(func() { job(machine) })))
 		jobs.Start()
@@ -73,7 +76,8 @@ func TestEachSecondHasOneRun(t *testing.T) {
 	stop := start(func(int) { runs.Add(1) })
 	require.Eventually(t, func() bool { return runs.Load() >= 4 }, 30*time.Second, 5*time.Millisecond)
 	stop()
-	assert.LessOrEqual(t, float64(runs.Load()), time.Since(began).Seconds()+1)
+	// The first second may be one that the machine behind alone has not had yet.
+	assert.LessOrEqual(t, float64(runs.Load()), (time.Since(began) + behind).Seconds()+1)
 }
 
 func TestALateRunIsLeftToOthers(t *testing.T) {
