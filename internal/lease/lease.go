@@ -84,8 +84,7 @@ type Grant struct {
 	Wanted   *Signal // nil if the holder is not to be told that others want the lock
 }
 
-// Lease is one holding of a lock. It has more than 20 methods, since its grant, renewals and
-// end are one state machine under one lock.
+// Lease is one holding of a lock. Its grant, renewals and end are one state machine under one lock.
 type Lease struct {
 	Grant
 

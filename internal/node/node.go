@@ -75,8 +75,7 @@ type Admitter interface {
 }
 
 // Node is one master as the client sees it. Run keeps a connection to it; other goroutines
-// only queue commands there. It has more than 20 methods: each is one thing that a package above
-// asks of a master.
+// only queue commands there.
 type Node struct {
 	Index    int
 	Name     string

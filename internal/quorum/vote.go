@@ -18,8 +18,7 @@ const (
 	NotSent                  // nothing was sent, or the node did not execute it
 )
 
-// Answer is a node's reply, as the Reader understood it. It has more than 15 fields: each script has something
-// to report of its own.
+// Answer is a node's reply, as the Reader understood it. Each script has something to report of its own.
 type Answer struct {
 	Count     Count
 	Outcome   Outcome

@@ -41,8 +41,8 @@ type simLine struct {
 	text string
 }
 
-// simVisit is one call that asks for a lock, and the lease that it gave. It has more than 15
-// fields: they are what the checks ask of a call.
+// simVisit is one call that asks for a lock, and the lease that it gave. The fields
+// are what the checks ask of a call.
 type simVisit struct {
 	history *simHistory
 	caller  *simCaller

@@ -33,8 +33,8 @@ var simKinds = []simKind{
 	simVerdicts, simVerdicts, simVerdicts, simRestarts, simTails, simTails, simFlaps,
 }
 
-// simPlan is one schedule. It has more than 15 fields: each is one thing that a
-// seed decides. It has more than 20 methods, which draw and print them.
+// simPlan is one schedule. Each field is one thing that a seed decides; the methods draw
+// and print them.
 type simPlan struct {
 	seed       uint64
 	kind       simKind

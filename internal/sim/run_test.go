@@ -13,8 +13,7 @@ import (
 	"github.com/redlock-go/redlock/internal/simredis"
 )
 
-// simRun is one simulation under way. It has more than 20 methods: its clients, faults and
-// checks all act on it.
+// simRun is one simulation under way. Its clients, faults and checks all act on it.
 type simRun struct {
 	*simInstants
 	plan    *simPlan

@@ -26,9 +26,8 @@ import (
 // The network of the tests: embedded nodes behind links that can be slow,
 // held, or cut, all in the virtual time of a synctest bubble.
 
-// Node is one embedded server and the links to it. It is a Pool. It has
-// more than 15 fields. It has more than 20 methods. Each is a way in which a test makes the node
-// misbehave, or sees what it did.
+// Node is one embedded server and the links to it. It is a Pool. Each method is a way in which a
+// test makes the node misbehave, or sees what it did.
 type Node struct {
 	T     *testing.T
 	Index int
