@@ -133,7 +133,7 @@ func (r LostReason) String() string {
 // *QuorumError: ErrNoQuorum in the error of Extend means that the lease is still valid
 // until its old end, and ErrLost that it is not.
 type LostError struct {
-	Name, Owner string     // the lock's name, and the owner that marked the lease
+	Name, Owner string     // the lock's name, and the owner that marked the lease; of Resume, what marked it since Handoff
 	Token       int64      // the lease's fencing token
 	Reason      LostReason // why it was lost
 	Holder      string     // the new owner, where Reason is LostRevoked and a quorum named it

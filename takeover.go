@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/admission"
 	"github.com/redlock-go/redlock/internal/handoff"
+	"github.com/redlock-go/redlock/internal/lease"
 	"github.com/redlock-go/redlock/internal/listing"
 	"github.com/redlock-go/redlock/internal/lock"
 	"github.com/redlock-go/redlock/internal/node"
@@ -233,12 +233,15 @@ func (c *Client) askNodes(ctx context.Context, ask func(*admission.Member) (node
 // cancelled: stop working before you pass the text on. Unlock does nothing and returns nil, and so Do
 // ends as usual. It takes at most two node timeouts; an Extend in that time gives ErrHandedOff, too.
 //
-// The text is one line of printable ASCII, some 500 bytes with three nodes and less than 64 KB. It is not encrypted, and contains
-// the lock's name, the prefix and the owner. Resume ignores white space around it.
+// The text is one line of printable ASCII, some 600 bytes with three nodes and less than 64 KB. It
+// is not encrypted, and contains the lock's name, the prefix, the owner's label and a secret. What
+// callers that are refused see meanwhile, a holder with this label, does not reveal the secret.
+// Resume ignores white space around the text.
 //
 // Errors: those of Extend, and then the lease goes on unless it is lost; ErrConfig, and nothing has
-// happened, for a share, a lease of several names or of permits, one with WithMinHold or
-// WithLockDelay, and while others hold the lock with it (WithReentry).
+// happened, for a share, also of a Downgrade at the same time, a lease of several names or of
+// permits, one with WithMinHold or WithLockDelay, and while others hold the lock with it
+// (WithReentry).
 func (l *Lease) Handoff(ctx context.Context) (string, error) {
 	defer runtime.KeepAlive(l)
 	ctx, call := l.lock.client.observe.begin(ctx, "handoff", l.lock.name)
@@ -249,8 +252,8 @@ func (l *Lease) Handoff(ctx context.Context) (string, error) {
 
 func (l *Lease) handOff(ctx context.Context) (string, error) {
 	m := l.lock
-	if m.names != nil || m.permits != nil || l.Shared() {
-		return "", configError("the lease of %q cannot be handed off: only one of one name that is held alone can be", m.name)
+	if m.names != nil || m.permits != nil {
+		return "", m.cannotHandOff(lease.ErrShared)
 	}
 	if err := m.opts.checkAlone("a lease that is handed off"); err != nil {
 		return "", err
@@ -260,12 +263,12 @@ func (l *Lease) handOff(ctx context.Context) (string, error) {
 	ballot := exclusive.NewHandoff()
 	until, e, err := l.handle.HandOff(ctx, ballot)
 	if err != nil {
-		return "", configError("the lease of %q cannot be handed off: %v (WithReentry)", m.name, err)
+		return "", m.cannotHandOff(err)
 	}
 	if err := l.extension("handoff", e); err != nil {
 		return "", err
 	}
-	text := &handoff.Lease{Prefix: m.opts.prefix, Name: m.name, Owner: l.Owner(), Token: l.Token(), Size: len(m.client.cluster.Nodes),
+	text := &handoff.Lease{Prefix: m.opts.prefix, Name: m.name, Label: m.opts.label, Secret: ballot.Secret(), Token: l.Token(), Size: len(m.client.cluster.Nodes),
 		Left: max(until-m.opts.clock(), 0).Microseconds(), Ends: make(map[string]int64)}
 	for _, r := range ballot.Readings() {
 		text.Ends[r.Record] = m.opts.drift.endAt(r.Time, r.Arrived, until, m.opts.ttl).Microseconds()
@@ -273,9 +276,17 @@ func (l *Lease) handOff(ctx context.Context) (string, error) {
 	return text.String(), nil
 }
 
-// Resume goes on with a lease that Lease.Handoff ended, in this process or any other: it returns a new Lease of the
-// lock, with an owner and a token of its own, as if Lock had returned it. Of several calls with one
-// text at most one gets the lock. opts are those of the lock, as for Mutex; its prefix must be that of the text.
+// cannotHandOff returns the error of a lease that cannot be handed off. Nothing has happened to it.
+func (l *locker) cannotHandOff(why error) error {
+	if errors.Is(why, lease.ErrOthersHold) {
+		return configError("the lease of %q cannot be handed off: %v (WithReentry)", l.name, why)
+	}
+	return configError("the lease of %q cannot be handed off: only one of one name that is held alone can be", l.name)
+}
+
+// Resume goes on with a lease that Lease.Handoff ended, in this process or any other: it returns a
+// new Lease of the lock, with an owner and a token of its own, as if Lock had returned it.  Of several calls with one text at most one gets the lock. opts are those of the
+// lock, as for Mutex; its prefix must be that of the text.
 //
 // A quorum of the nodes must transfer the lock before the validity of the old lease ends, by their own
 // clocks. Resume asks again until that is certain or impossible, so it takes as long as was left of
@@ -304,13 +315,12 @@ func (c *Client) resume(ctx context.Context, t *handoff.Lease, opts []Option) (*
 		return nil, m.err
 	case m.opts.prefix != t.Prefix:
 		return nil, configError("the lease of %q was handed off with the prefix %q, and this lock has %q", t.Name, t.Prefix, m.opts.prefix)
-	case strings.HasPrefix(t.Owner, protocol.Reserved):
-		return nil, configError("the text is not that of a lease that was handed off: its owner is a mark of the protocol")
 	case t.Size != len(c.cluster.Nodes):
 		return nil, configError("the lease of %q was handed off in a cluster of %d nodes, and this client has %d", t.Name, t.Size, len(c.cluster.Nodes))
 	}
 	left := time.Duration(t.Left) * time.Microsecond
-	held, failure := m.exclusive.Resume(ctx, &lock.HandedOff{Owner: t.Owner, Left: left, Ends: t.Ends})
+	value := protocol.TransferValue(t.Secret, t.Label)
+	held, failure := m.exclusive.Resume(ctx, &lock.HandedOff{Value: value, Left: left, Ends: t.Ends})
 	switch {
 	case failure == nil:
 		l := &Lease{lock: &m.locker}
@@ -326,5 +336,5 @@ func (c *Client) resume(ctx context.Context, t *handoff.Lease, opts []Option) (*
 	if failure.Cause != nil {
 		return nil, &waitError{op: "resume", name: t.Name, cause: failure.Cause, last: last}
 	}
-	return nil, &LostError{Name: t.Name, Owner: t.Owner, Token: t.Token, Reason: LostHandoff, Votes: votesOf(failure.Refusal.Votes), Cause: last}
+	return nil, &LostError{Name: t.Name, Owner: value, Token: t.Token, Reason: LostHandoff, Votes: votesOf(failure.Refusal.Votes), Cause: last}
 }

@@ -9,33 +9,58 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 )
 
-// Lease is a lease that was handed off.
+// Lease is a lease that was handed off. Its strings may have any bytes.
 type Lease struct {
-	Prefix string `json:"prefix,omitempty"` // of the keys
-	Name   string `json:"name"`
-	Owner  string `json:"owner"`
-	Token  int64  `json:"token,omitempty"`
-	Size   int    `json:"size"` // nodes of the cluster
-	Left   int64  `json:"left"` // of the validity, in microseconds: no more than that
+	Prefix string // of the keys
+	Name   string
+	Label  string // of the owner that handed it off
+	Secret string // that the value of the lock's key is made of
+	Token  int64
+	Size   int   // nodes of the cluster
+	Left   int64 // of the validity, in microseconds: no more than that
 
 	// Ends is the end of the validity by the clock of each node that keeps the lease, in microseconds
 	// since 1970, by the node's record.
-	Ends map[string]int64 `json:"ends"`
+	Ends map[string]int64
+}
+
+// body is a Lease as JSON, which has text: there strings are bytes.
+type body struct {
+	Prefix []byte `json:"prefix,omitempty"`
+	Name   []byte `json:"name"`
+	Label  []byte `json:"label,omitempty"`
+	Secret []byte `json:"secret"`
+	Token  int64  `json:"token,omitempty"`
+	Size   int    `json:"size"`
+	Left   int64  `json:"left"`
+	Ends   []end  `json:"ends"`
+}
+
+// end is the end of the validity at a node.
+type end struct {
+	Record []byte `json:"record"`
+	At     int64  `json:"at"`
 }
 
 // begin begins every text: people see what it is. A later format will have another number.
-const begin = "redlock-lease-1."
+const begin = "redlock-lease-2."
 
-// maxLength is how long a text is at most: one of 99 nodes has less than half of it.
-const maxLength = 64 << 10
+// MaxLength is how long a text is at most.
+const MaxLength = 64 << 10
 
 // String returns the text.
 func (l *Lease) String() string {
-	body, err := json.Marshal(l)
+	b := body{Prefix: []byte(l.Prefix), Name: []byte(l.Name), Label: []byte(l.Label), Secret: []byte(l.Secret), Token: l.Token, Size: l.Size, Left: l.Left}
+	for _, record := range slices.Sorted(maps.Keys(l.Ends)) {
+		b.Ends = append(b.Ends, end{Record: []byte(record), At: l.Ends[record]})
+	}
+	body, err := json.Marshal(b)
 	if err != nil {
 		panic(err) // there is nothing in it that JSON does not have
 	}
@@ -47,14 +72,14 @@ var (
 	errNoText  = fmt.Errorf("it does not begin with %q", begin)
 	errTooLong = errors.New("it is too long")
 	errDamaged = errors.New("it is damaged, or cut off")
-	errEmpty   = errors.New("it names no lock, no owner or no nodes")
+	errEmpty   = errors.New("it names no lock, no secret or no nodes")
 )
 
 // Parse reads a text. White space around it does not matter. The error does not repeat the text: a process that
 // has it can take the lock.
 func Parse(text string) (*Lease, error) {
 	text = strings.TrimSpace(text)
-	if len(text) > maxLength {
+	if len(text) > MaxLength {
 		return nil, errTooLong
 	}
 	rest, found := strings.CutPrefix(text, begin)
@@ -62,17 +87,22 @@ func Parse(text string) (*Lease, error) {
 		return nil, errNoText
 	}
 	sum, encoded, _ := strings.Cut(rest, ".")
-	body, err := base64.RawURLEncoding.Strict().DecodeString(encoded)
-	if err != nil || sum != fmt.Sprintf("%08x", crc32.ChecksumIEEE(body)) {
+	decoded, err := base64.RawURLEncoding.Strict().DecodeString(encoded)
+	if err != nil || sum != fmt.Sprintf("%08x", crc32.ChecksumIEEE(decoded)) {
 		return nil, errDamaged
 	}
-	l := new(Lease)
-	d := json.NewDecoder(bytes.NewReader(body))
+	var b body
+	d := json.NewDecoder(bytes.NewReader(decoded))
 	d.DisallowUnknownFields()
-	if err := d.Decode(l); err != nil || d.More() {
+	if err := d.Decode(&b); err != nil || d.More() {
 		return nil, errDamaged
 	}
-	if l.Name == "" || l.Owner == "" || l.Size < 1 || len(l.Ends) < 1 {
+	l := &Lease{Prefix: string(b.Prefix), Name: string(b.Name), Label: string(b.Label), Secret: string(b.Secret), Token: b.Token, Size: b.Size, Left: b.Left,
+		Ends: make(map[string]int64, len(b.Ends))}
+	for _, e := range b.Ends {
+		l.Ends[string(e.Record)] = e.At
+	}
+	if l.Name == "" || l.Secret == "" || l.Size < 1 || len(l.Ends) < 1 {
 		return nil, errEmpty
 	}
 	if l.Left < 0 || time.Duration(l.Left) > time.Duration(1<<63-1)/time.Microsecond {

@@ -58,8 +58,8 @@ type ending struct {
 	first  part               // of the handle to which the lease was granted
 	joined map[*part]struct{} // of the handles that joined it and are not released; nil if none has joined
 
-	leaving bool           // the lease is about to be handed off
-	kept    quorum.NodeSet // where its keys stay then
+	leaving bool     // the lease is about to be handed off
+	passing *Passing // nil until a hand-off begins
 
 	gone       chan struct{} // made by Shut where a Do is running, closed when the last Do has released the lease
 	unreleased bool          // Shut has ended the lease, and its release is still to be sent

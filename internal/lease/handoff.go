@@ -19,8 +19,38 @@ var ErrOthersHold = errors.New("others hold the lease with it")
 
 var handedOff = &End{Reason: HandedOff, Err: ErrHandedOff}
 
-// Handoff is the ballot of a hand-off: a renewal by which each node also reads its clock.
+// ErrShared is why a shared lease cannot be handed off.
+var ErrShared = errors.New("others may hold the lock at the same time")
+
+// Passing is what the keys of a lease hold where nodes have executed a hand-off. All hand-offs of a
+// lease have the same: none leaves a text before the lease ends.
+type Passing struct {
+	Secret string // of the text; no node and no other client knows it
+	Value  string // of the keys, made of the secret
+
+	sent quorum.NodeSet // nodes that a hand-off was sent to
+	kept quorum.NodeSet // where the keys stay for a text
+}
+
+// isValue reports whether a holder that a node names is a hand-off of the lease.
+func (p *Passing) isValue(holder string) bool { return p != nil && holder == p.Value }
+
+// Passing returns what the keys hold where a hand-off of the lease was executed, and the nodes that
+// one was sent to; nil if there was none. It is for Handoffs and Locks, which are called under the
+// lease's lock.
+func (l *Lease) Passing() (p *Passing, at quorum.NodeSet) {
+	if p = l.ending.passing; p != nil {
+		at = p.sent
+	}
+	return p, at
+}
+
+// Handoff is the ballot of a hand-off: a renewal by which each node also reads its clock, and
+// passes the key on.
 type Handoff interface {
+	// NewPassing draws what the keys hold from a lease's hand-offs on.
+	NewPassing() *Passing
+
 	// Begin makes b the ballot, which is not queued yet. It is called under the lease's lock.
 	Begin(ctx context.Context, b *quorum.Ballot, l *Lease, ttl time.Duration)
 
@@ -32,10 +62,11 @@ type Handoff interface {
 	Settle(l *Lease) quorum.NodeSet
 }
 
-// HandOff prolongs the lease by the ballot of to, and ends it without a release at the nodes that keep its
-// keys. It returns until when the lease would have been valid, on the client's clock. err is
-// ErrOthersHold, and the lease goes on, where other handles hold it, also if one of them joined meanwhile. Where a quorum did not
-// answer, the lease goes on too.
+// HandOff prolongs the lease by the ballot of to, and ends it without a release at the nodes that
+// keep its keys. It returns until when the lease would have been valid, on the client's clock. err
+// is ErrShared where the lease is shared. It is ErrOthersHold, and the lease goes on, where other
+// handles hold it, also if one of them joined meanwhile. Where a quorum did not answer, the lease
+// goes on too.
 func (h *Handle) HandOff(ctx context.Context, to Handoff) (until time.Duration, e Extension, err error) {
 	l := h.lease
 	l.mu.Lock()
@@ -46,13 +77,20 @@ func (h *Handle) HandOff(ctx context.Context, to Handoff) (until time.Duration, 
 			l.expire()
 		}
 		return 0, Extension{End: end}, nil
+	case l.lock.Shared():
+		l.mu.Unlock()
+		return 0, Extension{}, ErrShared
 	case l.anyBut(h.part(), isHeld):
 		l.mu.Unlock()
 		return 0, Extension{}, ErrOthersHold
 	}
+	if l.ending.passing == nil {
+		l.ending.passing = to.NewPassing()
+	}
 	b := &renewal{lease: l}
 	to.Begin(ctx, &b.Ballot, l, l.usualSpan().TTL)
 	yield := l.queue(b, l.terms.Validity)
+	l.ending.passing.sent |= b.Sent()
 	l.renewal.handing++ // no scheduled renewal may come behind it
 	l.mu.Unlock()
 	b.Flush(yield)
@@ -78,11 +116,16 @@ func (h *Handle) HandOff(ctx context.Context, to Handoff) (until time.Duration, 
 	return 0, Extension{Cause: cause, Failure: quorum.FailureOf(&b.Ballot)}, nil
 }
 
-// goOn lets scheduled renewals begin again after a hand-off that failed.
+// goOn has the keys given back to the owner after a hand-off that failed, and lets scheduled
+// renewals begin again behind that. While another hand-off is under way, that one decides: it may
+// yet make a text of the keys.
 func (l *Lease) goOn() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.renewal.handing--
+	if l.renewal.handing == 0 && l.ending.end == nil {
+		l.lock.TakeBack(l, l.ending.passing.sent)
+	}
 	l.renewer.move(l, l.next())
 }
 
@@ -96,7 +139,7 @@ func (l *Lease) leaveTo(ctx context.Context, h *Handle, to Handoff) (was *End, l
 			return nil, false
 		}
 		l.ending.leaving = true // from now on no handle joins
-		l.ending.kept = to.Settle(l)
+		l.ending.passing.kept = to.Settle(l)
 	}
 	l.mu.Unlock()
 	_, was = l.endBy(ctx, handedOff, h.part())
@@ -107,5 +150,8 @@ func (l *Lease) leaveTo(ctx context.Context, h *Handle, to Handoff) (was *End, l
 // drop them; ok is false if the lease was not handed off. It is for Locks, which are called under
 // the lease's lock.
 func (l *Lease) Kept() (kept, dropped quorum.NodeSet, ok bool) {
-	return l.ending.kept, l.mayHold &^ l.ending.kept, l.ending.end == handedOff
+	if l.ending.end != handedOff {
+		return 0, 0, false
+	}
+	return l.ending.passing.kept, l.mayHold &^ l.ending.passing.kept, true
 }

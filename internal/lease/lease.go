@@ -64,6 +64,10 @@ type Lock interface {
 	// nothing else is to be released.
 	BeginRelease(ctx context.Context, l *Lease) *quorum.Ballot
 
+	// TakeBack has nodes that have executed a hand-off of l, or may yet, give their keys back to its
+	// owner. It is called under the lease's lock, and what is queued later is executed later.
+	TakeBack(l *Lease, at quorum.NodeSet)
+
 	// Released informs the lock of a release that a quorum answered, or that timed out.
 	Released(l *Lease, b *quorum.Ballot)
 }

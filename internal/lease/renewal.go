@@ -114,6 +114,12 @@ func (r *renewal) Answered(v *quorum.Vote, a quorum.Answer) quorum.Answer {
 		a.Count = quorum.Recreated
 	}
 	switch {
+	case a.Count == quorum.No && l.ending.passing.isValue(a.Holder):
+		// Nobody else has had the key since a hand-off that failed.
+		a.Count = quorum.NoAnswer
+		if l.renewal.handing == 0 && l.ending.end == nil {
+			l.lock.TakeBack(l, 1<<node.Index)
+		}
 	case undone && a.Count == quorum.Yes:
 		a.Count = quorum.NoAnswer
 	case undone && a.Count == quorum.Recreated:

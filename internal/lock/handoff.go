@@ -17,7 +17,8 @@ import (
 // Handoff is a hand-off of a lease of one name: the ballot by which nodes read their clocks, and its
 // reader.
 type Handoff struct {
-	lock *Lock
+	lock    *Lock
+	passing *lease.Passing // set by Begin
 
 	mu       sync.Mutex // protects what follows
 	ballot   *quorum.Ballot
@@ -41,12 +42,22 @@ func (x *Exclusive) NewHandoff() *Handoff {
 	return &Handoff{lock: &x.Lock, changed: make(chan struct{}, 1)}
 }
 
+// NewPassing implements lease.Handoff.
+func (h *Handoff) NewPassing() *lease.Passing {
+	secret := h.lock.terms.Random.ID("handing off")
+	return &lease.Passing{Secret: secret, Value: protocol.TransferValue(secret, h.lock.terms.Label)}
+}
+
+// Secret returns the secret by which another process resumes the lease.
+func (h *Handoff) Secret() string { return h.passing.Secret }
+
 // Begin implements lease.Handoff. Only nodes vote that execute no earlier renewal after this one.
 func (h *Handoff) Begin(ctx context.Context, b *quorum.Ballot, held *lease.Lease, ttl time.Duration) {
 	l := h.lock
+	h.passing, _ = held.Passing()
 	l.begin(b, opHandoff, held.Owner, l.engine.Clock(), quorum.Renew, h)
 	b.Recorder = l.engine.Observer.Recorder(ctx, opHandoff, l.Name, held.Owner, nil)
-	b.SetCommand("EVAL", []any{protocol.Handoff.Text, "1", l.keys[0], held.Owner, milliseconds(ttl)})
+	b.SetCommand("EVAL", []any{protocol.Handoff.Text, "1", l.keys[0], held.Owner, h.passing.Value, milliseconds(ttl)})
 	for i := range b.Votes {
 		v := &b.Votes[i]
 		v.Right, v.Skip = rightToExtend(v.Node, ttl)
@@ -60,6 +71,10 @@ var handingOff = &reader{op: opHandoff, number: readGone, array: readHolder}
 // errKeyGone is why a node does not hand a lease off, or transfer it.
 var errKeyGone = errors.New("the lease's key is gone there")
 
+// errNotTakenBack is why a node does not keep a lease: what is still to be sent there would take
+// the key from the text.
+var errNotTakenBack = errors.New("it has not confirmed yet that an earlier hand-off of the lease is taken back")
+
 // readGone reads the only number that handoff.lua returns.
 func readGone(n int64) (quorum.Answer, bool) {
 	return quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Cause: errKeyGone}, n == 0
@@ -71,6 +86,9 @@ func (h *Handoff) Read(v *quorum.Vote, reply any, err error) quorum.Answer {
 	defer h.count()
 	if parts, ok := reply.([]any); err == nil && ok && len(parts) == 2 {
 		if _, isTime := parts[1].([]byte); isTime {
+			if v.Node.HasUndo(h.passing.Value) {
+				return quorum.Answer{Count: quorum.NoAnswer, Outcome: quorum.Refused, Cause: errNotTakenBack}
+			}
 			now, err := node.ServerTime(reply, nil)
 			if err != nil {
 				return quorum.Answer{Count: quorum.NoAnswer, Outcome: quorum.Unknown, Cause: err}
@@ -138,7 +156,9 @@ func (h *Handoff) Settle(held *lease.Lease) (kept quorum.NodeSet) {
 	defer h.mu.Unlock()
 	h.settled = true
 	nodes := h.lock.engine.Cluster.Nodes
-	h.readings = slices.DeleteFunc(h.readings, func(r Reading) bool { return nodes[r.node].HasUndo(held.Owner) })
+	h.readings = slices.DeleteFunc(h.readings, func(r Reading) bool {
+		return nodes[r.node].HasUndo(held.Owner) || nodes[r.node].HasUndo(h.passing.Value)
+	})
 	for _, r := range h.readings {
 		kept.Add(r.node)
 	}
@@ -152,6 +172,30 @@ func (h *Handoff) Readings() []Reading {
 	return h.readings
 }
 
+// TakeBack implements lease.Lock.
+func (l *Lock) TakeBack(held *lease.Lease, at quorum.NodeSet) {
+	p, _ := held.Passing()
+	for _, n := range l.engine.Cluster.Nodes {
+		if at.Has(n.Index) {
+			n.Undo(&node.Undo{Owner: p.Value, Script: protocol.TakeBack, ByText: true, Args: []any{"1", l.keys[0], p.Value, held.Owner}, Lasts: held.KeysLast()})
+		}
+	}
+}
+
+// releasePassed releases a lease at the nodes in at, where a hand-off of it has not led to a text.
+// The undo takes the place of one that gives the key back: that must not come behind the release of
+// the owner.
+func (l *Lock) releasePassed(held *lease.Lease, at quorum.NodeSet) {
+	p, _ := held.Passing()
+	for _, n := range l.engine.Cluster.Nodes {
+		if at.Has(n.Index) {
+			u := l.NewUndo(p.Value, "")
+			u.Lasts = max(u.Lasts, held.KeysLast())
+			n.Undo(u)
+		}
+	}
+}
+
 // leaveKept undoes a lease that was handed off at the nodes that do not keep its keys, and leaves the wait
 // queues of all.
 func leaveKept(l *Lock, held *lease.Lease, kept, dropped quorum.NodeSet) {
@@ -159,6 +203,8 @@ func leaveKept(l *Lock, held *lease.Lease, kept, dropped quorum.NodeSet) {
 	if w, queued := held.Seat.(*waitqueue.Waiter); queued {
 		ticket = w.Retire()
 	}
+	_, passed := held.Passing()
+	l.releasePassed(held, dropped&passed)
 	for _, n := range l.engine.Cluster.Nodes {
 		switch {
 		case dropped.Has(n.Index):

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/internal/handoff"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/testnet"
 )
@@ -60,26 +59,19 @@ func handoffLeavesTheQueues(t *testing.T, net *testnet.Net, healed bool) {
 func TestTextOfAnotherKindIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
-		lease, text := handOff(t, c)
+		_, text := handOff(t, c)
 		body := strings.SplitN(text, ".", 3)[2]
 		for name, bad := range map[string]string{
 			"nothing":         "",
 			"another text":    "hello",
 			"cut off":         text[:len(text)-1],
 			"another letter":  strings.Replace(text, body[20:24], "AAAA", 1),
-			"another version": strings.Replace(text, "-1.", "-2.", 1),
+			"another version": strings.Replace(text, "-2.", "-1.", 1),
 			"no sum":          strings.Replace(text, body, base64.RawURLEncoding.EncodeToString([]byte("{}")), 1),
 		} {
 			_, err := c.Resume(t.Context(), bad)
 			require.ErrorIs(t, err, redlock.ErrConfig, name)
 			require.NotContains(t, err.Error(), body[:10], "the text is a secret")
-		}
-		for _, mark := range []string{protocol.Shared, protocol.Resting + lease.Owner(), protocol.Reservation + "T"} {
-			forged, err := handoff.Parse(text)
-			require.NoError(t, err)
-			forged.Owner = mark
-			_, err = c.Resume(t.Context(), forged.String())
-			require.ErrorIs(t, err, redlock.ErrConfig, mark)
 		}
 		for name, opts := range map[string][]redlock.Option{
 			"another prefix": {redlock.WithPrefix("other:")},
@@ -91,7 +83,7 @@ func TestTextOfAnotherKindIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		for _, n := range net.Nodes {
 			require.Zero(t, n.Executed("transfer"))
 		}
-		require.Equal(t, 3, net.Holders(lease))
+		require.Equal(t, 3, keeping(t, net, text))
 	})
 }
 
@@ -233,10 +225,10 @@ func TestNodeThatHasNotClosedOldConnectionsDoesNotKeepTheLease(t *testing.T) {
 		n.Cut()
 		time.Sleep(time.Second) // it is connected again
 		require.Equal(t, 3, net.Holders(lease))
-		_, err = lease.Handoff(t.Context())
+		text, err := lease.Handoff(t.Context())
 		require.NoError(t, err)
-		synctest.Wait()
-		require.Equal(t, 2, net.Holders(lease))
+		require.Equal(t, 2, keeping(t, net, text))
+		require.Zero(t, net.Holders(lease))
 	})
 }
 

@@ -74,6 +74,10 @@ func (l *Lock) BeginRelease(ctx context.Context, held *lease.Lease) *quorum.Ball
 		leaveKept(l, held, kept, dropped)
 		return nil
 	}
+	if _, at := held.Passing(); at != 0 { // the release must find the owner's keys where a hand-off was executed
+		l.TakeBack(held, at)
+		l.releasePassed(held, at)
+	}
 	r := Release{Owner: held.Owner, RestsUntil: held.RestsUntil(), Lasts: held.KeysLast()}
 	w, queued := held.Seat.(*waitqueue.Waiter)
 	if queued {

@@ -14,7 +14,7 @@ import (
 
 // HandedOff is a lease that another process handed off.
 type HandedOff struct {
-	Owner string
+	Value string           // of its keys since then
 	Left  time.Duration    // no more than that was left of the validity
 	Ends  map[string]int64 // by a node's record: the end of the validity by the server's clock, in microseconds since 1970
 }
@@ -139,7 +139,7 @@ func (r *resumption) newTransfer(ctx context.Context) *Attempt {
 			v.Skip = errNotKept
 			continue
 		}
-		v.Call.Args = []any{protocol.Transfer.Text, "2", r.keyArg, v.Right.Record, r.from.Owner, r.owner, l.terms.ttlArg, end, stripe, l.terms.leastArg}
+		v.Call.Args = []any{protocol.Transfer.Text, "2", r.keyArg, v.Right.Record, r.from.Value, r.owner, l.terms.ttlArg, end, stripe, l.terms.leastArg}
 	}
 	return a
 }
@@ -191,7 +191,7 @@ func (r *resumption) undoOld(a *Attempt) {
 // newOldUndo returns what releases the old lease at a node. The text does not say how long its keys last: as long as
 // its validity, the drift, and two node timeouts, unless the old lease was prolonged by an ExtendTo.
 func (r *resumption) newOldUndo() *node.Undo {
-	u := r.NewUndo(r.from.Owner, "")
+	u := r.NewUndo(r.from.Value, "")
 	u.Lasts = max(u.Lasts, 2*r.from.Left)
 	return u
 }

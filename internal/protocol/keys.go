@@ -1,6 +1,8 @@
 package protocol
 
 import (
+	"crypto/sha256"
+	"encoding/base32"
 	"hash/fnv"
 	"strconv"
 	"strings"
@@ -154,6 +156,14 @@ func Owner(random, label string) string {
 // WantedOwner returns an owner whose client is to be told that others want the lock.
 func WantedOwner(random, client, label string) string {
 	return Owner(random+wantedMark+client, label)
+}
+
+// TransferValue returns what a lock's key holds from a hand-off on until the lease is resumed: made
+// of the secret that the hand-off's text has, in the form of an owner. It does not reveal the
+// secret, so callers may see it.
+func TransferValue(secret, label string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return Owner(base32.StdEncoding.EncodeToString(sum[:])[:ownerLength], label)
 }
 
 // RandomPart returns the random part of an owner that WantedOwner returned: what nodes name it by.

@@ -145,6 +145,9 @@ var handoffText string
 //go:embed transfer.lua
 var transferText string
 
+//go:embed takeback.lua
+var takeBackText string
+
 //go:embed renew.lua
 var renewText string
 
@@ -179,6 +182,7 @@ var (
 	Seize      = newScript("seize", seizeText)
 	Handoff    = newScript("handoff", handoffText)
 	Transfer   = newScript("transfer", transferText)
+	TakeBack   = newScript("takeback", takeBackText)
 
 	InspectSlots = newScript("inspectslots", inspectSlotsText)
 	Wake         = newScript("wake", wakeText)
@@ -220,7 +224,7 @@ func (f Families) Scripts() (all []*Script) {
 var Loaded = allFamilies.Scripts()
 
 // All are the scripts that are called by their hash, and those that are sent as text.
-var All = slices.Concat(Loaded, []*Script{Probe, Admit, Level, Record, Inspect, Ask, InspectSlots, Seize, Wake, Handoff, Transfer})
+var All = slices.Concat(Loaded, []*Script{Probe, Admit, Level, Record, Inspect, Ask, InspectSlots, Seize, Wake, Handoff, TakeBack, Transfer})
 
 var redisCall = regexp.MustCompile(`redis\.p?call\('(\w+)'`)
 

@@ -3,7 +3,7 @@
 --
 -- KEYS[1]  the lock's key
 -- KEYS[2]  the record of this run of the server
--- ARGV[1]  the owner that handed the lease off
+-- ARGV[1]  the transfer value, which the hand-off gave the key
 -- ARGV[2]  the new owner
 -- ARGV[3]  time to live from now on, in milliseconds
 -- ARGV[4]  the end of the old owner's lease by this server's clock, in microseconds

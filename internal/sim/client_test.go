@@ -201,5 +201,6 @@ const nameLength = 26
 
 // owns reports whether what is at a node is of an attempt of this client.
 func (c *simClient) owns(p simPossession) bool {
-	return strings.HasSuffix(p.owner[:min(len(p.owner), nameLength)], c.random.mark())
+	owner := c.run.history.ownerOf(p.owner)
+	return strings.HasSuffix(owner[:min(len(owner), nameLength)], c.random.mark())
 }

@@ -6,35 +6,57 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/testhook"
 )
 
 // simTransfer is a node's transfer of a lock's key to the owner that resumes the lease.
 type simTransfer struct {
 	at   time.Duration
 	node int
-	from string // owner
+	from string // what the key held
+}
+
+// noteHandoffAt records whose hand-off a node has been asked for.
+func noteHandoffAt(h *simHistory, args []string) {
+	const owner, value = 4, 5 // behind the script and its key
+	if args[0] == "EVAL" && args[1] == protocol.Handoff.Text {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.passed[args[value]] = args[owner]
+	}
+}
+
+// ownerOf returns the owner of the lease that a key's value stands for, where a hand-off has given
+// the key the value.
+func (h *simHistory) ownerOf(value string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if owner, passed := h.passed[value]; passed {
+		return owner
+	}
+	return value
 }
 
 // noteTransfer records a transfer that a node executes.
 func noteTransfer(h *simHistory, at time.Duration, node int, args []string, reply any) {
-	const owner = 5 // behind the script and its two keys
+	const value = 5 // behind the script and its two keys
 	if args[0] != "EVAL" || args[1] != protocol.Transfer.Text {
 		return
 	}
 	if count, ok := reply.(int64); ok && count > 0 {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.transfers = append(h.transfers, simTransfer{at, node, args[owner]})
+		h.transfers = append(h.transfers, simTransfer{at, node, args[value]})
 	}
 }
 
 // checkHandoffs returns the violations of hand-offs: leases that were resumed twice, nodes that
-// transferred a key when the old lease had ended, others that got the lock in between, and leases that were not
-// resumed without a cause.
+// transferred a key when the old lease had ended, others that got the lock in between, leases that
+// were not resumed without a cause, and leases that were lost since a hand-off failed.
 func checkHandoffs(h *simHistory) (wrong []string) {
 	of := make(map[string]*simHandoff)
 	for _, o := range h.handoffs {
-		of[o.of.lease.Owner()] = o
+		of[o.value] = o
 		got := o.leases()
 		if len(got) > 1 {
 			wrong = append(wrong, fmt.Sprintf("%v was resumed by %v and %v", o, got[0].caller, got[1].caller))
@@ -43,6 +65,9 @@ func checkHandoffs(h *simHistory) (wrong []string) {
 			wrong = append(wrong, between(h, o)...)
 			wrong = append(wrong, inVain(h, o)...)
 		}
+	}
+	for _, v := range h.visits {
+		wrong = append(wrong, lostByAHandoff(h, v)...)
 	}
 	for _, t := range h.transfers {
 		if o := of[t.from]; h.outside == "" && o != nil && t.at > o.until {
@@ -84,6 +109,28 @@ func between(h *simHistory, o *simHandoff) (wrong []string) {
 // got it.
 func isForced(h *simHistory, a, b *simVisit) bool {
 	return slices.ContainsFunc(h.forced, func(f *simForce) bool { return a.wants(f.lock) && f.excuses(a, b) })
+}
+
+// lostByAHandoff checks that a lease goes on after a hand-off that failed, where a quorum of the
+// nodes is well for its client from then on.
+func lostByAHandoff(h *simHistory, v *simVisit) (wrong []string) {
+	c := v.caller.client
+	if v.keptAt == 0 || !v.lost || v.robbed > 0 || len(h.forced) > 0 || h.outside != "" || c.isOver() || !h.plan.renewal ||
+		v.terms().Lease.MaxHold > 0 || h.plan.odds != (simOdds{}) {
+		return nil
+	}
+	ill := 0
+	for i := range h.plan.nodes {
+		if h.run.wellness.ill(i, c.index).touch(v.keptAt-v.terms().Lease.TTL, v.ended) {
+			ill++
+		}
+	}
+	shaken := slices.ContainsFunc(h.run.wellness.shaken, func(at time.Duration) bool { return at >= v.called && at <= v.ended })
+	if shaken || ill > h.plan.nodes-h.plan.quorum() {
+		return nil
+	}
+	return []string{fmt.Sprintf("%v's lease of %s, token %d, was lost at %v without a cause since its hand-off failed at %v: %v",
+		v.caller, v.name(), v.token, v.ended, v.keptAt, testhook.Lease(v.lease).End().Err)}
 }
 
 // inVain checks that a lease is resumed by the only call that tries to in time, where all nodes are

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/handoff"
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // Hand-offs: a holder hands its lease off instead of releasing it, and goes on; clients resume
@@ -19,6 +20,7 @@ import (
 type simHandoff struct {
 	of    *simVisit
 	text  string
+	value string        // of the lock's key since then
 	at    time.Duration // when Handoff returned, by the true time
 	until time.Duration // the end of the lease's validity, by the true time
 
@@ -42,6 +44,22 @@ func handsOff(c *simCaller, v *simVisit, turn uint64) bool {
 	}
 	c.random.await()
 	h := &r.history
+	if c.roll(turn, 90, 4) == 0 {
+		// The nodes may have executed it: the lease goes on all the same.
+		ctx, cancel := context.WithTimeout(c.life, c.span(turn, 91, 2*slices.Max(r.plan.trip))+time.Microsecond)
+		defer cancel()
+		text, err := v.lease.Handoff(ctx)
+		if h.note("%v hands off token %d, with little time: %v", c, v.token, err); err == nil {
+			return handedOff(c, v, text, turn)
+		}
+		if v.keptAt = h.now(); c.roll(turn, 96, 2) == 0 {
+			return false
+		}
+		time.Sleep(min(c.span(turn, 92, 3*v.terms().Lease.TTL), max(r.plan.busy-r.awake(), 0)))
+		if !v.lease.Valid() {
+			return false
+		}
+	}
 	text, err := v.lease.Handoff(c.life)
 	h.note("%v hands off token %d: %v", c, v.token, err)
 	if errors.Is(err, redlock.ErrConfig) || errors.Is(err, redlock.ErrHandedOff) {
@@ -50,6 +68,12 @@ func handsOff(c *simCaller, v *simVisit, turn uint64) bool {
 	if err != nil {
 		return false
 	}
+	return handedOff(c, v, text, turn)
+}
+
+// handedOff checks a lease that was handed off, and has clients resume it.
+func handedOff(c *simCaller, v *simVisit, text string, turn uint64) bool {
+	h := &c.client.run.history
 	o := noteHandoff(h, v, text)
 	if v.lease.Valid() || !errors.Is(v.lease.Err(), redlock.ErrHandedOff) || !errors.Is(v.lease.Extend(c.life), redlock.ErrHandedOff) {
 		h.fail("%v's lease, token %d, goes on after it was handed off: %v", c, v.token, v.lease.Err())
@@ -58,6 +82,7 @@ func handsOff(c *simCaller, v *simVisit, turn uint64) bool {
 		h.fail("%v's unlock of token %d, which was handed off: %v", c, v.token, err)
 	}
 	letResume(c, o, turn)
+	letForge(c, o, turn)
 	return true
 }
 
@@ -70,7 +95,7 @@ func noteHandoff(h *simHistory, v *simVisit, text string) *simHandoff {
 	}
 	c := v.caller.client
 	// The text has whole microseconds.
-	o := &simHandoff{of: v, text: text, at: h.now(), until: c.trueTime(c.clock() + time.Duration(t.Left+1)*time.Microsecond)}
+	o := &simHandoff{of: v, text: text, value: protocol.TransferValue(t.Secret, t.Label), at: h.now(), until: c.trueTime(c.clock() + time.Duration(t.Left+1)*time.Microsecond)}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	v.handed = o
@@ -200,7 +225,7 @@ func notResumed(c *simCaller, v *simVisit, err error) {
 			continue
 		}
 		for _, p := range possessions(s) {
-			if p.owner == o.of.lease.Owner() && p.left > 0 && !p.void {
+			if p.owner == o.value && p.left > 0 && !p.void {
 				h.fail("%v did not resume token %d, and node %d still has %v", c, o.of.token, i, p)
 			}
 		}
@@ -223,7 +248,7 @@ func isHandedOff(h *simHistory, p simPossession) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.ContainsFunc(h.handoffs, func(o *simHandoff) bool {
-		return p.owner == o.of.lease.Owner() && p.left <= keysLast(o.of)
+		return p.owner == o.value && p.left <= keysLast(o.of)
 	})
 }
 

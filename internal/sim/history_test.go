@@ -31,6 +31,7 @@ type simHistory struct {
 	rested    map[simRested]bool       // after whose release a lock rested, and whether it may still do so
 	renewed   map[string]time.Duration // when a server executed the last renewal of an owner's lease
 	handoffs  []*simHandoff
+	passed    map[string]string // the owner of the lease whose hand-off gave a key this value
 	transfers []simTransfer
 	outside   string // which assumption was broken; "" if none
 	failures  []string
@@ -65,9 +66,10 @@ type simVisit struct {
 	dead     atomic.Bool   // it was seen not to be valid
 	robbed   time.Duration // its keys were deleted; 0: they were not; protected by history.mu
 	doneAt   chan time.Duration
-	err      error       // why it got no lock
-	handed   *simHandoff // of its lease; nil: it was not handed off
-	from     *simHandoff // the lease that it resumes; nil: it is no Resume
+	err      error         // why it got no lock
+	handed   *simHandoff   // of its lease; nil: it was not handed off
+	from     *simHandoff   // the lease that it resumes; nil: it is no Resume
+	keptAt   time.Duration // a hand-off of its lease failed then; 0: none did
 }
 
 func (h *simHistory) add(at time.Duration, text string) {

@@ -78,6 +78,7 @@ func (r *simRun) executed(at time.Duration, node int, _ string, args []string, r
 	r.admissions.executed(at, node, args, reply)
 	noteRest(r, node, args, reply)
 	noteRenewal(&r.history, at, args, reply)
+	noteHandoffAt(&r.history, args)
 	noteTransfer(&r.history, at, node, args, reply)
 }
 

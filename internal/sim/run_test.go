@@ -51,6 +51,7 @@ func simulate(p *simPlan, verbose bool) *simHistory {
 	r := &simRun{plan: p, simInstants: &simInstants{began: time.Now()}, wellness: &simWellness{}, disks: make([]any, p.nodes), calls: make(map[*simCall]bool)}
 	r.history.run, r.history.plan, r.history.outside = r, p, p.outside
 	r.history.rested, r.history.renewed = make(map[simRested]bool), make(map[string]time.Duration)
+	r.history.passed = make(map[string]string)
 	r.wellness.now = r.simInstants.now
 	r.world = simredis.NewWorld(r.logger(verbose))
 	r.history.now = r.world.Now

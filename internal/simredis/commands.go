@@ -86,9 +86,9 @@ func count(yes bool) int64 {
 	return 0
 }
 
-// set executes SET key value [NX] [PX ms] [PXAT ms] [GET].
+// set executes SET key value [NX] [PX ms] [PXAT ms] [KEEPTTL] [GET].
 func (s store) set(key string, rest []string, now int64) any {
-	var onlyNew, get bool
+	var onlyNew, keep, get bool
 	var expires int64
 	for i := 1; i < len(rest); i++ {
 		switch strings.ToUpper(rest[i]) {
@@ -96,6 +96,8 @@ func (s store) set(key string, rest []string, now int64) any {
 			onlyNew = true
 		case "GET":
 			get = true
+		case "KEEPTTL":
+			keep = true
 		case "PX", "PXAT":
 			ms, err := strconv.ParseInt(rest[i+1], 10, 64)
 			if err != nil || ms <= 0 {
@@ -111,6 +113,9 @@ func (s store) set(key string, rest []string, now int64) any {
 		}
 	}
 	old := s.get(key, now)
+	if keep && old != nil {
+		expires = old.expires
+	}
 	if old == nil || !onlyNew {
 		s[key] = &entry{text: []byte(rest[0]), expires: expires}
 	}

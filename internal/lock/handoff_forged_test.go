@@ -1,0 +1,221 @@
+package lock_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/handoff"
+	"github.com/redlock-go/redlock/internal/testnet"
+)
+
+// What others may see of a lock makes no text, and a hand-off that fails is taken back.
+
+// forge returns a text for the lock of that name, made of an old text and what a HeldError shows.
+func forge(t *testing.T, text, name, secret string) string {
+	forged, err := handoff.Parse(text)
+	require.NoError(t, err)
+	forged.Name, forged.Secret = name, secret
+	return forged.String()
+}
+
+// holderSeen returns the holder that a refused caller sees.
+func holderSeen(t *testing.T, c *redlock.Client, name string) *redlock.HeldError {
+	_, err := c.Mutex(name).TryLock(t.Context())
+	var held *redlock.HeldError
+	require.ErrorAs(t, err, &held)
+	return held
+}
+
+func TestOwnerInAHeldErrorMakesNoText(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		a, b := net.Client(), net.Client()
+		holder, err := a.Mutex("y").Lock(t.Context())
+		require.NoError(t, err)
+		_, text := handOff(t, a)
+		_, err = b.Resume(t.Context(), forge(t, text, "y", holderSeen(t, b, "y").Holder))
+		require.ErrorIs(t, err, redlock.ErrLost)
+		synctest.Wait()
+		require.Equal(t, 3, net.Holders(holder))
+		require.NoError(t, holder.Extend(t.Context()))
+	})
+}
+
+// Between Handoff and Resume callers are refused as before, and see the label. The holder that they
+// see resumes nothing, and the text stays good.
+func TestHolderSeenBeforeAResumeMakesNoText(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		a, b := net.Client(redlock.WithOwnerLabel("builder\xff")), net.Client()
+		lease, text := handOff(t, a)
+		held := holderSeen(t, b, "x")
+		require.Equal(t, "builder\xff", held.Label)
+		require.NotEqual(t, lease.Owner(), held.Holder)
+		for _, secret := range []string{held.Holder, held.Holder[:26], lease.Owner()} {
+			_, err := b.Resume(t.Context(), forge(t, text, "x", secret))
+			require.ErrorIs(t, err, redlock.ErrLost)
+		}
+		resumed, err := b.Resume(t.Context(), text)
+		require.NoError(t, err)
+		_, err = b.Resume(t.Context(), forge(t, text, "x", resumed.Owner()))
+		require.ErrorIs(t, err, redlock.ErrLost)
+		require.Equal(t, 3, net.Holders(resumed))
+	})
+}
+
+// A hand-off that ends half-way, between the nodes' answers and their arrival, leaves the lease as
+// it was.
+func TestHandoffThatFailsIsTakenBack(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 5} {
+		testnet.InBubble(t, n, func(t *testing.T, net *testnet.Net) {
+			lease, err := net.Client(redlock.WithTTL(2 * time.Second)).Mutex("x").Lock(t.Context())
+			require.NoError(t, err)
+			passed := handOffHalfway(t, net, lease)
+			require.Equal(t, n, nodesWith(net, passed))
+			time.Sleep(50 * ms)
+			require.Equal(t, n, net.Holders(lease), "the keys are the owner's again")
+			time.Sleep(time.Minute)
+			require.NoError(t, lease.Err(), "its renewals find them")
+			require.NoError(t, lease.Unlock(t.Context()))
+			time.Sleep(time.Second)
+			net.RequireNoKeys()
+		})
+	}
+}
+
+// handOffHalfway has all nodes execute a hand-off whose caller gives up. It returns what the keys
+// hold then.
+func handOffHalfway(t *testing.T, net *testnet.Net, lease *redlock.Lease) (passed string) {
+	synctest.Wait()
+	net.Delay(10 * ms)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*ms)
+	defer cancel()
+	time.AfterFunc(12*ms, func() { passed, _ = net.Nodes[0].Redis.Get("redlock:x") })
+	_, err := lease.Handoff(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NotEqual(t, lease.Owner(), passed)
+	return passed
+}
+
+// The connections break before the answers arrive. What gives the keys back goes to the next ones,
+// ahead of renewals.
+func TestHandoffOverABrokenConnectionIsTakenBack(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		lease, err := net.Client(redlock.WithTTL(2 * time.Second)).Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		synctest.Wait()
+		net.Delay(10 * ms)
+		time.AfterFunc(15*ms, func() {
+			for _, n := range net.Nodes {
+				n.Cut()
+			}
+		})
+		_, err = lease.Handoff(t.Context())
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		time.Sleep(time.Minute)
+		require.NoError(t, lease.Err())
+		require.Equal(t, 3, net.Holders(lease))
+		require.NoError(t, lease.Unlock(t.Context()))
+		time.Sleep(time.Second)
+		net.RequireNoKeys()
+	})
+}
+
+// A node may execute a hand-off when it was taken back, over a connection that it did not close.
+// The next renewal takes it back, and does not count the lease as lost there.
+func TestLateHandoffIsTakenBackByTheNextRenewal(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		lease, err := net.Client(redlock.WithTTL(2 * time.Second)).Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		passed := handOffHalfway(t, net, lease)
+		net.Delay(0)
+		time.Sleep(50 * ms)
+		for _, n := range net.Nodes[:2] {
+			require.NoError(t, n.Redis.Set("redlock:x", passed))
+			n.Redis.SetTTL("redlock:x", 2*time.Second)
+		}
+		err = lease.Extend(t.Context())
+		require.ErrorIs(t, err, redlock.ErrNoQuorum, "a quorum has not prolonged its keys")
+		require.Equal(t, 3, net.Holders(lease))
+		require.NoError(t, lease.Extend(t.Context()))
+	})
+}
+
+// Unlock meets a hand-off whose answers are on their way, or have come: it confirms, and the lock
+// is free.
+func TestUnlockDuringAHandoff(t *testing.T) {
+	for _, after := range []time.Duration{0, 5 * ms, 15 * ms} {
+		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+			a, b := net.Client(), net.Client()
+			lease, err := a.Mutex("x").Lock(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, b.Ping(t.Context()))
+			net.Delay(10 * ms)
+			failed := make(chan error, 1)
+			go func() {
+				text, err := lease.Handoff(t.Context())
+				assert.Empty(t, text)
+				failed <- err
+			}()
+			time.Sleep(after)
+			synctest.Wait()
+			require.NoError(t, lease.Unlock(t.Context()))
+			require.ErrorIs(t, <-failed, redlock.ErrReleased)
+			synctest.Wait()
+			net.RequireNoKeys()
+			next, err := b.Mutex("x").TryLock(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, next.Unlock(t.Context()))
+		})
+	}
+}
+
+// Of two hand-offs at once one fails. It must not take back what the other one makes a text of.
+func TestHandoffThatFailsBesideAnotherLeavesTheText(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		a, b := net.Client(), net.Client()
+		lease, err := a.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, b.Ping(t.Context()))
+		net.Delay(10 * ms)
+		ctx, cancel := context.WithTimeout(t.Context(), 12*ms)
+		defer cancel()
+		failed := make(chan error, 1)
+		go func() {
+			_, err := lease.Handoff(ctx)
+			failed <- err
+		}()
+		time.Sleep(5 * ms)
+		text, err := lease.Handoff(t.Context())
+		require.NoError(t, err)
+		require.ErrorIs(t, <-failed, context.DeadlineExceeded)
+		time.Sleep(100 * ms)
+		require.Equal(t, 3, keeping(t, net, text))
+		resumed, err := b.Resume(t.Context(), text)
+		require.NoError(t, err)
+		require.NoError(t, resumed.Unlock(t.Context()))
+	})
+}
+
+// A second hand-off, right behind one that failed, is executed behind what takes that back.
+func TestHandoffRightBehindOneThatFailed(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		a, b := net.Client(), net.Client()
+		lease, err := a.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, b.Ping(t.Context()))
+		handOffHalfway(t, net, lease)
+		text, err := lease.Handoff(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 3, keeping(t, net, text))
+		resumed, err := b.Resume(t.Context(), text)
+		require.NoError(t, err)
+		require.NoError(t, resumed.Unlock(t.Context()))
+		time.Sleep(time.Second)
+		net.RequireNoKeys()
+	})
+}

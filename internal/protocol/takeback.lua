@@ -1,0 +1,13 @@
+-- takeback: gives the key back to a lease's owner after a hand-off that failed. The lease goes on, and
+-- the key ends as before.
+--
+-- KEYS[1]  the lock's key
+-- ARGV[1]  the transfer value, which the hand-off gave the key
+-- ARGV[2]  the lease's owner
+--
+-- Returns 1 when the key had the transfer value, else 0.
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+  return 0
+end
+redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL')
+return 1
