@@ -1,0 +1,37 @@
+package lock_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/testnet"
+)
+
+// Names, prefixes and labels are bytes, and need not be UTF-8.
+func TestHandoffOfANameThatIsNoText(t *testing.T) {
+	for _, n := range []struct{ name, prefix, label string }{
+		{"x\xff", "redlock:", "label"},
+		{"x", "p\xfe\x00:", "label"},
+		{"x", "redlock:", "\xfd\"\n"},
+		{"\x80\x81", "\xc0", "\xc1"},
+	} {
+		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+			a, b := net.Client(redlock.WithPrefix(n.prefix), redlock.WithOwnerLabel(n.label)), net.Client(redlock.WithPrefix(n.prefix))
+			lease, err := a.Mutex(n.name).Lock(t.Context())
+			require.NoError(t, err)
+			synctest.Wait()
+			text, err := lease.Handoff(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, n.label, holderSeen(t, b, n.name).Label)
+			resumed, err := b.Resume(t.Context(), text)
+			require.NoError(t, err, "%q", n)
+			require.Equal(t, n.name, resumed.Name())
+			require.NoError(t, resumed.Unlock(t.Context()))
+			synctest.Wait()
+			net.RequireNoKeys()
+		})
+	}
+}
