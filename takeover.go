@@ -285,7 +285,8 @@ func (l *locker) cannotHandOff(why error) error {
 }
 
 // Resume goes on with a lease that Lease.Handoff ended, in this process or any other: it returns a
-// new Lease of the lock, with an owner and a token of its own, as if Lock had returned it.  Of several calls with one text at most one gets the lock. opts are those of the
+// new Lease of the lock, with an owner and a token of its own, as if Lock had returned it. It
+// renews at once. Of several calls with one text at most one gets the lock. opts are those of the
 // lock, as for Mutex; its prefix must be that of the text.
 //
 // A quorum of the nodes must transfer the lock before the validity of the old lease ends, by their own

@@ -64,8 +64,8 @@ type Lock interface {
 	// nothing else is to be released.
 	BeginRelease(ctx context.Context, l *Lease) *quorum.Ballot
 
-	// TakeBack has nodes that have executed a hand-off of l, or may yet, give their keys back to its
-	// owner. It is called under the lease's lock, and what is queued later is executed later.
+	// TakeBack has nodes that have executed a hand-off of l, or may yet, give their keys back to
+	// its owner. It is called under the lease's lock, and what is queued later is executed later.
 	TakeBack(l *Lease, at quorum.NodeSet)
 
 	// Released informs the lock of a release that a quorum answered, or that timed out.
@@ -84,6 +84,7 @@ type Grant struct {
 	Begun    time.Duration // when the attempt's ballot began
 	Validity time.Duration // from then; if it is shorter than that of the terms, a renewal follows at once
 	MayHold  quorum.NodeSet
+	Partial  bool    // not all nodes are known to have its keys: a renewal follows at once, if there are any
 	Seat     Seat    // nil if the caller did not queue
 	Wanted   *Signal // nil if the holder is not to be told that others want the lock
 }
@@ -117,7 +118,7 @@ func (r *Renewer) New(lock Lock, g Grant) *Lease {
 	}
 	l.until = min(g.Begun+g.Validity, l.limit)
 	l.planRenewal(g.Begun)
-	if g.Validity < terms.Validity {
+	if g.Validity < terms.Validity || g.Partial && terms.RenewEvery > 0 {
 		l.renewal.at = l.now()
 	}
 	l.heap = heapEntry{due: l.next(), index: notInHeap}

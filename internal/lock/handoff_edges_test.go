@@ -161,7 +161,8 @@ func TestNoTransferIsExecutedAfterTheOldValidity(t *testing.T) {
 	}
 }
 
-// A node that did not transfer the key drops the old one, and the next renewal puts the new one there.
+// A node that did not transfer the key drops the old one, and the first renewal, at once, puts the
+// new one there.
 func TestOldKeyIsDroppedWhereItWasNotTransferred(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		b := net.Client()
@@ -176,9 +177,6 @@ func TestOldKeyIsDroppedWhereItWasNotTransferred(t *testing.T) {
 		})
 		resumed, err := b.Resume(t.Context(), text)
 		require.NoError(t, err)
-		synctest.Wait()
-		require.NotContains(t, net.Nodes[2].Keys(), "redlock:x")
-		require.NoError(t, resumed.Extend(t.Context()))
 		synctest.Wait()
 		require.Equal(t, 3, net.Holders(resumed))
 	})

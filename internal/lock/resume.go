@@ -105,15 +105,16 @@ func (r *resumption) try(ctx context.Context) (*lease.Lease, *quorum.Failure, er
 	if err := context.Cause(ctx); err != nil { // a caller that gave up must not be left with a lock
 		return nil, nil, err
 	}
+	lacking := lackingKeys(a)
 	held := e.Renewer.New(a.lock, lease.Grant{Name: r.Name, Owner: r.owner, Token: token, Begun: a.Start, Validity: a.validity, MayHold: r.sent,
-		Wanted: r.signal})
-	switch {
-	case held.Remaining() <= 0:
+		Partial: lacking != 0, Wanted: r.signal})
+	if held.Remaining() <= 0 {
 		return nil, lateRefusal(&a.Ballot).Votes, nil
-	case !held.Start(ctx):
+	}
+	r.undoOld(lacking) // ahead of the first renewal, which puts the new keys there
+	if !held.Start(ctx) {
 		return nil, nil, life.ErrClosed
 	}
-	r.undoOld(a)
 	e.Observer.Attempted(nil)
 	return held, nil, nil
 }
@@ -174,16 +175,24 @@ func (r *resumption) isLost(votes *quorum.Failure) bool {
 func (r *resumption) giveBack() {
 	b := r.newRelease(Release{Owner: r.owner}, r.engine.Observer.Recorder(context.Background(), opRollback, r.Name, r.owner, nil))
 	b.Send(r.sent, false)
-	for _, n := range r.engine.Cluster.Nodes {
-		n.Undo(r.newOldUndo())
-	}
+	r.undoOld(1<<len(r.engine.Cluster.Nodes) - 1)
 }
 
-// undoOld releases the old lease at the nodes that have not transferred it.
-func (r *resumption) undoOld(a *Attempt) {
+// lackingKeys returns the nodes that are not known to have transferred the lease.
+func lackingKeys(a *Attempt) (at quorum.NodeSet) {
 	for i, answer := range a.Answers() {
 		if answer.Count != quorum.Yes {
-			a.Votes[i].Node.Undo(r.newOldUndo())
+			at.Add(i)
+		}
+	}
+	return at
+}
+
+// undoOld releases the old lease at nodes: those that have not transferred it drop its key.
+func (r *resumption) undoOld(at quorum.NodeSet) {
+	for _, n := range r.engine.Cluster.Nodes {
+		if at.Has(n.Index) {
+			n.Undo(r.newOldUndo())
 		}
 	}
 }
