@@ -74,9 +74,9 @@ type waitError struct {
 
 func (e *waitError) Error() string {
 	if e.last == nil {
-		return fmt.Sprintf("redlock: %s %q: %v", e.op, e.name, e.cause)
+		return fmt.Sprintf("redlock: %s %q: %v", e.op, printable.Cut(e.name), e.cause)
 	}
-	return fmt.Sprintf("redlock: %s %q: gave up: %v; what was met last: %v", e.op, e.name, e.cause, e.last)
+	return fmt.Sprintf("redlock: %s %q: gave up: %v; what was met last: %v", e.op, printable.Cut(e.name), e.cause, e.last)
 }
 
 func (e *waitError) Unwrap() []error {
@@ -143,7 +143,7 @@ type LostError struct {
 
 // Error names the lock, says what happened, and where possible what to do.
 func (e LostError) Error() string {
-	return fmt.Sprintf("redlock: the lease of %q is lost: %s", e.Name, e.explain())
+	return fmt.Sprintf("redlock: the lease of %q is lost: %s", printable.Cut(e.Name), e.explain())
 }
 
 // explain returns a sentence about the reason, with the details that the error has.
@@ -157,7 +157,7 @@ func (e *LostError) explain() string {
 	case LostRevoked:
 		why := "its keys were deleted or replaced at a quorum: by ForceUnlock, by hand, or by servers that lost their memory"
 		if e.Holder != "" {
-			why += fmt.Sprintf("; the lock is held by %q now", e.Holder)
+			why += fmt.Sprintf("; the lock is held by %q now", printable.Cut(e.Holder))
 		}
 		return why
 	default:

@@ -17,6 +17,7 @@ import (
 	"github.com/redlock-go/redlock/internal/listing"
 	"github.com/redlock-go/redlock/internal/lock"
 	"github.com/redlock-go/redlock/internal/node"
+	"github.com/redlock-go/redlock/internal/printable"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
@@ -87,7 +88,7 @@ func (c *Client) Inspect(ctx context.Context, name string) (Status, error) {
 		return Status{}, m.err
 	}
 	if err := c.life.Enter(ctx); err != nil {
-		return Status{}, fmt.Errorf("redlock: inspect %q: %w", name, err)
+		return Status{}, fmt.Errorf("redlock: inspect %q: %w", printable.Cut(name), err)
 	}
 	defer c.life.Leave()
 	begun := c.opts.clock()
@@ -181,7 +182,7 @@ func (c *Client) Locks(ctx context.Context, pattern string) iter.Seq2[Status, er
 		case failure == nil:
 			return
 		case failure.Cause != nil:
-			failed = fmt.Errorf("redlock: list %q: %w", pattern, failure.Cause)
+			failed = fmt.Errorf("redlock: list %q: %w", printable.Cut(pattern), failure.Cause)
 		default:
 			failed = &QuorumError{Op: "list", Name: pattern, Need: failure.Need, Elapsed: failure.Took, Votes: c.votesFor(failure.Nodes)}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/lease"
 	"github.com/redlock-go/redlock/internal/lock"
+	"github.com/redlock-go/redlock/internal/printable"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
@@ -158,7 +159,7 @@ func (l *Lease) Downgrade(ctx context.Context) error {
 
 func (l *Lease) downgrade(ctx context.Context) error {
 	if l.lock.permits != nil {
-		return configError("a lease of permits of the semaphore %q cannot be downgraded: it goes on holding them", l.lock.name)
+		return configError("a lease of permits of the semaphore %q cannot be downgraded: it goes on holding them", printable.Cut(l.lock.name))
 	}
 	if l.lock.names != nil {
 		return configError("a lease of several names (%s) cannot be downgraded: it goes on holding them alone", l.lock.name)
@@ -266,7 +267,7 @@ func endError(op, name string, end *lease.End) error {
 	if end.IsLoss() {
 		return end.Err // it says all
 	}
-	return fmt.Errorf("redlock: %s %q: %w", op, name, end.Err)
+	return fmt.Errorf("redlock: %s %q: %w", op, printable.Cut(name), end.Err)
 }
 
 // ExtendTo is an Extend for a time of its own: the lease lasts for ttl from now, in place of the lock's ttl. Renewals and

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/redlock-go/redlock/internal/lease"
 	"github.com/redlock-go/redlock/internal/lock"
+	"github.com/redlock-go/redlock/internal/printable"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
@@ -34,10 +36,11 @@ type locker struct {
 }
 
 // Mutex names a lock. opts override the client's for this Mutex; bad ones are
-// reported by its Lock and TryLock. It does not touch the nodes.
+// reported by its Lock and TryLock. The name is not empty, and with the prefix it has at most 4096
+// bytes, which need not be UTF-8; else calls return ErrConfig. It does not touch the nodes.
 func (c *Client) Mutex(name string, opts ...Option) *Mutex {
 	m := &Mutex{locker: c.newLocker(name, opts)}
-	m.exclusive.Init(c.locks, m.opts.terms, m.opts.prefix, name)
+	m.exclusive.Init(c.locks, m.opts.terms, m.opts.prefix, m.name)
 	m.use(&m.exclusive.Lock)
 	return m
 }
@@ -55,18 +58,23 @@ const maxNames = 32
 // is the next in turn stays idle until it gets the others too: keep the names few, and hold them
 // briefly. The lease has one token, which is greater than every earlier one of each name.
 //
-// There must be 1 to 32 names, all different, and none empty; Lock and TryLock return ErrConfig
-// otherwise, and where an option is bad. Multi does not touch the nodes.
+// There must be 1 to 32 names, all different, none empty, and each as short as a Mutex's; Lock and
+// TryLock return ErrConfig otherwise, and where an option is bad. Multi does not touch the nodes.
 func (c *Client) Multi(names []string, opts ...Option) *Mutex {
 	several := new(lock.Several)
-	m := &Mutex{locker: c.newLocker(strings.Join(names, ", "), opts)}
+	m := &Mutex{locker: c.newLocker("several", opts)}
+	if err := checkNames(names); err != nil {
+		m.err = err
+		names = nil // they may be many
+	}
+	names = slices.Clone(names)
+	for i := range names {
+		names[i] = m.bound(names[i], 0)
+	}
 	several.Init(c.locks, m.opts.terms, m.opts.prefix, names)
 	m.name = several.Name
 	m.names = several.Names()
 	m.use(&several.Lock)
-	if err := checkNames(names); err != nil {
-		m.err = err
-	}
 	if m.err == nil {
 		m.err = m.opts.checkAlone("a lock of several names")
 	}
@@ -79,12 +87,12 @@ func checkNames(names []string) error {
 		return configError("a lock of several names has %d names: it must have 1 to %d", len(names), maxNames)
 	}
 	seen := make(map[string]bool)
-	for _, name := range names {
+	for i, name := range names {
 		switch {
 		case name == "":
-			return configError("one of the names %q is empty", names)
+			return configError("name %d of %d is empty", i+1, len(names))
 		case seen[name]:
-			return configError("the name %q is given twice: the names of a lock must be different", name)
+			return configError("the name %q is given twice: the names of a lock must be different", printable.Cut(name))
 		}
 		seen[name] = true
 	}
@@ -107,7 +115,21 @@ func (c *Client) newLocker(name string, opts []Option) locker {
 		l.err = configError("the node timeout (%v) is longer than the client awaits any answer (%v): give WithNodeTimeout to New or Open",
 			l.opts.voteTimeout(), limit)
 	}
+	l.name = l.bound(name, 0)
 	return l
+}
+
+// bound checks that a name is short enough, with aside more bytes in its longest key. It returns
+// the name, or what errors show of it: a longer one is not copied.
+func (l *locker) bound(name string, aside int) string {
+	length := len(l.opts.prefix) + len(name) + aside
+	if length <= protocol.MaxKey {
+		return name
+	}
+	if l.err == nil {
+		l.err = configError("the name %q is too long: with the prefix it has %d bytes, and may have %d", printable.Cut(name), length, protocol.MaxKey)
+	}
+	return printable.Cut(name)
 }
 
 // use sets the lock that the engine knows.
@@ -120,7 +142,7 @@ func (l *locker) use(lock *lock.Lock) {
 func (l *locker) check(keys ...string) {
 	for _, key := range keys {
 		if strings.HasPrefix(key, protocol.Reserved) && l.err == nil {
-			l.err = configError("the lock's key %q begins with %q, which is reserved", key, protocol.Reserved)
+			l.err = configError("the lock's key %q begins with %q, which is reserved", printable.Cut(key), protocol.Reserved)
 		}
 	}
 }
@@ -236,7 +258,7 @@ func (m *locker) nested(ctx context.Context) (joined *Lease, err error) {
 			"and a share cannot become a lease that holds the lock alone; unlock the share first", ErrHeld)
 	case !lock.Cover(outer.lock.lock.Keys(), m.lock.Keys()):
 		return nil, fmt.Errorf("%w by this very caller, but not all of its names: its context is that of a Do or Lease of %q; "+
-			"unlock that first, or lock all names together", ErrHeld, outer.Name())
+			"unlock that first, or lock all names together", ErrHeld, printable.Cut(outer.Name()))
 	}
 	return nil, fmt.Errorf("%w by this very caller: its context is that of a Do or Lease of the same name, "+
 		"so waiting would be for itself; use the lease at hand (Held, or WithReentry), or a context of its own", ErrHeld)

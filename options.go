@@ -9,6 +9,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/lease"
 	"github.com/redlock-go/redlock/internal/lock"
+	"github.com/redlock-go/redlock/internal/printable"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/system"
 	"github.com/redlock-go/redlock/internal/testhook"
@@ -77,11 +78,14 @@ func WithDrift(factor float64, base time.Duration) Option {
 	}
 }
 
-// WithPrefix sets what is put before a lock's name to make its key at the
-// nodes. Default "redlock:". With "" the key is the name itself, as other
-// Redlock clients have it: those and this library then exclude each other.
+// WithPrefix sets what is put before a lock's name to make its key at the nodes. Default
+// "redlock:". With "" the key is the name itself, as other Redlock clients have it: those and this
+// library then exclude each other. A prefix and a name together have at most 4096 bytes.
 func WithPrefix(s string) Option {
 	return func(o *options) error {
+		if len(s) >= protocol.MaxKey {
+			return configError("WithPrefix(%q): with a name it may have %d bytes", printable.Cut(s), protocol.MaxKey)
+		}
 		o.prefix = s
 		return nil
 	}

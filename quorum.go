@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/go-multierror"
 
 	"github.com/redlock-go/redlock/internal/lock"
+	"github.com/redlock-go/redlock/internal/printable"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorum"
 )
@@ -68,7 +69,7 @@ func (v *Vote) err() error {
 	case v.Shared:
 		return fmt.Errorf("%s: %v: held by readers", v.Node, v.Outcome)
 	case v.Holder != "":
-		return fmt.Errorf("%s: %v: held by %q", v.Node, v.Outcome, v.Holder)
+		return fmt.Errorf("%s: %v: held by %q", v.Node, v.Outcome, printable.Cut(v.Holder))
 	default:
 		return fmt.Errorf("%s: %v", v.Node, v.Outcome)
 	}
@@ -98,10 +99,10 @@ func (e HeldError) Error() string {
 	case e.Remaining < 0:
 		left = " without an end (its key has no ttl)"
 	}
-	who := fmt.Sprintf("held by %q", e.Holder)
+	who := fmt.Sprintf("held by %q", printable.Cut(e.Holder))
 	switch {
 	case e.Resting:
-		who = fmt.Sprintf("resting after its lease of %q", e.Holder)
+		who = fmt.Sprintf("resting after its lease of %q", printable.Cut(e.Holder))
 	case e.Shared:
 		who = "held by readers"
 	case e.Permits:
@@ -113,7 +114,7 @@ func (e HeldError) Error() string {
 	if e.Position > 0 {
 		position = fmt.Sprintf(", position %d in the wait queue", e.Position)
 	}
-	return fmt.Sprintf("redlock: lock %q: %s%s%s", e.Name, who, left, position)
+	return fmt.Sprintf("redlock: lock %q: %s%s%s", printable.Cut(e.Name), who, left, position)
 }
 
 // Is reports that the error is ErrHeld.
@@ -141,7 +142,7 @@ func (e QuorumError) Error() string {
 	var b strings.Builder
 	b.WriteString("redlock: " + e.Op)
 	if e.Name != "" {
-		fmt.Fprintf(&b, " %q", e.Name)
+		fmt.Fprintf(&b, " %q", printable.Cut(e.Name))
 	}
 	granted := e.count(Granted)
 	fmt.Fprintf(&b, ": no quorum: %d of %d nodes granted, %d needed", granted, len(e.Votes), e.Need)

@@ -27,10 +27,10 @@ type RWMutex struct {
 // bad ones are reported by its methods. It does not touch the nodes.
 func (c *Client) RWMutex(name string, opts ...Option) *RWMutex {
 	m := &RWMutex{reader: Mutex{locker: c.newLocker(name, opts)}}
-	m.shared.Init(c.locks, m.reader.opts.terms, m.reader.opts.prefix, name)
+	m.shared.Init(c.locks, m.reader.opts.terms, m.reader.opts.prefix, m.reader.name)
 	m.reader.use(&m.shared.Lock)
 	m.writer.locker = m.reader.locker // their keys are the same
-	m.writer.exclusive.Init(c.locks, m.reader.opts.terms, m.reader.opts.prefix, name)
+	m.writer.exclusive.Init(c.locks, m.reader.opts.terms, m.reader.opts.prefix, m.reader.name)
 	m.writer.lock = &m.writer.exclusive.Lock
 	if m.reader.err == nil {
 		m.reader.err = m.reader.opts.checkAlone("a share")

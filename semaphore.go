@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/lock"
+	"github.com/redlock-go/redlock/internal/printable"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
@@ -50,13 +51,15 @@ type HeldPermit struct {
 // new number is rolled out, no more permits are held than the greatest of them, and holders
 // of slots beyond a smaller number keep them until they release them.
 //
-// A semaphore and a Mutex of the same name have nothing to do with each other.
+// A semaphore and a Mutex of the same name have nothing to do with each other. Its name is four
+// bytes shorter than a Mutex's may be.
 func (c *Client) Semaphore(name string, permits int, opts ...Option) *Semaphore {
 	s := &Semaphore{locker: c.newLocker(name, opts), permits: permits}
+	s.name = s.bound(s.name, protocol.MaxSlotMark) // its slots are locks with names
 	if permits < 1 || permits > lock.MaxPermits {
-		s.err = configError("the semaphore %q has %d permits: it must have 1 to %d", name, permits, lock.MaxPermits)
+		s.err = configError("the semaphore %q has %d permits: it must have 1 to %d", printable.Cut(s.name), permits, lock.MaxPermits)
 	}
-	s.check(s.opts.prefix + name)
+	s.check(s.opts.prefix + s.name)
 	if s.err == nil {
 		s.err = s.opts.checkAlone("permits of a semaphore")
 	}
@@ -115,7 +118,7 @@ func (s *Semaphore) request(ctx context.Context, n int) (*locker, error) {
 		return nil, s.err
 	}
 	if n < 1 || n > s.permits {
-		return nil, configError("%d permits of the semaphore %q, which has %d: a caller must ask for at least 1, and not for more", n, s.name, s.permits)
+		return nil, configError("%d permits of the semaphore %q, which has %d: a caller must ask for at least 1, and not for more", n, printable.Cut(s.name), s.permits)
 	}
 	r := s.of(n)
 	if held := permitsUnder(ctx, r); held+n > s.permits && ctx.Err() == nil && !s.client.life.IsClosing() {

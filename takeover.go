@@ -16,6 +16,7 @@ import (
 	"github.com/redlock-go/redlock/internal/listing"
 	"github.com/redlock-go/redlock/internal/lock"
 	"github.com/redlock-go/redlock/internal/node"
+	"github.com/redlock-go/redlock/internal/printable"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
@@ -57,7 +58,7 @@ func (c *Client) ForceUnlock(ctx context.Context, name string) (Status, error) {
 	for try := 1; ; try++ {
 		s, err := c.Inspect(ctx, name)
 		if err == nil && ctx.Err() != nil {
-			err = fmt.Errorf("redlock: force unlock %q: %w", name, context.Cause(ctx))
+			err = fmt.Errorf("redlock: force unlock %q: %w", printable.Cut(name), context.Cause(ctx))
 		}
 		if err != nil {
 			return s, err
@@ -85,7 +86,7 @@ func changedHands(err error) bool {
 func (c *Client) forceUnlock(ctx context.Context, s *Status) error {
 	m := c.Mutex(s.Name, forOperator)
 	if err := c.life.Enter(ctx); err != nil {
-		return fmt.Errorf("redlock: force unlock %q: %w", s.Name, err)
+		return fmt.Errorf("redlock: force unlock %q: %w", printable.Cut(s.Name), err)
 	}
 	defer c.life.Leave()
 	values, readers := s.holders(), s.readersUntil(c.opts.clock()+c.opts.voteTimeout())
@@ -95,7 +96,7 @@ func (c *Client) forceUnlock(ctx context.Context, s *Status) error {
 	s.add(found, c.cluster.Need)
 	switch {
 	case failure != nil && failure.Cause != nil:
-		return fmt.Errorf("redlock: force unlock %q: %w", s.Name, failure.Cause)
+		return fmt.Errorf("redlock: force unlock %q: %w", printable.Cut(s.Name), failure.Cause)
 	case failure != nil:
 		return quorumError(s.Name, failure.Refusal.Votes)
 	}
@@ -188,7 +189,7 @@ func (c *Client) ask(ctx context.Context, name string) error {
 		return m.err
 	}
 	if err := c.life.Enter(ctx); err != nil {
-		return fmt.Errorf("redlock: ask %q: %w", name, err)
+		return fmt.Errorf("redlock: ask %q: %w", printable.Cut(name), err)
 	}
 	defer c.life.Leave()
 	begun := c.opts.clock()
@@ -279,9 +280,9 @@ func (l *Lease) handOff(ctx context.Context) (string, error) {
 // cannotHandOff returns the error of a lease that cannot be handed off. Nothing has happened to it.
 func (l *locker) cannotHandOff(why error) error {
 	if errors.Is(why, lease.ErrOthersHold) {
-		return configError("the lease of %q cannot be handed off: %v (WithReentry)", l.name, why)
+		return configError("the lease of %q cannot be handed off: %v (WithReentry)", printable.Cut(l.name), why)
 	}
-	return configError("the lease of %q cannot be handed off: only one of one name that is held alone can be", l.name)
+	return configError("the lease of %q cannot be handed off: only one of one name that is held alone can be", printable.Cut(l.name))
 }
 
 // Resume goes on with a lease that Lease.Handoff ended, in this process or any other: it returns a
@@ -315,9 +316,10 @@ func (c *Client) resume(ctx context.Context, t *handoff.Lease, opts []Option) (*
 	case m.err != nil:
 		return nil, m.err
 	case m.opts.prefix != t.Prefix:
-		return nil, configError("the lease of %q was handed off with the prefix %q, and this lock has %q", t.Name, t.Prefix, m.opts.prefix)
+		return nil, configError("the lease of %q was handed off with the prefix %q, and this lock has %q",
+			printable.Cut(t.Name), printable.Cut(t.Prefix), printable.Cut(m.opts.prefix))
 	case t.Size != len(c.cluster.Nodes):
-		return nil, configError("the lease of %q was handed off in a cluster of %d nodes, and this client has %d", t.Name, t.Size, len(c.cluster.Nodes))
+		return nil, configError("the lease of %q was handed off in a cluster of %d nodes, and this client has %d", printable.Cut(t.Name), t.Size, len(c.cluster.Nodes))
 	}
 	left := time.Duration(t.Left) * time.Microsecond
 	value := protocol.TransferValue(t.Secret, t.Label)
@@ -328,7 +330,7 @@ func (c *Client) resume(ctx context.Context, t *handoff.Lease, opts []Option) (*
 		held.Bind(&l.handle)
 		return l, nil
 	case errors.Is(failure.Cause, lock.ErrUnknownCluster):
-		return nil, configError("the lease of %q cannot be resumed: %v", t.Name, failure.Cause)
+		return nil, configError("the lease of %q cannot be resumed: %v", printable.Cut(t.Name), failure.Cause)
 	}
 	var last error
 	if failure.Refusal != nil && failure.Refusal.Votes != nil {

@@ -80,7 +80,7 @@ func readPage(r node.Reply) (keys []string, next string, err error) {
 func (r *run) namesOf(keys []string) (names []string) {
 	for _, key := range keys {
 		name, ours := strings.CutPrefix(key, r.Prefix)
-		if ours && name != "" && !strings.HasPrefix(key, protocol.Reserved) {
+		if ours && name != "" && len(key) <= protocol.MaxKey && !strings.HasPrefix(key, protocol.Reserved) {
 			names = append(names, name)
 		}
 	}

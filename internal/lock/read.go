@@ -185,13 +185,17 @@ func readSeizedNothing(n int64) (quorum.Answer, bool) {
 // library writes one, but others can, and they hold the lock.
 const EmptyHolder = "(an empty value)"
 
+// maxValue is how much is read of the value of a lock's key. Scripts return no more either
+// (value.lua): the library's own values are shorter, and another program's may have any length.
+const maxValue = 512
+
 // holderOf returns the holder that a key's value names. A lock that rests has the owner of the lease
 // that has ended as its holder: nodes that have not executed the release yet name the same one.
 func holderOf(value []byte) (holder string, resting bool) {
 	if len(value) == 0 {
 		return EmptyHolder, false
 	}
-	return protocol.CutResting(string(value))
+	return protocol.CutResting(string(value[:min(len(value), maxValue)]))
 }
 
 // readHolder reads {holder, milliseconds}, and {…, position in the queue, other clients ahead,

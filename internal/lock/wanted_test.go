@@ -95,7 +95,7 @@ func TestHolderIsToldOnlyIfItWantsToBe(t *testing.T) {
 				net.Nodes[0].Set(func(n *testnet.Node) { n.Log = nil })
 				require.NoError(t, lease.Extend(t.Context()))
 				synctest.Wait()
-				require.Equal(t, []string{"renew", "get", "pexpire"}, net.Nodes[0].Log)
+				require.Equal(t, []string{"renew", "getrange", "pexpire"}, net.Nodes[0].Log)
 			}
 			giveUp := waitFor(t, b.Mutex("x"))
 			require.Equal(t, len(opts), published(), "a waiter that joins the queue")

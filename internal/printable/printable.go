@@ -1,6 +1,7 @@
 package printable
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -14,6 +15,17 @@ func Quote(text string) string {
 		return text
 	}
 	return strconv.Quote(text)
+}
+
+// maxCut is how many bytes of a name or a value a message has at most.
+const maxCut = 200
+
+// Cut returns a name or another value for a message: its beginning, and its length, if it is long.
+func Cut(text string) string {
+	if len(text) <= maxCut {
+		return text
+	}
+	return fmt.Sprintf("%s… (%d bytes)", text[:maxCut], len(text))
 }
 
 // Line returns a message with each character that is not printable replaced by its

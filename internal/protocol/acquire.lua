@@ -27,7 +27,7 @@ if not granted or redis.call('EXISTS', 'redlock::line:' .. KEYS[1]) == 1 then
   --@wanted
 
   local ticket = ARGV[5]
-  local holder = not granted and redis.call('GET', KEYS[1])
+  local holder = not granted and valueOf(KEYS[1])
   local kept = reserved(holder)
   -- Another program has set an empty value; it must not match an empty ARGV[7].
   if kept == ticket or holder == ARGV[7] and holder ~= '' then

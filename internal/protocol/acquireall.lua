@@ -48,7 +48,7 @@ end
 local holders, refusing, left = {} -- holders has the keys' values: what follows changes a key for itself only
 for i = 1, n do
   at(KEYS[i])
-  holders[i] = redis.call('GET', key)
+  holders[i] = valueOf(key)
   local holder = blocker(holders[i])
   if holder then
     refusing = refusing or holder

@@ -6,7 +6,7 @@
 --
 -- Returns 1 where somebody holds the lock that may want to be told, else 0.
 --@wanted
-local value = redis.call('GET', KEYS[1])
+local value = valueOf(KEYS[1])
 if not tellHolder(value) and value ~= 'redlock::shared' then
   return 0
 end

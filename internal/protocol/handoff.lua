@@ -9,7 +9,7 @@
 --
 -- Returns the server's time as {seconds, microseconds}, both texts; 0 when the key is missing; else
 -- {holder, its remaining milliseconds}.
-local holder = redis.call('GET', KEYS[1])
+local holder = valueOf(KEYS[1])
 if not holder then
   return 0
 end

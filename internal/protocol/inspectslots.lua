@@ -27,7 +27,7 @@ for slot = 0, ARGV[2] - 1 do
   if left == 0 then
     break
   end
-  local value = redis.pcall('GET', keys[slot + 1])
+  local value = valueOf(keys[slot + 1], true)
   if type(value) == 'table' then
     if not string.find(value.err, 'WRONGTYPE', 1, true) then
       return value

@@ -17,7 +17,7 @@
 -- record; else {holder, its remaining milliseconds}.
 --@lock
 --@shares
-local holder = redis.call('GET', KEYS[1])
+local holder = valueOf(KEYS[1])
 local stood = holder == ARGV[1]
 if holder == shared then
   stood = (tonumber(redis.call('ZSCORE', readers, ARGV[1])) or 0) > now

@@ -61,6 +61,14 @@ const (
 	// SlotMark stands between a semaphore's key and a slot's number in the slot's key.
 	SlotMark = "#"
 
+	// MaxKey is how long a lock's key is at most, in bytes: its prefix and its name. Each command
+	// has the key, up to three times, and a node that is away keeps it for each release.
+	MaxKey = 4096
+
+	// MaxSlotMark is how much longer the key of a semaphore's slot is than the semaphore's, at
+	// most.
+	MaxSlotMark = len(SlotMark + "255")
+
 	// ReservationTTL is how long a reservation lasts, and the key of a parked attempt that
 	// a node executed: see reserve.lua.
 	ReservationTTL = 500 * time.Millisecond

@@ -26,7 +26,7 @@ if ARGV[3] ~= '' then
 end
 --@lock
 --@shares
-local holder = redis.call('GET', KEYS[1])
+local holder = valueOf(KEYS[1])
 if before == '' and (not holder or holder == shared) and redis.call('EXISTS', KEYS[3]) == 0 then
   share(ARGV[1], ARGV[2], holder)
   return count
@@ -74,7 +74,7 @@ if not holder then -- free, but a writer is ahead
   else
     reserve(first, ticket, true)
   end
-  holder = redis.call('GET', KEYS[1])
+  holder = valueOf(KEYS[1])
 end
 if ticket == '' then
   return {holder, redis.call('PTTL', KEYS[1])}

@@ -16,7 +16,7 @@
 -- gone and others stand; 3 when it was this attempt's and the lock is now reserved for a
 -- waiter or held by one, 2 when it is reserved for this ticket, 0 when the node has nothing
 -- of the attempt.
-local holder = redis.call('GET', KEYS[1])
+local holder = valueOf(KEYS[1])
 if holder == ARGV[1] and not ARGV[2] and redis.call('EXISTS', KEYS[2]) == 0 then
   return redis.call('DEL', KEYS[1]) -- most releases end here
 end

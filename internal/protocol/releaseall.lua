@@ -40,7 +40,7 @@ local far = 1
 local mine, free = 0, {} -- mine: the number of keys that were this attempt's. free: whether the lock was free before, by the number of those that are free now
 for i = 1, n do
   at(KEYS[i])
-  local holder = redis.pcall('GET', key)
+  local holder = valueOf(key, true)
   if type(holder) == 'table' then
     holder = '' -- of another type: another program's
   end

@@ -15,7 +15,7 @@
 -- others want the lock, with ARGV[4]; 0 when it was missing
 -- or reserved and this server has no record: it may have forgotten another owner's vote,
 -- so its key proves nothing; else {holder, its remaining milliseconds}.
-local holder = redis.call('GET', KEYS[1])
+local holder = valueOf(KEYS[1])
 if holder == ARGV[1] then
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
   if not ARGV[4] then

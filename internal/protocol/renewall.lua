@@ -12,7 +12,7 @@
 local n = ARGV[4] and (#KEYS - 1) / 3 or #KEYS - 1
 local mine = 0
 for i = 1, n do
-  if redis.call('GET', KEYS[i]) == ARGV[1] then
+  if redis.call('GETRANGE', KEYS[i], 0, 511) == ARGV[1] then
     mine = mine + 1
   end
 end
@@ -41,7 +41,7 @@ if mine == n then
   return withAwaited(1)
 end
 for i = 1, n do
-  local holder = redis.call('GET', KEYS[i])
+  local holder = valueOf(KEYS[i])
   if holder and holder ~= ARGV[1] and not reserved(holder) then
     return {holder, redis.call('PTTL', KEYS[i])}
   end
@@ -51,7 +51,7 @@ if ARGV[3] ~= '1' and redis.call('HEXISTS', KEYS[n + 1], 'nodes') == 0 then
 end
 for i = 1, n do
   at(KEYS[i])
-  local kept = reserved(redis.call('GET', key))
+  local kept = reserved(valueOf(key))
   if kept then
     putBack(kept)
   end

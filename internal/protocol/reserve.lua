@@ -40,7 +40,7 @@ local function wanted(ticket)
   local open = #keys > 0
   for _, other in ipairs(keys) do
     at(other)
-    local holder = open and other ~= here and redis.pcall('GET', other)
+    local holder = open and other ~= here and valueOf(other, true)
     open = open and (not holder or holder == 'redlock::reserved:' .. ticket) and head() == ticket
   end
   at(here)

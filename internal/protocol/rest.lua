@@ -14,7 +14,7 @@
 --@line
 local ms = tonumber(table.remove(ARGV, 1)) -- what is left is ARGV of release
 local resting = 'redlock::resting:' .. ARGV[1]
-local found = redis.call('GET', key)
+local found = valueOf(key)
 if found == resting then
   ARGV[1] = resting
 end

@@ -26,6 +26,9 @@ func newScript(scriptName, file string) *Script {
 		"wanted": wantedText, "awaited": awaitedText} {
 		file = strings.Replace(file, "--@"+name+"\n", part, 1)
 	}
+	if strings.Contains(file, "valueOf(") {
+		file = valueText + file
+	}
 	var lines []string
 	for line := range strings.Lines(file) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "--") {
@@ -39,6 +42,9 @@ func newScript(scriptName, file string) *Script {
 
 //go:embed acquire.lua
 var acquireText string
+
+//go:embed value.lua
+var valueText string
 
 //go:embed lock.lua
 var lockText string

@@ -20,7 +20,7 @@
 -- where another holder has the key.
 --@lock
 --@line
-local holder = redis.call('GET', KEYS[1])
+local holder = valueOf(KEYS[1])
 local left = redis.call('PTTL', KEYS[1])
 local kept = reserved(holder)
 local mayReplace = not holder or kept

@@ -17,7 +17,7 @@ local function freeSlots(start, most, mine)
       break
     end
     local slot = (start + i) % size
-    local value = redis.pcall('GET', base .. slot)
+    local value = valueOf(base .. slot, true)
     if not value or value == mine then
       free[#free + 1] = slot
     elseif type(value) == 'table' then

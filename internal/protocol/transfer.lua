@@ -17,7 +17,7 @@ local now = redis.call('TIME')
 if tonumber(now[1]) * 1000000 + tonumber(now[2]) >= tonumber(ARGV[4]) then
   return 0
 end
-local holder = redis.call('GET', KEYS[1])
+local holder = valueOf(KEYS[1])
 if not holder then
   return -2
 end

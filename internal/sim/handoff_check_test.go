@@ -115,22 +115,22 @@ func isForced(h *simHistory, a, b *simVisit) bool {
 // nodes is well for its client from then on.
 func lostByAHandoff(h *simHistory, v *simVisit) (wrong []string) {
 	c := v.caller.client
-	if v.keptAt == 0 || !v.lost || v.robbed > 0 || len(h.forced) > 0 || h.outside != "" || c.isOver() || !h.plan.renewal ||
+	if v.keptAt == 0 || v.keptUntil == 0 || v.robbed > 0 || len(h.forced) > 0 || h.outside != "" || c.isOver() || !h.plan.renewal ||
 		v.terms().Lease.MaxHold > 0 || h.plan.odds != (simOdds{}) {
 		return nil
 	}
 	ill := 0
 	for i := range h.plan.nodes {
-		if h.run.wellness.ill(i, c.index).touch(v.keptAt-v.terms().Lease.TTL, v.ended) {
+		if h.run.wellness.ill(i, c.index).touch(v.keptAt-v.terms().Lease.TTL, v.keptUntil) {
 			ill++
 		}
 	}
-	shaken := slices.ContainsFunc(h.run.wellness.shaken, func(at time.Duration) bool { return at >= v.called && at <= v.ended })
+	shaken := slices.ContainsFunc(h.run.wellness.shaken, func(at time.Duration) bool { return at >= v.called && at <= v.keptUntil })
 	if shaken || ill > h.plan.nodes-h.plan.quorum() {
 		return nil
 	}
 	return []string{fmt.Sprintf("%v's lease of %s, token %d, was lost at %v without a cause since its hand-off failed at %v: %v",
-		v.caller, v.name(), v.token, v.ended, v.keptAt, testhook.Lease(v.lease).End().Err)}
+		v.caller, v.name(), v.token, v.keptUntil, v.keptAt, testhook.Lease(v.lease).End().Err)}
 }
 
 // inVain checks that a lease is resumed by the only call that tries to in time, where all nodes are

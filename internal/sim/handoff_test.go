@@ -52,11 +52,17 @@ func handsOff(c *simCaller, v *simVisit, turn uint64) bool {
 		if h.note("%v hands off token %d, with little time: %v", c, v.token, err); err == nil {
 			return handedOff(c, v, text, turn)
 		}
-		if v.keptAt = h.now(); c.roll(turn, 96, 2) == 0 {
+		if v.works || c.roll(turn, 96, 2) == 0 {
 			return false
 		}
-		time.Sleep(min(c.span(turn, 92, 3*v.terms().Lease.TTL), max(r.plan.busy-r.awake(), 0)))
-		if !v.lease.Valid() {
+		v.keptAt = h.now()
+		select {
+		case <-c.life.Done():
+			return false
+		case <-time.After(min(c.span(turn, 92, 3*v.terms().Lease.TTL), max(r.plan.busy-r.awake(), 0))):
+		}
+		if lost := (*redlock.LostError)(nil); errors.As(v.lease.Err(), &lost) {
+			v.keptUntil = h.now()
 			return false
 		}
 	}

@@ -55,21 +55,22 @@ type simVisit struct {
 	works   bool // a Do works under it
 
 	// True times.
-	called   time.Duration
-	answered time.Duration
-	began    time.Duration // the ballot that was granted
-	ended    time.Duration // the lease was released, or its validity ended
-	sharedAt time.Duration // just before Downgrade was called; 0: it was not
-	lost     bool          // it ended by itself
-	tried    bool          // its end is being tried
-	prolongs atomic.Bool   // an Extend or a Downgrade is under way
-	dead     atomic.Bool   // it was seen not to be valid
-	robbed   time.Duration // its keys were deleted; 0: they were not; protected by history.mu
-	doneAt   chan time.Duration
-	err      error         // why it got no lock
-	handed   *simHandoff   // of its lease; nil: it was not handed off
-	from     *simHandoff   // the lease that it resumes; nil: it is no Resume
-	keptAt   time.Duration // a hand-off of its lease failed then; 0: none did
+	called    time.Duration
+	answered  time.Duration
+	began     time.Duration // the ballot that was granted
+	ended     time.Duration // the lease was released, or its validity ended
+	sharedAt  time.Duration // just before Downgrade was called; 0: it was not
+	lost      bool          // it ended by itself
+	tried     bool          // its end is being tried
+	prolongs  atomic.Bool   // an Extend or a Downgrade is under way
+	dead      atomic.Bool   // it was seen not to be valid
+	robbed    time.Duration // its keys were deleted; 0: they were not; protected by history.mu
+	doneAt    chan time.Duration
+	err       error         // why it got no lock
+	handed    *simHandoff   // of its lease; nil: it was not handed off
+	from      *simHandoff   // the lease that it resumes; nil: it is no Resume
+	keptAt    time.Duration // a hand-off of its lease failed then; 0: none did
+	keptUntil time.Duration // it was lost by then; 0: it was not
 }
 
 func (h *simHistory) add(at time.Duration, text string) {

@@ -39,6 +39,18 @@ func (s *Server) data(args []string) (reply any, ok bool) {
 			return errWrongType, true
 		}
 		return e.text, true
+	case "GETRANGE": // from the first byte on
+		e := s.store.get(key, now)
+		switch last, err := strconv.Atoi(rest[1]); {
+		case err != nil || rest[0] != "0" || last < 0:
+			return redis.Error("ERR value is not an integer or out of range"), true
+		case e == nil:
+			return []byte{}, true
+		case e.hash != nil || e.members != nil:
+			return errWrongType, true
+		default:
+			return e.text[:min(len(e.text), last+1)], true
+		}
 	case "EXISTS":
 		return count(s.store.get(key, now) != nil), true
 	case "DEL":
