@@ -48,6 +48,7 @@ func trialsOf(prefix string) []trial {
 		{forMutexes, "+script|load", "", "SCRIPT", []any{"LOAD", ")"}}, // it does not compile
 		{forMutexes, "+set", "~" + prefix + "*", "SET", []any{lock, "", "XX", "PX", 1}},
 		{forMutexes, "+get", "~" + prefix + "*", "GET", []any{lock}},
+		{forMutexes, "+getrange", "~" + prefix + "*", "GETRANGE", []any{lock, 0, 0}},
 		{forMutexes, "+pttl", "~" + prefix + "*", "PTTL", []any{lock}},
 		{forMutexes, "+del", "~" + prefix + "*", "DEL", []any{lock}},
 		{forMutexes, "+pexpire", "~" + prefix + "*", "PEXPIRE", []any{lock, 1}},

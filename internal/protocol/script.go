@@ -243,7 +243,9 @@ func CommandsAt(sha string, line int) (commands []string) {
 			continue
 		}
 		for _, call := range redisCall.FindAllStringSubmatch(lines[line-1], -1) {
-			commands = append(commands, strings.ToLower(call[1]))
+			if command := strings.ToLower(call[1]); !slices.Contains(commands, command) {
+				commands = append(commands, command)
+			}
 		}
 	}
 	return commands
