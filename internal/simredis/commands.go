@@ -2,6 +2,7 @@ package simredis
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,26 +32,12 @@ func (s *Server) data(args []string) (reply any, ok bool) {
 	case "SET":
 		return s.store.set(key, rest, now), true
 	case "GET":
-		e := s.store.get(key, now)
-		switch {
-		case e == nil:
+		if s.store.get(key, now) == nil {
 			return nil, true
-		case e.hash != nil || e.members != nil:
-			return errWrongType, true
 		}
-		return e.text, true
-	case "GETRANGE": // from the first byte on
-		e := s.store.get(key, now)
-		switch last, err := strconv.Atoi(rest[1]); {
-		case err != nil || rest[0] != "0" || last < 0:
-			return redis.Error("ERR value is not an integer or out of range"), true
-		case e == nil:
-			return []byte{}, true
-		case e.hash != nil || e.members != nil:
-			return errWrongType, true
-		default:
-			return e.text[:min(len(e.text), last+1)], true
-		}
+		return s.store.getRange(key, []string{"0", strconv.Itoa(math.MaxInt32)}, now), true
+	case "GETRANGE":
+		return s.store.getRange(key, rest, now), true
 	case "EXISTS":
 		return count(s.store.get(key, now) != nil), true
 	case "DEL":
@@ -96,6 +83,21 @@ func count(yes bool) int64 {
 		return 1
 	}
 	return 0
+}
+
+// getRange executes GETRANGE key 0 last.
+func (s store) getRange(key string, rest []string, now int64) any {
+	e := s.get(key, now)
+	switch last, err := strconv.Atoi(rest[1]); {
+	case err != nil || rest[0] != "0" || last < 0:
+		return redis.Error("ERR value is not an integer or out of range")
+	case e == nil:
+		return []byte{}
+	case e.hash != nil || e.members != nil:
+		return errWrongType
+	default:
+		return e.text[:min(len(e.text), last+1)]
+	}
 }
 
 // set executes SET key value [NX] [PX ms] [PXAT ms] [KEEPTTL] [GET].
