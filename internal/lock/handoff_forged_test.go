@@ -94,9 +94,14 @@ func handOffHalfway(t *testing.T, net *testnet.Net, lease *redlock.Lease) (passe
 	net.Delay(10 * ms)
 	ctx, cancel := context.WithTimeout(t.Context(), 15*ms)
 	defer cancel()
-	time.AfterFunc(12*ms, func() { passed, _ = net.Nodes[0].Redis.Get("redlock:x") })
+	seen := make(chan string, 1)
+	time.AfterFunc(12*ms, func() {
+		value, _ := net.Nodes[0].Redis.Get("redlock:x")
+		seen <- value
+	})
 	_, err := lease.Handoff(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
+	passed = <-seen
 	require.NotEqual(t, lease.Owner(), passed)
 	return passed
 }
