@@ -224,3 +224,31 @@ func TestHandoffRightBehindOneThatFailed(t *testing.T) {
 		net.RequireNoKeys()
 	})
 }
+
+// The masters have executed a hand-off and are cut off before it is taken back; the lease is
+// released meanwhile. What gives the keys back must not come behind that release, whichever undo is
+// sent first.
+func TestReleaseTakesThePlaceOfATakeBack(t *testing.T) {
+	for range 8 {
+		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+			lease, err := net.Client().Mutex("x").Lock(t.Context())
+			require.NoError(t, err)
+			synctest.Wait()
+			net.Delay(10 * ms)
+			time.AfterFunc(15*ms, func() {
+				for _, n := range net.Nodes {
+					n.Down()
+				}
+			})
+			_, err = lease.Handoff(t.Context())
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			require.Zero(t, net.Holders(lease), "the nodes have executed it")
+			require.ErrorIs(t, lease.Unlock(t.Context()), redlock.ErrNoQuorum)
+			for _, n := range net.Nodes {
+				n.Up()
+			}
+			time.Sleep(3 * time.Second)
+			net.RequireNoKeys()
+		})
+	}
+}
