@@ -9,7 +9,7 @@
 -- Returns as raise does.
 --@lock
 --@shares
-if redis.call('GETRANGE', KEYS[1], 0, 511) ~= shared or (tonumber(redis.call('ZSCORE', readers, ARGV[1])) or 0) <= now then
+if redis.call('GETRANGE', KEYS[1], '0', '511') ~= shared or (tonumber(redis.call('ZSCORE', readers, ARGV[1])) or 0) <= now then
   return 0
 end
 local count = tonumber(redis.call('HGET', KEYS[2], ARGV[2]))

@@ -19,7 +19,7 @@ local ticket, stays = ARGV[5] or '', ARGV[6]
 
 -- Drops the slot's key if it is this attempt's.
 local function drop(slot)
-  local mine = redis.pcall('GETRANGE', ARGV[2] .. slot, 0, 511) == ARGV[1] -- another type is not
+  local mine = redis.pcall('GETRANGE', ARGV[2] .. slot, '0', '511') == ARGV[1] -- another type is not
   if mine then
     redis.call('DEL', ARGV[2] .. slot)
   end

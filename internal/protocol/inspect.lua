@@ -16,7 +16,7 @@ for _, ticket in ipairs(redis.call('ZRANGE', KEYS[3], 0, 99)) do
   line[#line + 1] = ticket
   line[#line + 1] = redis.call('GET', 'redlock::alive:' .. client .. ':' .. KEYS[1]) or ''
 end
-local holder = redis.call('GETRANGE', KEYS[1], 0, 511)
+local holder = redis.call('GETRANGE', KEYS[1], '0', '511')
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local shares = {}

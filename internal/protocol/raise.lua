@@ -9,7 +9,7 @@
 --
 -- Returns 1 when the counter is at the token or above, 0 when the lease or the record is
 -- gone: then nothing is changed.
-if redis.call('GETRANGE', KEYS[1], 0, 511) ~= ARGV[1] then
+if redis.call('GETRANGE', KEYS[1], '0', '511') ~= ARGV[1] then
   return 0
 end
 local count = tonumber(redis.call('HGET', KEYS[2], ARGV[2]))

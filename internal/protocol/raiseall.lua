@@ -6,7 +6,7 @@
 --
 -- Returns as raise does; where it returns 0, nothing is changed.
 for i = 1, #KEYS - 1 do
-  if redis.call('GETRANGE', KEYS[i], 0, 511) ~= ARGV[1] then
+  if redis.call('GETRANGE', KEYS[i], '0', '511') ~= ARGV[1] then
     return 0
   end
 end

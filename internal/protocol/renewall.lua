@@ -12,7 +12,7 @@
 local n = ARGV[4] and (#KEYS - 1) / 3 or #KEYS - 1
 local mine = 0
 for i = 1, n do
-  if redis.call('GETRANGE', KEYS[i], 0, 511) == ARGV[1] then
+  if redis.call('GETRANGE', KEYS[i], '0', '511') == ARGV[1] then
     mine = mine + 1
   end
 end

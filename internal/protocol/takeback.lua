@@ -6,7 +6,7 @@
 -- ARGV[2]  the lease's owner
 --
 -- Returns 1 when the key had the transfer value, else 0.
-if redis.call('GETRANGE', KEYS[1], 0, 511) ~= ARGV[1] then
+if redis.call('GETRANGE', KEYS[1], '0', '511') ~= ARGV[1] then
   return 0
 end
 redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL')
