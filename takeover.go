@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"time"
@@ -259,6 +260,10 @@ func (l *Lease) handOff(ctx context.Context) (string, error) {
 	if err := m.opts.checkAlone("a lease that is handed off"); err != nil {
 		return "", err
 	}
+	if !m.fitsIntoText() {
+		return "", configError("the lease of %q cannot be handed off: its text would have more than %d bytes, since servers have long run_ids",
+			printable.Cut(m.name), handoff.MaxLength)
+	}
 	var exclusive lock.Exclusive
 	exclusive.Init(m.client.locks, m.opts.terms, m.opts.prefix, m.name)
 	ballot := exclusive.NewHandoff()
@@ -275,6 +280,21 @@ func (l *Lease) handOff(ctx context.Context) (string, error) {
 		text.Ends[r.Record] = m.opts.drift.endAt(r.Time, r.Arrived, until, m.opts.ttl).Microseconds()
 	}
 	return text.String(), nil
+}
+
+// fitsIntoText reports whether the text of a lease of the lock can be read again, whichever nodes
+// keep the lease.
+func (l *locker) fitsIntoText() bool {
+	const most = math.MaxInt64
+	text := &handoff.Lease{Prefix: l.opts.prefix, Name: l.name, Label: l.opts.label, Secret: protocol.TransferValue("", ""),
+		Token: most, Size: len(l.client.cluster.Nodes), Left: most, Ends: make(map[string]int64)}
+	for _, n := range l.client.cluster.Nodes {
+		if right := n.Current(); right != nil {
+			record, _ := right.Record.(string)
+			text.Ends[record] = most
+		}
+	}
+	return len(text.String()) <= handoff.MaxLength
 }
 
 // cannotHandOff returns the error of a lease that cannot be handed off. Nothing has happened to it.

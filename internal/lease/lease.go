@@ -84,7 +84,6 @@ type Grant struct {
 	Begun    time.Duration // when the attempt's ballot began
 	Validity time.Duration // from then; if it is shorter than that of the terms, a renewal follows at once
 	MayHold  quorum.NodeSet
-	Partial  bool    // not all nodes are known to have its keys: a renewal follows at once, if there are any
 	Seat     Seat    // nil if the caller did not queue
 	Wanted   *Signal // nil if the holder is not to be told that others want the lock
 }
@@ -118,11 +117,22 @@ func (r *Renewer) New(lock Lock, g Grant) *Lease {
 	}
 	l.until = min(g.Begun+g.Validity, l.limit)
 	l.planRenewal(g.Begun)
-	if g.Validity < terms.Validity || g.Partial && terms.RenewEvery > 0 {
+	if g.Validity < terms.Validity {
 		l.renewal.at = l.now()
 	}
 	l.heap = heapEntry{due: l.next(), index: notInHeap}
 	return l
+}
+
+// RenewAtOnce has the first renewal follow at once, if there are any: not all nodes are known to
+// have the keys. It comes ahead of Start.
+func (l *Lease) RenewAtOnce() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.terms.RenewEvery > 0 {
+		l.renewal.at = l.now()
+		l.heap.due = l.next()
+	}
 }
 
 // Start puts the lease into the renewer's care. It returns false if the client is closed.

@@ -1,6 +1,7 @@
 package lock_test
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -34,4 +35,21 @@ func TestHandoffOfANameThatIsNoText(t *testing.T) {
 			net.RequireNoKeys()
 		})
 	}
+}
+
+// A server may name its run as it likes. A text that nobody could read is not begun: the lease goes
+// on.
+func TestHandoffWhoseTextWouldBeTooLong(t *testing.T) {
+	testnet.InBubble(t, 15, func(t *testing.T, net *testnet.Net) {
+		for _, n := range net.Nodes {
+			n.Set(func(n *testnet.Node) { n.RunID += strings.Repeat("r", 2800) })
+		}
+		lease, err := net.Client().Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		_, err = lease.Handoff(t.Context())
+		require.ErrorIs(t, err, redlock.ErrConfig)
+		require.Zero(t, net.Nodes[0].Executed("handoff"))
+		require.Equal(t, 15, net.Holders(lease))
+		require.NoError(t, lease.Extend(t.Context()))
+	})
 }

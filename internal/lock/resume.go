@@ -107,11 +107,14 @@ func (r *resumption) try(ctx context.Context) (*lease.Lease, *quorum.Failure, er
 	}
 	lacking := lackingKeys(a)
 	held := e.Renewer.New(a.lock, lease.Grant{Name: r.Name, Owner: r.owner, Token: token, Begun: a.Start, Validity: a.validity, MayHold: r.sent,
-		Partial: lacking != 0, Wanted: r.signal})
+		Wanted: r.signal})
 	if held.Remaining() <= 0 {
 		return nil, lateRefusal(&a.Ballot).Votes, nil
 	}
-	r.undoOld(lacking) // ahead of the first renewal, which puts the new keys there
+	if lacking != 0 {
+		r.undoOld(lacking) // ahead of the first renewal, which puts the new keys there
+		held.RenewAtOnce()
+	}
 	if !held.Start(ctx) {
 		return nil, nil, life.ErrClosed
 	}

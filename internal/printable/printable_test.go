@@ -1,6 +1,7 @@
 package printable
 
 import (
+	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -39,4 +40,10 @@ func FuzzPrintable(f *testing.F) {
 			require.Equal(t, shown, Line(shown))
 		}
 	})
+}
+
+func TestCutShortensLongValues(t *testing.T) {
+	long := strings.Repeat("x", 200)
+	require.Equal(t, long, Cut(long))
+	require.Equal(t, long+"… (5000 bytes)", Cut(strings.Repeat("x", 5000)))
 }
