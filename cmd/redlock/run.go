@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -93,6 +94,10 @@ If redlock itself is killed (SIGKILL), nobody renews, and the lock ends with its
 Linux COMMAND gets SIGTERM then; its children do not, and on other systems COMMAND goes
 on. After the ttl it runs without the lock. A redlock that is stopped (SIGSTOP) does not
 renew either.
+
+If nothing reads redlock's messages any more (head -1, a logger that has ended), redlock and
+COMMAND continue, and the messages are lost. COMMAND's own output goes to the same place:
+COMMAND gets SIGPIPE when it writes there, as without redlock.
 
 redlock forwards SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH and SIGCONT
 to COMMAND's process group. If stdin is a terminal, COMMAND stays in redlock's own group,
@@ -223,6 +228,7 @@ func (f *runFlags) runUnder(cmd *cobra.Command, s *settings, command []string, a
 		return err
 	}
 	defer text.discard()
+	surviveBrokenPipe()
 	r := &runner{flags: f, log: cmd.ErrOrStderr()}
 	client, err := s.open(cmd, redlock.WithTTL(f.ttl))
 	if err != nil {
@@ -246,6 +252,12 @@ func (f *runFlags) runUnder(cmd *cobra.Command, s *settings, command []string, a
 	}
 	return r.finish(code, err)
 }
+
+// surviveBrokenPipe lets redlock go on when nothing reads its stdout or stderr any more: else the
+// next message would end redlock by SIGPIPE, and with it the command and the renewals. It never
+// stops, since the last messages come when the command has ended. The signal must not be ignored
+// instead: the command would inherit that.
+func surviveBrokenPipe() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 // finish releases the lock, which does nothing if it was handed off, and returns what run does. why is why the
 // command was stopped, or why its lock was not handed off.
