@@ -174,7 +174,7 @@ func (l *Lease) endBy(ctx context.Context, end *End, by *part) (b *quorum.Ballot
 		was = l.expiry()
 		end = was
 	}
-	var atEnd map[*func(*End)]struct{}
+	var atEnd map[*endCall]struct{}
 	switch {
 	case left:
 		by.working, by.released = false, was == nil
@@ -212,7 +212,7 @@ func (l *Lease) endBy(ctx context.Context, end *End, by *part) (b *quorum.Ballot
 
 // mark records that the lease has ended for all handles that hold it, and returns the functions to
 // call. Called under l.mu.
-func (l *Lease) mark(end *End) (atEnd map[*func(*End)]struct{}) {
+func (l *Lease) mark(end *End) (atEnd map[*endCall]struct{}) {
 	l.ending.end = end
 	l.handle = nil
 	if first := &l.ending.first; !first.released {
