@@ -102,6 +102,21 @@ func readText(path string, in io.Reader) (string, error) {
 	return readAll(f, path)
 }
 
+// removeText removes the file of a text that was resumed. A newer text may have taken its place in the
+// meantime: that stays. path may be a link to the file, which stays too.
+func removeText(path, text string) {
+	file, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return
+	}
+	if info, err := os.Lstat(file); err != nil || !info.Mode().IsRegular() {
+		return
+	}
+	if now, err := os.ReadFile(file); err == nil && string(now) == text {
+		_ = os.Remove(file)
+	}
+}
+
 func readAll(in io.Reader, from string) (string, error) {
 	text, err := io.ReadAll(io.LimitReader(in, maxText))
 	if err != nil {

@@ -40,8 +40,8 @@ It changes nothing about the locks. The output is a snapshot, which may be out o
 already. It exits with 0 also if nobody holds the lock, and with 69 if fewer nodes than a
 majority answer.
 
-With --json there is one object for each lock, on a line of its own: name, quorum (a
-majority answered), holder (empty: nobody, or readers), resting (the holder's lease has
+With --json there is one object for each lock, on a line of its own: name, name_base64 (only if the name is not UTF-8; name shows
+its other bytes as one and the same character then), quorum (a majority answered), holder (empty: nobody, or readers), resting (the holder's lease has
 ended), to_be_told (the holder wants to know that others want the lock), remaining_ms (-1: without an end), token, split, readers (owner, label, remaining_ms, nodes; 0 ms if no majority has the
 share), permits (slot, owner, label, remaining_ms, nodes, token; 0 ms if no majority has it),
 queue (ticket, label, since, nodes, wants: how many permits, 0: the lock itself), nodes (node, holder, readers, permits, reserved,
@@ -55,6 +55,11 @@ remaining_ms, count, waiting, error). Fields may be added, never renamed.`,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if every < 100*time.Millisecond {
 				return usage("--every %v: it must be at least 100ms", every)
+			}
+			for _, name := range names { // one may be given twice
+				if err := checkNames([]string{name}); err != nil {
+					return err
+				}
 			}
 			client, err := s.open(cmd)
 			if err != nil {

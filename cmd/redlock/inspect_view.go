@@ -16,6 +16,7 @@ import (
 // lockView is a lock in JSON: stable names.
 type lockView struct {
 	Name      string       `json:"name"`
+	Bytes     []byte       `json:"name_base64,omitempty"` // the name, if it is not UTF-8: Name does not have all of it then
 	Quorum    bool         `json:"quorum"`
 	Holder    string       `json:"holder"`
 	Resting   bool         `json:"resting"`
@@ -53,6 +54,9 @@ func newLockView(s redlock.Status, quorum bool) lockView {
 	v := lockView{
 		Name: s.Name, Quorum: quorum, Holder: s.Holder, Resting: s.Resting, ToBeTold: s.ToBeTold, Remaining: millis(s.Remaining), Token: s.Token,
 		Split: isSplit(s), Readers: newReaderViews(s.Readers), Permits: newPermitViews(s.Permits), Queue: []waiterView{},
+	}
+	if !utf8.ValidString(s.Name) {
+		v.Bytes = []byte(s.Name)
 	}
 	for _, w := range s.Queue {
 		v.Queue = append(v.Queue, waiterView{Ticket: w.Ticket, Label: w.Label, Since: w.Since, Nodes: w.Nodes, Wants: w.Permits})

@@ -73,6 +73,15 @@ the machine. Passwords are never printed.`,
 	return root
 }
 
+// refuseOtherShells lets completion, cobra's own command, refuse a shell that it does not know.
+// root's output must be set.
+func refuseOtherShells(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	if c, _, err := root.Find([]string{"completion"}); err == nil {
+		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	}
+}
+
 // helpTemplate is cobra's, with the exit codes at the end.
 func helpTemplate() string {
 	var b strings.Builder

@@ -162,6 +162,10 @@ func (f *runFlags) check(cmd *cobra.Command, args []string) error {
 		return usage("write -- between the lock's names and the command: redlock run %s -- COMMAND", args[0])
 	case len(args) == dash:
 		return usage("there is no command after --")
+	case checkNames(args[:dash]) != nil:
+		return checkNames(args[:dash])
+	case f.ttl <= 0:
+		return usage("--ttl %v: it must be above 0", f.ttl)
 	case f.read && dash > 1:
 		return usage("--read takes a share of one lock: it cannot take %d names", dash)
 	case f.minHold < 0 || f.minHold > f.ttl:
@@ -185,6 +189,9 @@ func (f *runFlags) check(cmd *cobra.Command, args []string) error {
 // given.
 func (f *runFlags) checkShared(cmd *cobra.Command) error {
 	given := cmd.Flags().Changed
+	if f.ttl <= 0 {
+		return usage("--ttl %v: it must be above 0", f.ttl)
+	}
 	if f.grace < 0 || f.stopBefore < 0 {
 		return usage("--grace and --stop-before must not be negative")
 	}

@@ -39,6 +39,9 @@ that you know to be dead: those locks also end by themselves, with their ttl.`,
 			if !force {
 				return usage("this takes the lock away from its holder: add --force if you mean it")
 			}
+			if err := checkNames(args); err != nil {
+				return err
+			}
 			client, err := s.open(cmd)
 			if err != nil {
 				return err
