@@ -227,7 +227,7 @@ func (l *Lease) do(ctx context.Context, fn func(ctx context.Context, lease *Leas
 	inner, cancel := l.Context(ctx)
 	defer func() { // also when fn panics
 		cancel()
-		if end := l.Unlock(ctx); errors.Is(end, ErrLost) {
+		if end := l.Unlock(ctx); errors.Is(end, ErrLost) && !errors.Is(err, end) { // fn may have returned the context's cause
 			err = errors.Join(err, end)
 		}
 	}()
