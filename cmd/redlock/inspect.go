@@ -16,13 +16,8 @@ import (
 	"github.com/redlock-go/redlock"
 )
 
-func newInspect(s *settings) *cobra.Command {
-	var watch, asJSON bool
-	var every time.Duration
-	cmd := &cobra.Command{
-		Use:   "inspect NAME...",
-		Short: "Show a lock's holder, readers or permits, its wait queue, and its state at each node",
-		Long: `inspect shows, for each lock: the holder, which is the owner that has the key at a
+// inspectHelp is the help of redlock inspect, and a part of its manual.
+const inspectHelp = `inspect shows, for each lock: the holder, which is the owner that has the key at a
 majority of the nodes, or the readers that hold it together; how long the lock lasts
 unless it is renewed; the fencing counter, which no lease has exceeded yet; its state at
 each node; and the wait queue. Votes are split if several owners have nodes and none has a
@@ -45,7 +40,15 @@ its other bytes as one and the same character then), quorum (a majority answered
 ended), to_be_told (the holder wants to know that others want the lock), remaining_ms (-1: without an end), token, split, readers (owner, label, remaining_ms, nodes; 0 ms if no majority has the
 share), permits (slot, owner, label, remaining_ms, nodes, token; 0 ms if no majority has it),
 queue (ticket, label, since, nodes, wants: how many permits, 0: the lock itself), nodes (node, holder, readers, permits, reserved,
-remaining_ms, count, waiting, error). Fields may be added, never renamed.`,
+remaining_ms, count, waiting, error). Fields may be added, never renamed.`
+
+func newInspect(s *settings) *cobra.Command {
+	var watch, asJSON bool
+	var every time.Duration
+	cmd := &cobra.Command{
+		Use:   "inspect NAME...",
+		Short: "Show a lock's holder, readers or permits, its wait queue, and its state at each node",
+		Long:  inspectHelp,
 		Example: `  redlock inspect backup
   redlock inspect backup deploy --watch
   redlock inspect backup --json | jq -r .holder
