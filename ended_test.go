@@ -110,3 +110,51 @@ func TestDoReportsALossOnce(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrLost, "a function's own error does not hide the loss")
 	})
 }
+
+// Two nodes are down: the verdict falls before the third one has answered.
+func twoDown(net *testnet.Net) {
+	for _, n := range net.Nodes[:2] {
+		n.Set(func(n *testnet.Node) { n.Refusing = testnet.ErrRefused })
+		n.Cut()
+	}
+}
+
+func TestPingHearsTheHealthyNodesBeforeItFails(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		twoDown(net)
+		time.Sleep(time.Second)
+		var q *redlock.QuorumError
+		require.ErrorAs(t, c.Ping(t.Context()), &q)
+		require.Equal(t, redlock.Granted, q.Votes[2].Outcome)
+		require.Contains(t, q.Error(), "1 of 3 nodes granted")
+		net.Nodes[2].Set(func(n *testnet.Node) { n.Holding = true })
+		took := testnet.Elapsed(func() { require.ErrorAs(t, c.Ping(t.Context()), &q) })
+		require.Equal(t, redlock.Unknown, q.Votes[2].Outcome)
+		require.LessOrEqual(t, took, 500*time.Millisecond, "it takes one node timeout")
+	})
+}
+
+func TestNoNodeIsUnknownWithoutACause(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		lease, err := c.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		twoDown(net)
+		time.Sleep(time.Second)
+		err = lease.Extend(t.Context())
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorContains(t, err, "node 2 (test-2): unknown: not awaited, since 2 other nodes had not granted it")
+		<-lease.Done()
+		require.ErrorContains(t, lease.Err(), "node 2 (test-2): unknown: not awaited")
+	})
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		_, err := net.Client().Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		net.Nodes[2].Set(func(n *testnet.Node) { n.Delay = 100 * time.Millisecond })
+		_, err = net.Client().Mutex("x").TryLock(t.Context())
+		var held *redlock.HeldError
+		require.ErrorAs(t, err, &held)
+		require.EqualError(t, held.Votes[2].Cause, "not awaited, since 2 other nodes had refused")
+	})
+}

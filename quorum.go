@@ -195,9 +195,29 @@ func votesOf(f *quorum.Failure) []Vote {
 	}
 	all := make([]Vote, len(f.Answers))
 	for i := range f.Answers {
-		all[i] = voteOf(f.Nodes[i].Index, f.Nodes[i].Name, &f.Answers[i])
+		a := &f.Answers[i]
+		all[i] = voteOf(f.Nodes[i].Index, f.Nodes[i].Name, a)
+		if a.Count == quorum.Pending {
+			all[i].Cause = notAwaited(f)
+		}
 	}
 	return all
+}
+
+// errNoAnswerYet is why a vote is unknown in a ballot that was still open.
+var errNoAnswerYet = errors.New("no answer yet")
+
+// notAwaited returns why a node's vote was still out when the ballot failed.
+func notAwaited(f *quorum.Failure) error {
+	refused := f.Count(func(a *quorum.Answer) bool { return a.Outcome == quorum.Refused })
+	failed := f.Count(func(a *quorum.Answer) bool { return a.Outcome != quorum.Confirmed && a.Count != quorum.Pending })
+	if !f.Decided {
+		return errNoAnswerYet
+	}
+	if refused > len(f.Answers)-f.Need {
+		return fmt.Errorf("not awaited, since %d other nodes had refused", refused)
+	}
+	return fmt.Errorf("not awaited, since %d other nodes had not granted it", failed)
 }
 
 // errFewPermits is why a node refused an attempt at a semaphore.

@@ -116,7 +116,7 @@ func (x *examination) judgeList() {
 	for host, count := range hosts {
 		if count > 1 && count > n-x.Quorum {
 			x.add(note, "one-host", "", fmt.Sprintf("%d of %d nodes are at %s", count, n, host),
-				"when that machine fails, no lock can be had", "let them fail apart: other machines, racks, datacenters")
+				"if that machine fails, no locks can be acquired", "let them fail apart: other machines, racks, datacenters")
 		}
 	}
 	fit, waiting := 0, 0
