@@ -116,8 +116,11 @@ func breakPermits(ctx context.Context, out io.Writer, client *redlock.Client, na
 	}
 	slots = slices.Compact(slots) // they are in order
 	if len(slots) == 0 {
-		fmt.Fprintf(out, "%s: nobody has permits.\n", printable.Quote(name))
-		return nil
+		why := fmt.Errorf("nobody holds permits of %q: nothing was changed", name)
+		if s.Holder != "" || len(holdingReaders(s)) > 0 {
+			why = fmt.Errorf("%q is held as a lock, and no permits of it are held: nothing was changed; break the lock without --permits", name)
+		}
+		return &exit{code: codeFree, why: why}
 	}
 	found, errs := make([]redlock.Status, len(slots)), make([]error, len(slots))
 	var all sync.WaitGroup

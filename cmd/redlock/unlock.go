@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/spf13/cobra"
 
 	"github.com/redlock-go/redlock"
@@ -24,6 +26,8 @@ gets the lock next. A lock that rests (redlock run --min-hold) becomes free.
 A permit of a semaphore is a lock with the semaphore's name, # and the slot's number: quote it, as
 'deployments#2'. Its holder loses all permits that it has taken together. With --permits, unlock
 takes all permits of the semaphore NAME from their holders.
+
+If nobody holds the lock, or the permits, unlock changes nothing, and exits with 66.
 
 The holder is not asked, and may be at work: it learns of the loss when it renews the
 next time, within a third of its ttl, and redlock run stops its command then. Until
@@ -50,6 +54,9 @@ that you know to be dead: those locks also end by themselves, with their ttl.`,
 			if permits {
 				return breakPermits(cmd.Context(), cmd.OutOrStdout(), client, args[0])
 			}
+			if err := isToBreak(client.Inspect(cmd.Context(), args[0])); err != nil {
+				return err
+			}
 			was, err := client.ForceUnlock(cmd.Context(), args[0])
 			if isBroken(err) {
 				printBroken(cmd.OutOrStdout(), was)
@@ -60,6 +67,31 @@ that you know to be dead: those locks also end by themselves, with their ttl.`,
 	cmd.Flags().BoolVar(&force, "force", false, "break the lock: required")
 	cmd.Flags().BoolVar(&permits, "permits", false, "NAME is a semaphore: break all its permits")
 	return cmd
+}
+
+// isToBreak returns why unlock leaves a lock as it is; err is what Inspect returned with s. If too few nodes answer,
+// or a node has something that is no lock, ForceUnlock finds out what can be done.
+func isToBreak(s redlock.Status, err error) error {
+	isForeign := func(n redlock.NodeStatus) bool {
+		refusal := redis.Error("")
+		return errors.As(n.Err, &refusal)
+	}
+	switch held := heldPermits(s); {
+	case err != nil || s.Holder != "" || nodesWithKey(s) > 0 || slices.ContainsFunc(s.Nodes, isForeign):
+		return nil
+	case len(held) > 0:
+		return usage("%q is a semaphore, of which %s held: add --permits to break all of them, or break one, as '%s#%d'; nothing was changed",
+			s.Name, are(len(held), "permit"), printable.Quote(s.Name), held[0].Slot)
+	}
+	return &exit{code: codeFree, why: fmt.Errorf("nobody holds the lock %q: nothing was changed", s.Name)}
+}
+
+// are returns a number with a noun and its verb.
+func are(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing + " is"
+	}
+	return fmt.Sprintf("%d %ss are", n, thing)
 }
 
 // isBroken reports whether a lock was broken, and is perhaps not free yet, where ForceUnlock has
