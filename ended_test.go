@@ -158,3 +158,15 @@ func TestNoNodeIsUnknownWithoutACause(t *testing.T) {
 		require.EqualError(t, held.Votes[2].Cause, "not awaited, since 2 other nodes had refused")
 	})
 }
+
+func TestLossAfterCloseSaysThatTheClientWasClosed(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		err := c.Mutex("x").Do(t.Context(), func(context.Context, *redlock.Lease) error {
+			require.NoError(t, c.Close())
+			time.Sleep(time.Minute)
+			return nil
+		})
+		require.ErrorContains(t, err, "its validity ended: the client was closed")
+	})
+}

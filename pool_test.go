@@ -32,7 +32,7 @@ func TestOpenRefusesBadURLsWithoutRepeatingThem(t *testing.T) {
 		"redis://a ":                   form,
 		"redis:a":                      form,
 		"me:hunter2@a":                 form,
-		"http://a":                     "redis, rediss, valkey, valkeys and unix are",
+		"http://a":                     "want redis, rediss, valkey, valkeys or unix",
 		"redis://":                     "names no host",
 		"redis://:6379":                "names no host",
 		"redis://a:0":                  "between 1 and 65535",

@@ -91,12 +91,18 @@ type HeldError struct {
 
 // Error names the lock, the holder and its time left.
 func (e HeldError) Error() string {
-	left := " for " + e.Remaining.String()
+	left := fmt.Sprintf(" (expires in %v unless renewed)", e.Remaining)
 	switch {
 	case e.Remaining == 0:
 		left = ""
 	case e.Remaining < 0:
 		left = " without an end (its key has no ttl)"
+	case e.Resting:
+		left = fmt.Sprintf(" for another %v", e.Remaining)
+	case e.Permits:
+		left = fmt.Sprintf(" (the next can expire in %v)", e.Remaining)
+	case e.Shared:
+		left = fmt.Sprintf(" (the last of them expires in %v unless renewed)", e.Remaining)
 	}
 	who := fmt.Sprintf("held by %q", e.Holder)
 	switch {
