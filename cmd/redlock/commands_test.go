@@ -27,7 +27,7 @@ func TestInspectShowsHolderNodesAndQueue(t *testing.T) {
 	require.Zero(t, r.code, r.log)
 	assert.Contains(t, r.out, "job: held by the holder, at 2 of 3 nodes, for another")
 	assert.Contains(t, r.out, lease.Owner())
-	assert.Contains(t, r.out, "counter  1 ")
+	assert.Contains(t, r.out, "token    1 (the greatest so far)")
 	assert.Regexp(t, `node 1 .* \? .*connect`, r.out)
 	assert.Contains(t, r.out, "other: free")
 }

@@ -11,7 +11,6 @@ import (
 	"sync"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/internal/printable"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
@@ -57,7 +56,7 @@ func writePermits(w io.Writer, permits []redlock.HeldPermit) {
 		if p.Remaining != 0 {
 			lasts = "for another " + left(p.Remaining) + " unless renewed"
 		}
-		fmt.Fprintf(w, "  %4d. %s (owner %s), at %s, %s, counter %d\n", p.Slot, printable.Quote(readableOwner(p.Owner)), printable.Quote(p.Owner),
+		fmt.Fprintf(w, "    slot %d: %s, at %s, %s, greatest token %d\n", p.Slot, ownerCell(p.Owner),
 			counted(p.Nodes, "node"), lasts, p.Token)
 	}
 }

@@ -113,7 +113,7 @@ func printBroken(w io.Writer, was redlock.Status) {
 		fmt.Fprintf(w, "%s: broken. It was held by %s for another %s.\n", name, countReaders(was), left(was.Remaining))
 		writeReaders(w, was.Readers)
 	case isSplit(was):
-		fmt.Fprintf(w, "%s: nobody held it; the keys at %d nodes are deleted.\n", name, nodesWithKey(was))
+		fmt.Fprintf(w, "%s: nobody held it; the keys at %s are deleted.\n", name, counted(nodesWithKey(was), "node"))
 	default:
 		fmt.Fprintf(w, "%s: nobody held it.\n", name)
 	}
