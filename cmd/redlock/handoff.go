@@ -62,7 +62,7 @@ func (r *runner) handOff(to *textFile) error {
 	text, err := r.lease.Handoff(context.Background())
 	switch {
 	case errors.Is(err, redlock.ErrLost):
-		return &exit{code: codeLost, why: fmt.Errorf("the command has ended, but the lock was lost before it could be handed off, and somebody else may have held it meanwhile: %s", lossOf(err))}
+		return &exit{code: codeLost, why: fmt.Errorf("the command has ended, but the lock was lost before it could be handed off, and somebody else may have held it meanwhile: %s", lossOf(err, r.verbose))}
 	case err != nil:
 		return &exit{code: coded(err).(*exit).code, why: fmt.Errorf("the command has succeeded, but its lock could not be handed off, and is released: %s", withoutName(err))}
 	}

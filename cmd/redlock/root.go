@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -143,7 +144,7 @@ func (s *settings) logger(cmd *cobra.Command) *slog.Logger {
 	if s.verbose || isTerminal(cmd.ErrOrStderr()) {
 		level = slog.LevelInfo
 	}
-	return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{
+	handler := slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{
 		Level: level,
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
@@ -151,5 +152,28 @@ func (s *settings) logger(cmd *cobra.Command) *slog.Logger {
 			}
 			return a
 		},
-	}))
+	})
+	if s.verbose {
+		return slog.New(handler)
+	}
+	return slog.New(withoutLeases{handler})
+}
+
+// withoutLeases drops what the library logs about leases: the tool itself says in one line what became of its
+// lock, and --verbose has the details.
+type withoutLeases struct{ slog.Handler }
+
+func (h withoutLeases) Handle(ctx context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, "redlock: a lease ") {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h withoutLeases) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return withoutLeases{h.Handler.WithAttrs(attrs)}
+}
+
+func (h withoutLeases) WithGroup(name string) slog.Handler {
+	return withoutLeases{h.Handler.WithGroup(name)}
 }

@@ -36,7 +36,7 @@ type runFlags struct {
 // runHelp is the help of redlock run, and a part of its manual.
 const runHelp = `run takes the lock NAME, runs COMMAND, and releases the lock when COMMAND ends. While
 it runs the lock is renewed. By default run waits as long as somebody else holds the lock
-or too few nodes answer: give --wait or --no-wait in cron.
+or too few nodes answer, and prints once what it waits for: give --wait or --no-wait in cron.
 
 With several names run takes the locks of all of them at once, in whatever order they are
 given, and holds none of them while it waits. Each is the lock that run takes for that name
@@ -138,7 +138,7 @@ func newRun(s *settings) *cobra.Command {
 	flags.DurationVar(&f.minHold, "min-hold", 0, "keep the lock taken until this time after it was asked for, also when COMMAND has ended; at most the ttl")
 	flags.DurationVar(&f.wait, "wait", 0, "wait this time at most for the lock (default without limit)")
 	flags.BoolVar(&f.noWait, "no-wait", false, "do not wait for a holder: fail at once")
-	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing if somebody else holds the lock: the exit code shows it")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing about a lock that somebody else holds: the exit code shows it")
 	f.addShared(cmd)
 	return cmd
 }
@@ -216,7 +216,7 @@ func (f *runFlags) run(cmd *cobra.Command, s *settings, names, command []string)
 		if err := f.notNested(cmd.Context(), client, names); err != nil {
 			return nil, err
 		}
-		lease, err := r.acquire(client, names, isTerminal(r.log))
+		lease, err := r.acquire(client, names, !f.quiet)
 		if f.quiet && errors.Is(err, redlock.ErrHeld) {
 			err = &exit{code: codeHeld}
 		}
@@ -236,7 +236,7 @@ func (f *runFlags) runUnder(cmd *cobra.Command, s *settings, command []string, a
 	}
 	defer text.discard()
 	surviveBrokenPipe()
-	r := &runner{flags: f, log: cmd.ErrOrStderr()}
+	r := &runner{flags: f, log: cmd.ErrOrStderr(), verbose: s.verbose}
 	client, err := s.open(cmd, redlock.WithTTL(f.ttl))
 	if err != nil {
 		return err
@@ -272,7 +272,7 @@ func (r *runner) finish(code int, why error) error {
 	switch end := r.lease.Unlock(context.Background()); {
 	case why != nil || end == nil:
 	case errors.Is(end, redlock.ErrLost):
-		why = &exit{code: codeLost, why: fmt.Errorf("the command has ended, but the lock was lost before, and somebody else may have held it meanwhile: %s", lossOf(end))}
+		why = &exit{code: codeLost, why: fmt.Errorf("the command has ended, but the lock was lost before, and somebody else may have held it meanwhile: %s", lossOf(end, r.verbose))}
 	default:
 		r.print("the release was not confirmed by a majority, so the lock may stay held for up to %v: %v", r.flags.ttl, end)
 	}
@@ -290,6 +290,7 @@ type runner struct {
 	flags   *runFlags
 	lease   *redlock.Lease
 	signals chan os.Signal
+	verbose bool
 	log     io.Writer
 
 	mu sync.Mutex // protects writes to log
