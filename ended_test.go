@@ -170,3 +170,15 @@ func TestLossAfterCloseSaysThatTheClientWasClosed(t *testing.T) {
 		require.ErrorContains(t, err, "its validity ended: the client was closed")
 	})
 }
+
+func TestANodeThatIsFrozenFromTheStartDoesNotAnswer(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		net.Nodes[1].Set(func(n *testnet.Node) { n.Holding = true })
+		c := net.NewClient()
+		s, err := c.Inspect(t.Context(), "x")
+		require.NoError(t, err)
+		require.EqualError(t, s.Nodes[1].Err, "it does not answer within 500ms")
+		net.Nodes[2].Set(func(n *testnet.Node) { n.Holding = true })
+		require.ErrorContains(t, net.NewClient().Ping(t.Context()), "does not answer within 2s")
+	})
+}
