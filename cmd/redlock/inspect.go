@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/printable"
 )
 
 // inspectHelp is the help of redlock inspect, and a part of its manual.
@@ -70,7 +71,11 @@ func newInspect(s *settings) *cobra.Command {
 			}
 			defer client.Close()
 			look := func(ctx context.Context, w io.Writer) error {
-				return inspectAll(ctx, w, newPaint(cmd.OutOrStdout()), client, names, asJSON)
+				p := newPaint(cmd.OutOrStdout())
+				if watch && !asJSON {
+					fmt.Fprintf(w, "%s\n\n", p.dim(time.Now().Format(time.DateTime)))
+				}
+				return inspectAll(ctx, w, p, client, names, asJSON)
 			}
 			if watch {
 				return repeat(cmd, every, look)
@@ -105,7 +110,19 @@ func inspectAll(ctx context.Context, w io.Writer, p paint, client *redlock.Clien
 			first = &exit{code: codeNoQuorum, why: fmt.Errorf("inspect %q: fewer nodes than a majority answer", name)}
 		}
 	}
+	if !asJSON {
+		writeUnfit(w, p, client.Stats().Nodes)
+	}
 	return first
+}
+
+// writeUnfit prints which nodes answer and do not vote, and why: such a node looks empty.
+func writeUnfit(w io.Writer, p paint, nodes []redlock.NodeStats) {
+	for _, n := range nodes {
+		if n.State == "quarantined" || n.State == "unfit" {
+			fmt.Fprintf(w, "%s\n", p.yellow(printable.Line(fmt.Sprintf("%s: %v", n.Node, n.Err))))
+		}
+	}
 }
 
 // repeat calls look until Ctrl-C. On a terminal each output replaces the one before, on a

@@ -53,6 +53,7 @@ the machine. Passwords are never printed.`,
   # if another machine runs it (75):
   ` + nodesEnv + `=redis://10.0.0.1,redis://10.0.1.1,redis://10.0.2.1
   0 3 * * *  /usr/local/bin/redlock run nightly --no-wait -q -- /usr/local/bin/nightly || [ $? -eq 75 ]`,
+		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
@@ -70,6 +71,7 @@ the machine. Passwords are never printed.`,
 		return &exit{code: codeUsage, why: err, hint: "Try " + cmd.CommandPath() + " --help"}
 	})
 	root.SetHelpTemplate(helpTemplate())
+	root.SetVersionTemplate("redlock {{.Version}}\n")
 	root.AddCommand(newRun(s), newResume(s), newInspect(s), newLs(s), newDoctor(s), newAsk(s), newUnlock(s), newBench(s))
 	return root
 }
