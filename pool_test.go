@@ -65,7 +65,7 @@ func TestOpenRefusesBadURLsWithoutRepeatingThem(t *testing.T) {
 		"redis://:12/hunter2@a":        "write / as %2F",
 		"redis://me:1#hunter2@a":       "# as %23",
 		"redis://me:1#hunter2":         "has a #",
-		"hunter2://me:pw@a":            "redis, rediss, valkey, valkeys and unix are",
+		"hunter2://me:pw@a":            "want redis, rediss, valkey, valkeys or unix",
 		"unix://me:a@/s?hunter2@/run":  "? as %3F",
 		"unix://me:1?hunter2%40/run":   "only db is",
 		"unix:///hunter2@/run/r.sock":  "write / as %2F",
