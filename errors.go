@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -76,7 +77,8 @@ func (e *waitError) Error() string {
 	if e.last == nil {
 		return fmt.Sprintf("redlock: %s %q: %v", e.op, printable.Cut(e.name), e.cause)
 	}
-	return fmt.Sprintf("redlock: %s %q: gave up: %v; what was met last: %v", e.op, printable.Cut(e.name), e.cause, e.last)
+	return fmt.Sprintf("redlock: %s %q: %v while waiting; last attempt: %v", e.op, printable.Cut(e.name), e.cause,
+		strings.TrimPrefix(e.last.Error(), "redlock: "))
 }
 
 func (e *waitError) Unwrap() []error {
@@ -139,6 +141,8 @@ type LostError struct {
 	Holder      string     // the new owner, where Reason is LostRevoked and a quorum named it
 	Votes       []Vote     // of the renewal that showed it, the last that a node answered, or of Resume's last attempt; nil if there is none
 	Cause       error      // that renewal's error, a *QuorumError, where Reason is LostNoQuorum, or that of Resume; else nil
+
+	expiry string // why no renewal was begun, where Reason is LostExpired; "" if that is not known
 }
 
 // Error names the lock, says what happened, and where possible what to do.
@@ -150,8 +154,7 @@ func (e LostError) Error() string {
 func (e *LostError) explain() string {
 	switch e.Reason {
 	case LostExpired:
-		return "its validity ended and no renewal was begun in time: either it has WithoutRenewal, and must be extended " +
-			"before Remaining is 0, or the process or the machine was suspended, or the client was closed"
+		return "its validity ended: " + cmp.Or(e.expiry, "no renewal was begun in time")
 	case LostMaxHold:
 		return "it was held for as long as WithMaxHold allows"
 	case LostRevoked:
@@ -182,8 +185,15 @@ func (e LostError) As(target any) bool { return fill(target, e) }
 func lostError(l *lease.Lease, loss lease.Loss) error {
 	e := &LostError{Name: l.Name, Owner: l.Owner, Token: l.Token, Reason: LostReason(loss.Reason - lease.Expired),
 		Holder: loss.Holder, Votes: votesOf(loss.Renewal)}
-	if e.Reason == LostNoQuorum {
+	switch {
+	case e.Reason == LostNoQuorum:
 		e.Cause = quorumError(l.Name, loss.Renewal)
+	case e.Reason == LostExpired && loss.Closed:
+		e.expiry = "the client was closed, which ended its renewals, and the Do under it went on"
+	case e.Reason == LostExpired && loss.Unrenewed:
+		e.expiry = "it is WithoutRenewal, and was not extended before Remaining was 0"
+	case e.Reason == LostExpired:
+		e.expiry = "no renewal was begun in time, since the process or the machine was suspended or overloaded"
 	}
 	return e
 }

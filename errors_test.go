@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,7 +49,7 @@ func TestErrorsAsFindsRichErrorsByPointerAndByValue(t *testing.T) {
 	require.Len(t, all.Errors, 2)
 	require.EqualError(t, quorum, `redlock: lock "x": no quorum: 1 of 3 nodes granted, 2 needed; `+
 		`node 1: unknown: unexpected EOF; node 2: not sent: not connected yet`)
-	require.EqualError(t, held, `redlock: lock "x": held by "them" for 1s`)
+	require.EqualError(t, held, `redlock: lock "x": held by "them" (expires in 1s unless renewed)`)
 	require.ErrorContains(t, &redlock.HeldError{Remaining: -1}, "without an end")
 }
 
@@ -69,7 +70,7 @@ func TestErrorOfAnEndedWaitIsItsCauseAndTheLastRefusal(t *testing.T) {
 		require.ErrorIs(t, err, redlock.ErrHeld)
 		require.ErrorIs(t, err, context.Canceled)
 		require.NotErrorIs(t, err, redlock.ErrNoQuorum)
-		require.EqualError(t, err, `redlock: lock "x": gave up: context canceled; what was met last: `+byPointer.Error())
+		require.EqualError(t, err, `redlock: lock "x": context canceled while waiting; last attempt: `+strings.TrimPrefix(byPointer.Error(), "redlock: "))
 	})
 }
 

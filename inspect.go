@@ -14,6 +14,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/redlock-go/redlock/internal/admission"
+	"github.com/redlock-go/redlock/internal/life"
 	"github.com/redlock-go/redlock/internal/listing"
 	"github.com/redlock-go/redlock/internal/lock"
 	"github.com/redlock-go/redlock/internal/node"
@@ -92,7 +93,7 @@ func (c *Client) Inspect(ctx context.Context, name string) (Status, error) {
 	}
 	defer c.life.Leave()
 	begun := c.opts.clock()
-	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.voteTimeout(), listing.ErrNoAnswer)
+	bounded, cancel := context.WithTimeout(ctx, c.opts.voteTimeout())
 	defer cancel()
 	asked := make([]inspection, len(c.cluster.Nodes))
 	for i, n := range c.cluster.Nodes {
@@ -100,7 +101,7 @@ func (c *Client) Inspect(ctx context.Context, name string) (Status, error) {
 	}
 	answers := make([]listing.Answer, len(asked))
 	for i := range asked {
-		answers[i] = asked[i].await(ctx)
+		answers[i] = asked[i].await(ctx, bounded)
 	}
 	return c.status("inspect", &listing.Found{Name: name, Begun: begun, Took: c.opts.clock() - begun, Answers: answers})
 }
@@ -118,16 +119,20 @@ func (q *inspection) ask(x *lock.Exclusive, n *admission.Member) {
 	}
 }
 
-// await returns the node's answer, which counts if it is whole. A user of mutexes alone may have no
-// right to look at permits.
-func (q *inspection) await(ctx context.Context) (a listing.Answer) {
+// noAnswer is why a node has not answered a call in time: ctx, the caller's, has ended, or the
+// node timeout is over.
+func noAnswer(ctx context.Context) error { return cmp.Or(life.EndOf(ctx), listing.ErrNoAnswer) }
+
+// await returns the node's answer, which counts if it is whole. bounded ends after the node timeout, or with
+// ctx. A user of mutexes alone may have no right to look at permits.
+func (q *inspection) await(ctx, bounded context.Context) (a listing.Answer) {
 	if q.err != nil {
 		return listing.Answer{Err: q.err}
 	}
-	first, came := q.lock.Wait(ctx)
-	second, bothCame := q.slots.Wait(ctx)
+	first, came := q.lock.Wait(bounded)
+	second, bothCame := q.slots.Wait(bounded)
 	if !came || !bothCame {
-		return listing.Answer{Err: context.Cause(ctx)}
+		return listing.Answer{Err: noAnswer(ctx)}
 	}
 	if a.Inspection, a.Err = lock.ReadInspection(first.Value, first.Err); a.Err == nil && !node.IsCode(second.Err, "NOPERM") {
 		a.Err = a.AddSlots(second.Value, second.Err)

@@ -104,11 +104,11 @@ func (l *Lease) Err() error {
 // at the end of its validity; context.Cause then gives an error that is ErrLost (a
 // *LostError), ErrReleased, ErrHandedOff or ErrClosed. It keeps the lease alive, as the Lease itself does, and
 // so does every context derived from it that is not cancelled.
-// The CancelFunc frees its resources; the lease goes on.
+// The CancelFunc frees its resources, as the end of parent does; the lease goes on.
 func (l *Lease) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	name := l.lock.name
-	forget := l.handle.AtEnd(func(end *lease.End) { cancel(endError("hold", name, end)) })
+	forget := l.handle.AtEnd(ctx, func(end *lease.End) { cancel(endError("hold", name, end)) })
 	// The value is outside of what the lease's state refers to: as long as somebody
 	// has the context he has the Lease, but the state itself does not.
 	outer, _ := parent.Value(heldKey{}).(*heldLease)
@@ -228,7 +228,7 @@ func (l *Lease) do(ctx context.Context, fn func(ctx context.Context, lease *Leas
 	inner, cancel := l.Context(ctx)
 	defer func() { // also when fn panics
 		cancel()
-		if end := l.Unlock(ctx); errors.Is(end, ErrLost) {
+		if end := l.Unlock(ctx); errors.Is(end, ErrLost) && !errors.Is(err, end) { // fn may have returned the context's cause
 			err = errors.Join(err, end)
 		}
 	}()

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/redlock-go/redlock/internal/lease"
+	"github.com/redlock-go/redlock/internal/life"
 	"github.com/redlock-go/redlock/internal/lock"
 	"github.com/redlock-go/redlock/internal/printable"
 	"github.com/redlock-go/redlock/internal/protocol"
@@ -151,7 +152,7 @@ func (l *locker) check(keys ...string) {
 // queue with the callers of all clients: first come, first served. It waits also where
 // too few nodes answer. ctx bounds the waiting, not the holding: give it a deadline.
 //
-// Errors: when ctx ends, one that is both its cause and ErrHeld or ErrNoQuorum,
+// Errors: when ctx ends, one that is its Err, its cause, and ErrHeld or ErrNoQuorum,
 // whichever was met last (a *HeldError names the holder and the position in the queue);
 // ErrHeld at once where ctx is that of a Do or Lease of this very lock (WithReentry joins that
 // lease instead);
@@ -219,7 +220,7 @@ func (m *locker) leaseOf(ctx context.Context, by func(context.Context) (*lease.L
 //
 // It returns Lock's error, or fn's, joined with a *LostError (ErrLost) if the lease
 // was lost before fn returned: then another caller may have held the lock while
-// fn was running. It does not return other errors of Unlock: where no quorum confirmed the release, the lock may stay
+// fn was running. The LostError is not repeated if fn's error has it, as the cause of fn's ctx. It does not return other errors of Unlock: where no quorum confirmed the release, the lock may stay
 // taken for up to a ttl, as Trace.CallEnd shows.
 func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) error {
 	lease, err := m.Lock(ctx)
@@ -297,7 +298,7 @@ func (m *Mutex) Held(ctx context.Context) (*Lease, bool) {
 // begins anew after a term of at least a ttl. Each failure is logged, at level Warn. A panic
 // of fn ends Lead as it ends Do.
 //
-// Errors: when ctx ends, one that is both its cause and the error that was met last, fn's or Lock's;
+// Errors: when ctx ends, one that is its Err, its cause, and the error that was met last, fn's or Lock's;
 // ErrClosed, joined in the same way; ErrConfig; ErrHeld at once where ctx is that of a Do or
 // Lease of this very lock (WithReentry leads under that lease instead).
 func (m *Mutex) Lead(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) error {
@@ -337,7 +338,7 @@ func (m *Mutex) pauseLeading(ctx context.Context, failures int, why error) error
 	pause -= m.opts.random.Below(pause/2, "leading")
 	switch {
 	case ctx.Err() != nil:
-		return context.Cause(ctx)
+		return life.EndOf(ctx)
 	case m.client.life.IsClosing():
 		return ErrClosed
 	}

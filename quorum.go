@@ -92,12 +92,18 @@ type HeldError struct {
 
 // Error names the lock, the holder and its time left.
 func (e HeldError) Error() string {
-	left := " for " + e.Remaining.String()
+	left := fmt.Sprintf(" (expires in %v unless renewed)", e.Remaining)
 	switch {
 	case e.Remaining == 0:
 		left = ""
 	case e.Remaining < 0:
 		left = " without an end (its key has no ttl)"
+	case e.Resting:
+		left = fmt.Sprintf(" for another %v", e.Remaining)
+	case e.Permits:
+		left = fmt.Sprintf(" (the next can expire in %v)", e.Remaining)
+	case e.Shared:
+		left = fmt.Sprintf(" (the last of them expires in %v unless renewed)", e.Remaining)
 	}
 	who := fmt.Sprintf("held by %q", printable.Cut(e.Holder))
 	switch {
@@ -196,9 +202,29 @@ func votesOf(f *quorum.Failure) []Vote {
 	}
 	all := make([]Vote, len(f.Answers))
 	for i := range f.Answers {
-		all[i] = voteOf(f.Nodes[i].Index, f.Nodes[i].Name, &f.Answers[i])
+		a := &f.Answers[i]
+		all[i] = voteOf(f.Nodes[i].Index, f.Nodes[i].Name, a)
+		if a.Count == quorum.Pending {
+			all[i].Cause = notAwaited(f)
+		}
 	}
 	return all
+}
+
+// errNoAnswerYet is why a vote is unknown in a ballot that was still open.
+var errNoAnswerYet = errors.New("no answer yet")
+
+// notAwaited returns why a node's vote was still out when the ballot failed.
+func notAwaited(f *quorum.Failure) error {
+	refused := f.Count(func(a *quorum.Answer) bool { return a.Outcome == quorum.Refused })
+	failed := f.Count(func(a *quorum.Answer) bool { return a.Outcome != quorum.Confirmed && a.Count != quorum.Pending })
+	if !f.Decided {
+		return errNoAnswerYet
+	}
+	if refused > len(f.Answers)-f.Need {
+		return fmt.Errorf("not awaited, since %d other nodes had refused", refused)
+	}
+	return fmt.Errorf("not awaited, since %d other nodes had not granted it", failed)
 }
 
 // errFewPermits is why a node refused an attempt at a semaphore.

@@ -178,7 +178,8 @@ func (c *Client) settle(ctx context.Context, group *admission.Group, first <-cha
 	defer c.life.Settle()
 	defer group.Settle()
 	timeout := c.opts.voteTimeout()
-	deadline := time.NewTimer(max(4*timeout, time.Second))
+	limit := max(4*timeout, time.Second)
+	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	connected := 0
 	for range c.cluster.Nodes {
@@ -188,9 +189,13 @@ func (c *Client) settle(ctx context.Context, group *admission.Group, first <-cha
 				connected++
 			}
 			if ok && connected == c.cluster.Need {
-				deadline.Reset(timeout)
+				limit = timeout
+				deadline.Reset(limit)
 			}
 		case <-deadline.C:
+			for _, n := range c.cluster.Nodes {
+				n.NoteSilence(limit)
+			}
 			return
 		case <-ctx.Done():
 			return

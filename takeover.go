@@ -14,7 +14,7 @@ import (
 	"github.com/redlock-go/redlock/internal/admission"
 	"github.com/redlock-go/redlock/internal/handoff"
 	"github.com/redlock-go/redlock/internal/lease"
-	"github.com/redlock-go/redlock/internal/listing"
+	"github.com/redlock-go/redlock/internal/life"
 	"github.com/redlock-go/redlock/internal/lock"
 	"github.com/redlock-go/redlock/internal/node"
 	"github.com/redlock-go/redlock/internal/printable"
@@ -59,7 +59,7 @@ func (c *Client) ForceUnlock(ctx context.Context, name string) (Status, error) {
 	for try := 1; ; try++ {
 		s, err := c.Inspect(ctx, name)
 		if err == nil && ctx.Err() != nil {
-			err = fmt.Errorf("redlock: force unlock %q: %w", printable.Cut(name), context.Cause(ctx))
+			err = fmt.Errorf("redlock: force unlock %q: %w", printable.Cut(name), life.EndOf(ctx))
 		}
 		if err != nil {
 			return s, err
@@ -205,7 +205,7 @@ func (c *Client) ask(ctx context.Context, name string) error {
 // askNodes puts a question to all nodes, and returns for each why it did not do what was asked; nil if it did. It takes
 // one node timeout at most.
 func (c *Client) askNodes(ctx context.Context, ask func(*admission.Member) (node.Question, error)) []error {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.voteTimeout(), listing.ErrNoAnswer)
+	bounded, cancel := context.WithTimeout(ctx, c.opts.voteTimeout())
 	defer cancel()
 	asked := make([]node.Question, len(c.cluster.Nodes))
 	reasons := make([]error, len(asked))
@@ -216,10 +216,10 @@ func (c *Client) askNodes(ctx context.Context, ask func(*admission.Member) (node
 		if q == nil {
 			continue
 		}
-		if r, came := q.Wait(ctx); came {
+		if r, came := q.Wait(bounded); came {
 			reasons[i] = node.Advise(r.Err)
 		} else {
-			reasons[i] = context.Cause(ctx)
+			reasons[i] = noAnswer(ctx)
 		}
 	}
 	return reasons

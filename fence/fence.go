@@ -53,6 +53,7 @@
 package fence
 
 import (
+	"context"
 	"errors"
 	"fmt"
 )
@@ -109,6 +110,16 @@ func (e StaleError) As(target any) bool {
 		*t = e
 	}
 	return ok
+}
+
+// failed returns the error of a write or read that failed with err. If ctx has ended, it is also ctx's cause, which
+// says more than that ctx has ended.
+func failed(ctx context.Context, resource string, err error) error {
+	cause := context.Cause(ctx)
+	if cause == nil || errors.Is(err, cause) {
+		return fmt.Errorf("fence: %q: %w", resource, err)
+	}
+	return fmt.Errorf("fence: %q: %w (%w)", resource, cause, err)
 }
 
 // requireToken returns an error if the token is not positive. If 0 counted as the oldest

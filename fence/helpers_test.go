@@ -20,6 +20,7 @@ type books struct {
 	down      error // the error of every statement
 	mute      error // the error of RowsAffected
 	asked     int
+	meanwhile func() // called by every statement; may be nil
 }
 
 // The statements. Their args are named or in the order of their first use.
@@ -59,6 +60,9 @@ func (c bookConn) ExecContext(_ context.Context, query string, args []driver.Nam
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked++
+	if c.meanwhile != nil {
+		c.meanwhile()
+	}
 	switch {
 	case c.down != nil:
 		return nil, c.down

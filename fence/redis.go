@@ -43,7 +43,8 @@ const (
 //
 // Errors: ErrStale (a *StaleError with the greatest token, which says whether a reader is the
 // cause); without asking the server, ErrUnfenced for a token of 0 or less and ctx's error if
-// ctx is done already; else redigo's error. Without an answer it is not known whether the
+// ctx is done already; else redigo's error. If ctx has ended, the error is its cause as well: under
+// a lease's context that is redlock.ErrLost if the lease is lost. Without an answer it is not known whether the
 // value was set; setting it again, with the same token, does no harm.
 func Set(ctx context.Context, conn redis.Conn, key string, token int64, value any) error {
 	if err := requireToken(key, "write", token); err != nil {
@@ -106,11 +107,11 @@ func get(ctx context.Context, conn redis.Conn, key string, token int64, field st
 // run runs a script over the key, with the token and one argument more.
 func run(ctx context.Context, script *redis.Script, conn redis.Conn, key string, token int64, arg any) (any, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("fence: %q: %w", key, err)
+		return nil, failed(ctx, key, err)
 	}
 	reply, err := script.DoContext(ctx, conn, key, token, arg)
 	if err != nil {
-		return nil, fmt.Errorf("fence: %q: %w", key, err)
+		return nil, failed(ctx, key, err)
 	}
 	return reply, nil
 }

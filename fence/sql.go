@@ -74,8 +74,8 @@ type Execer interface {
 // ErrStale (a *StaleError) when no row was affected. Then the row has a greater token, or a
 // reader's that is not smaller than a writer's, or there is no such row: an UPDATE cannot
 // distinguish these, but a SELECT can. ErrUnfenced, without asking the database, for a token
-// of 0 or less, or one that is not among args. Else the driver's error: then the row may or
-// may not have been written, as without a fence.
+// of 0 or less, or one that is not among args. Else the driver's error, and ctx's cause if ctx has ended, such
+// as redlock.ErrLost: then the row may or may not have been written, as without a fence.
 //
 // MySQL counts rows that an UPDATE found but did not change as not affected, so a repeated
 // write or read looks stale: connect with clientFoundRows=true (the name in
@@ -89,7 +89,7 @@ func Exec(ctx context.Context, db Execer, resource string, token int64, query st
 	}
 	result, err := db.ExecContext(ctx, query, args...)
 	if err != nil {
-		return fmt.Errorf("fence: %q: %w", resource, err)
+		return failed(ctx, resource, err)
 	}
 	switch rows, err := result.RowsAffected(); {
 	case err != nil:

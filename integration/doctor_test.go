@@ -226,12 +226,12 @@ func TestDoctorNamesNodesThatMayNotVote(t *testing.T) {
 	nodes := cluster.Use(t, 3)
 	d := doctor(t, nodes.URLs())
 	assert.Zero(t, d.code)
-	assert.Len(t, d.nodesWith("warning", "no-quorum-yet"), 1, "no client has used them")
+	assert.Len(t, d.nodesWith("note", "no-quorum-yet"), 1, "no client has used them")
 
 	code, _, log := callTool(t, nodes.URLs(), "run", "job", "--ttl", "3s", "--", "true")
 	require.Zero(t, code, log)
 	voting := func(d diagnosis) bool {
-		return len(d.nodesWith("warning", "no-quorum-yet"))+len(d.nodesWith("warning", "not-admitted")) == 0
+		return len(d.nodesWith("note", "no-quorum-yet"))+len(d.nodesWith("warning", "no-quorum-yet"))+len(d.nodesWith("warning", "not-admitted")) == 0
 	}
 	require.True(t, eventually(2*soon, func() bool { return voting(doctor(t, nodes.URLs())) }))
 

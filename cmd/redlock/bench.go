@@ -33,6 +33,9 @@ New nodes do not vote at once: bench waits for them before it measures.`,
 			if window <= 0 || pause < 0 {
 				return usage("--for must be above 0, and --pause not below")
 			}
+			if ttl <= 0 {
+				return usage("--ttl %v: it must be above 0", ttl)
+			}
 			urls, err := s.urls()
 			if err != nil {
 				return err

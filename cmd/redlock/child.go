@@ -79,7 +79,7 @@ func (r *runner) work(path string, args []string) (int, error) {
 	if why != nil {
 		r.print("%v: the command gets SIGTERM, and in %v SIGKILL", why, r.flags.grace)
 		r.stop(c)
-		why = &exit{code: codeLost, why: fmt.Errorf("the command was stopped: %w", why)}
+		why = &exit{code: codeLost} // the message above says all
 	}
 	return exitCode(c.cmd.ProcessState), why
 }
@@ -96,7 +96,7 @@ func (r *runner) supervise(c *child) error {
 		case sig := <-r.signals:
 			c.forward(sig)
 		case <-r.lease.Done():
-			return fmt.Errorf("the lock %q was lost: %s", r.lease.Name(), lossOf(r.lease.Err()))
+			return fmt.Errorf("the lock %q was lost: %s", r.lease.Name(), lossOf(r.lease.Err(), r.verbose))
 		case <-look.C:
 			left := r.lease.Remaining()
 			if left <= r.flags.stopBefore {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"regexp"
@@ -26,7 +27,7 @@ func TestInspectShowsHolderNodesAndQueue(t *testing.T) {
 	require.Zero(t, r.code, r.log)
 	assert.Contains(t, r.out, "job: held by the holder, at 2 of 3 nodes, for another")
 	assert.Contains(t, r.out, lease.Owner())
-	assert.Contains(t, r.out, "counter  1 ")
+	assert.Contains(t, r.out, "token    1 (the greatest so far)")
 	assert.Regexp(t, `node 1 .* \? .*connect`, r.out)
 	assert.Contains(t, r.out, "other: free")
 }
@@ -84,8 +85,7 @@ func TestUnlockBreaksALockOnlyByForceAndPrintsTheHolder(t *testing.T) {
 	assert.Greater(t, next.Token(), raised)
 	require.NoError(t, next.Unlock(t.Context()))
 	r = call(nodes, "unlock", "--force", "job")
-	require.Zero(t, r.code, r.log)
-	assert.Contains(t, r.out, "nobody held it")
+	assert.Equal(t, codeFree, r.code, r.log)
 	nodes.Stop(0)
 	nodes.Stop(1)
 	r = call(nodes, "unlock", "--force", "job")
@@ -145,10 +145,47 @@ func TestWrongCommandLinesAreErrors(t *testing.T) {
 		"doctor x":                          {codeUsage, "unknown command"},
 		"doctor --ttl 0s":                   {codeUsage, "must be above 0"},
 		"bench --for 0s":                    {codeUsage, "must be above 0"},
+		"bench --ttl -1s":                   {codeUsage, "--ttl -1s"},
+		"run job --ttl -1s -- ls":           {codeUsage, "--ttl -1s: it must be above 0"},
+		"resume --ttl 0s -- ls":             {codeUsage, "--ttl 0s: it must be above 0"},
+		"run a a -- ls":                     {codeUsage, `"a" is given twice`},
+		"doctor --clock-rate NaN":           {codeUsage, "--clock-rate NaN"},
+		"doctor --clock-rate -1":            {codeUsage, "--clock-rate -1"},
+		"doctor --clock-offset -1s":         {codeUsage, "--clock-offset -1s"},
+		"doctor --slow -1s":                 {codeUsage, "--slow -1s"},
+		"completion bash2":                  {codeUsage, `"bash2"`},
+		"completion":                        {0, ""},
 	} {
 		r := call(redlocktest.Start(t, 1), strings.Fields(args)...)
 		assert.Equal(t, want.code, r.code, args)
 		assert.Contains(t, r.log, want.text, args)
+	}
+}
+
+func TestAnEmptyNameIsAWrongCommandLine(t *testing.T) {
+	nodes := redlocktest.Start(t, 1)
+	for _, args := range [][]string{{"run", "", "--", "ls"}, {"run", "a", "", "--", "ls"}, {"inspect", "a", ""}, {"unlock", "--force", ""}, {"ask", ""}} {
+		r := call(nodes, args...)
+		assert.Equal(t, codeUsage, r.code, "%q", args)
+		assert.Contains(t, r.log, "name is empty", "%q", args)
+	}
+}
+
+// brokenDisk fails like a full disk.
+type brokenDisk struct{}
+
+func (brokenDisk) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+func TestOutputThatCannotBeWrittenIsAFailure(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	hold(t, nodes, "job")
+	for _, args := range []string{"inspect job", "inspect --json job", "ls", "ls --json", "doctor --for 0s --timeout 9s", "doctor --json --for 0s",
+		"ask job", "bench --for 10ms", "completion bash", "run --help", "unlock --force job"} {
+		var log strings.Builder
+		code := execute(append(nodesArgs(nodes), strings.Fields(args)...), brokenDisk{}, &log)
+		assert.Equal(t, codeDanger, code, args)
+		assert.Contains(t, log.String(), "no space left on device", args)
+		assert.NotContains(t, log.String(), "Try redlock --help", args)
 	}
 }
 

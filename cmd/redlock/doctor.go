@@ -98,6 +98,12 @@ func (f *doctorFlags) run(cmd *cobra.Command, s *settings) error {
 		return err
 	case f.ttl <= 0 || f.timeout <= 0 || f.window < 0:
 		return usage("--ttl, --timeout and --for must be above 0")
+	case !(f.drift >= 0): // also not a number
+		return usage("--clock-rate %v: it must be a number that is not below 0", f.drift)
+	case f.slow < 0:
+		return usage("--slow %v: it must not be negative", f.slow)
+	case f.offset < 0:
+		return usage("--clock-offset %v: it must not be negative", f.offset)
 	}
 	out := cmd.OutOrStdout()
 	if isTerminal(cmd.ErrOrStderr()) {

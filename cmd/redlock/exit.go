@@ -3,17 +3,19 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/printable"
 )
 
-// Exit codes. Those from 64 on are what sysexits.h calls EX_USAGE, EX_UNAVAILABLE,
+// Exit codes. Those from 64 on are what sysexits.h calls EX_USAGE, EX_NOINPUT, EX_UNAVAILABLE,
 // EX_TEMPFAIL, EX_PROTOCOL and EX_CONFIG; 126 and 127 are the shells'.
 const (
 	codeDanger        = 1
 	codeUsage         = 64
+	codeFree          = 66
 	codeNoQuorum      = 69
 	codeHeld          = 75
 	codeLost          = 76
@@ -27,8 +29,9 @@ const (
 var exitTable = []struct{ code, meaning string }{
 	{"0", "success; of run and resume: the command's own success"},
 	{"1 to 255", "of run and resume: the command's own exit code, unless one of those below"},
-	{"1", "doctor found a danger; or redlock itself failed"},
+	{"1", "doctor found a danger; or redlock itself failed, or its output could not be written"},
 	{"64", "usage: the command line is wrong, or redlock run was started by a command that already holds this lock (REDLOCK_OWNER)"},
+	{"66", "free: nobody holds the lock, or the permits, that unlock --force was to break; nothing was changed"},
 	{"69", "no quorum: too few nodes answer or may vote; the command was not run, or its lock was not handed off"},
 	{"75", "held: somebody else holds the lock (--no-wait, --wait); the command was not run"},
 	{"76", "lost: the lock was lost, or could no longer be kept, while the command ran: it was stopped, or had ended before redlock noticed; this replaces the command's own code. Of resume, also: it came too late, and the command was not run"},
@@ -51,6 +54,19 @@ func (e *exit) Unwrap() error { return e.why }
 
 func usage(format string, args ...any) error {
 	return &exit{code: codeUsage, why: fmt.Errorf(format, args...)}
+}
+
+// checkNames returns why names on the command line cannot be those of locks.
+func checkNames(names []string) error {
+	for i, name := range names {
+		switch {
+		case name == "":
+			return usage("a lock's name is empty")
+		case slices.Contains(names[:i], name):
+			return usage("the name %q is given twice", name)
+		}
+	}
+	return nil
 }
 
 // coded gives an error of the library its exit code.

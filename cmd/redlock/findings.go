@@ -2,9 +2,11 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -109,9 +111,19 @@ func (x *examination) judgeSilence(f *nodeFacts) {
 			"write the right ones into the URL: redis://user:password@host, or redis://:password@host for the default user")
 		return
 	}
+	remedy := "start the server, or see to the network and to firewalls between here and there"
+	if isFrozen(f.err) {
+		remedy = "if the machine can be reached, its server is frozen: look for a slow command (SLOWLOG), for swapping, and for a stopped or paused process; else see to the network"
+	}
 	x.add(danger, "unreachable", f.Node, "it does not answer: "+text,
-		"it does not vote: the cluster tolerates one failure less, or none",
-		"start the server, or see to the network and to firewalls between here and there")
+		"it does not vote: the cluster tolerates one failure less, or none", remedy)
+}
+
+// isFrozen reports whether a node was silent, rather than refused a connection: as a rule a frozen server, for whose
+// process the kernel accepts connections.
+func isFrozen(err error) bool {
+	var network net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout()
 }
 
 // judgeServer reports servers that are no independent masters.

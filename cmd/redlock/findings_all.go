@@ -116,7 +116,7 @@ func (x *examination) judgeList() {
 	for host, count := range hosts {
 		if count > 1 && count > n-x.Quorum {
 			x.add(note, "one-host", "", fmt.Sprintf("%d of %d nodes are at %s", count, n, host),
-				"when that machine fails, no lock can be had", "let them fail apart: other machines, racks, datacenters")
+				"if that machine fails, no locks can be acquired", "let them fail apart: other machines, racks, datacenters")
 		}
 	}
 	fit, waiting := 0, 0
@@ -134,7 +134,13 @@ func (x *examination) judgeList() {
 		x.add(danger, "no-quorum", "", fmt.Sprintf("only %d of %d nodes can vote, and %d must", fit+waiting, n, x.Quorum),
 			"no lock can be had, and leases that are held run out", "see to the nodes above")
 	case fit < x.Quorum:
-		x.add(warning, "no-quorum-yet", "", fmt.Sprintf("%d of %d nodes vote, %d more wait until they may, and %d must", fit, n, waiting, x.Quorum),
+		how, what := warning, ""
+		if fit == 0 {
+			how, what = note, "a new cluster, or one whose servers have all restarted: "
+		}
+		// This finding says it of all of them.
+		x.Findings = slices.DeleteFunc(x.Findings, func(f finding) bool { return f.Code == "young" || f.Code == "not-admitted" })
+		x.add(how, "no-quorum-yet", "", what+fmt.Sprintf("%d of %d nodes vote, %d more wait until they may, and %d must", fit, n, waiting, x.Quorum),
 			fmt.Sprintf("the next lock waits for up to one guard (%v)", x.limits.guard), "nothing: it passes by itself once a client is there")
 	}
 }

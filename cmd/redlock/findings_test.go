@@ -1,10 +1,13 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -143,10 +146,15 @@ func TestEveryFaultHasItsFinding(t *testing.T) {
 		}, []string{"danger unreachable", "danger unreachable", "danger no-quorum"}},
 		"two wait": {func(x *examination, f *nodeFacts) {
 			f.Admitted.State, x.Nodes[0].Admitted.State = "waits", "waits"
-		}, []string{"warning not-admitted", "warning not-admitted", "warning no-quorum-yet"}},
+		}, []string{"warning no-quorum-yet"}},
+		"a new cluster": {func(x *examination, _ *nodeFacts) {
+			for _, f := range x.Nodes {
+				f.Admitted.State, f.Uptime = "new", 1
+			}
+		}, []string{"note no-quorum-yet"}},
 		"silence and a wait": {func(x *examination, f *nodeFacts) {
 			f.err, x.Nodes[0].Admitted.State = errors.New("refused"), "waits"
-		}, []string{"danger unreachable", "warning not-admitted", "warning no-quorum-yet"}},
+		}, []string{"danger unreachable", "warning no-quorum-yet"}},
 	} {
 		x := healthy(3)
 		c.fault(x, x.Nodes[1])
@@ -215,5 +223,18 @@ func TestDoctorChangesNothing(t *testing.T) {
 	require.Zero(t, call(nodes, "doctor", "--for", "0s", "--restart-guard", "10s").code)
 	for i := range 3 {
 		assert.Empty(t, nodes.Keys(i))
+	}
+}
+
+func TestRemedyForAFrozenServerIsNotToStartIt(t *testing.T) {
+	for err, want := range map[error]string{
+		fmt.Errorf("no connection in time: %w", context.DeadlineExceeded):   "frozen",
+		fmt.Errorf("connected, but PING fails: %w", os.ErrDeadlineExceeded): "frozen",
+		syscall.ECONNREFUSED: "start the server",
+	} {
+		x := healthy(3)
+		x.Nodes[1].err = err
+		x.judge()
+		assert.Contains(t, x.Findings[0].Remedy, want, "%v", err)
 	}
 }

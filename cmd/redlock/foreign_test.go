@@ -44,7 +44,7 @@ func TestInspectAndUnlockQuoteOwnersAndLabels(t *testing.T) {
 	}, "in the queue")
 	requireHarmless(t, r.out+r.log)
 	assert.Contains(t, r.out, "job: held by "+shown+", at 3 of 3 nodes")
-	assert.Contains(t, r.out, "1. "+shown+", for")
+	assert.Contains(t, r.out, "1. "+shown+", waiting for")
 	assert.Contains(t, r.out, "  "+shown+" ("+lease.Owner()[:6]+"…)")
 
 	var v lockView

@@ -62,7 +62,7 @@ func (r *runner) handOff(to *textFile) error {
 	text, err := r.lease.Handoff(context.Background())
 	switch {
 	case errors.Is(err, redlock.ErrLost):
-		return &exit{code: codeLost, why: fmt.Errorf("the command has ended, but the lock was lost before it could be handed off, and somebody else may have held it meanwhile: %s", lossOf(err))}
+		return &exit{code: codeLost, why: fmt.Errorf("the command has ended, but the lock was lost before it could be handed off, and somebody else may have held it meanwhile: %s", lossOf(err, r.verbose))}
 	case err != nil:
 		return &exit{code: coded(err).(*exit).code, why: fmt.Errorf("the command has succeeded, but its lock could not be handed off, and is released: %s", withoutName(err))}
 	}
@@ -100,6 +100,21 @@ func readText(path string, in io.Reader) (string, error) {
 		return "", &exit{code: codeConfig, why: fmt.Errorf("--from %s: %w", path, err)}
 	}
 	return readAll(f, path)
+}
+
+// removeText removes the file of a text that was resumed. A newer text may have taken its place in the
+// meantime: that stays. path may be a link to the file, which stays too.
+func removeText(path, text string) {
+	file, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return
+	}
+	if info, err := os.Lstat(file); err != nil || !info.Mode().IsRegular() {
+		return
+	}
+	if now, err := os.ReadFile(file); err == nil && string(now) == text {
+		_ = os.Remove(file)
+	}
 }
 
 func readAll(in io.Reader, from string) (string, error) {

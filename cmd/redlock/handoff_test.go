@@ -133,6 +133,26 @@ func TestResumeRefusesABadTextBeforeItAsksTheNodes(t *testing.T) {
 	assert.FileExists(t, ran)
 }
 
+func TestResumeDeletesTheTextThatItResumedAndNothingElse(t *testing.T) {
+	t.Parallel()
+	nodes := redlocktest.Start(t, 3)
+	file := handedOff(t, nodes)
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(file, link))
+	r := start(t, nodes, "resume", "--from", link, "--handoff", file+"2", "--", "true").end()
+	require.Zero(t, r.code, r.log)
+	assert.NoFileExists(t, file, "the text is deleted, wherever the link leads")
+	_, err := os.Lstat(link)
+	require.NoError(t, err, "the link is not")
+
+	// While resume asked the nodes, another text was put in the place of the one that it has read.
+	require.NoError(t, os.WriteFile(file, []byte("a newer text\n"), 0o600))
+	removeText(link, textOf(file+"2"))
+	assert.Equal(t, "a newer text\n", textOf(file))
+	removeText(link, "a newer text\n")
+	assert.NoFileExists(t, file)
+}
+
 func TestHandoffFlagsThatDoNotFitAreRefusedBeforeTheLockIsTaken(t *testing.T) {
 	nodes := redlocktest.Start(t, 1)
 	dir := t.TempDir()

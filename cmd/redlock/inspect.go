@@ -14,15 +14,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/printable"
 )
 
-func newInspect(s *settings) *cobra.Command {
-	var watch, asJSON bool
-	var every time.Duration
-	cmd := &cobra.Command{
-		Use:   "inspect NAME...",
-		Short: "Show a lock's holder, readers or permits, its wait queue, and its state at each node",
-		Long: `inspect shows, for each lock: the holder, which is the owner that has the key at a
+// inspectHelp is the help of redlock inspect, and a part of its manual.
+const inspectHelp = `inspect shows, for each lock: the holder, which is the owner that has the key at a
 majority of the nodes, or the readers that hold it together; how long the lock lasts
 unless it is renewed; the fencing counter, which no lease has exceeded yet; its state at
 each node; and the wait queue. Votes are split if several owners have nodes and none has a
@@ -40,12 +36,20 @@ It changes nothing about the locks. The output is a snapshot, which may be out o
 already. It exits with 0 also if nobody holds the lock, and with 69 if fewer nodes than a
 majority answer.
 
-With --json there is one object for each lock, on a line of its own: name, quorum (a
-majority answered), holder (empty: nobody, or readers), resting (the holder's lease has
+With --json there is one object for each lock, on a line of its own: name, name_base64 (only if the name is not UTF-8; name shows
+its other bytes as one and the same character then), quorum (a majority answered), holder (empty: nobody, or readers), resting (the holder's lease has
 ended), to_be_told (the holder wants to know that others want the lock), remaining_ms (-1: without an end), token, split, readers (owner, label, remaining_ms, nodes; 0 ms if no majority has the
 share), permits (slot, owner, label, remaining_ms, nodes, token; 0 ms if no majority has it),
 queue (ticket, label, since, nodes, wants: how many permits, 0: the lock itself), nodes (node, holder, readers, permits, reserved,
-remaining_ms, count, waiting, error). Fields may be added, never renamed.`,
+remaining_ms, count, waiting, error). Fields may be added, never renamed.`
+
+func newInspect(s *settings) *cobra.Command {
+	var watch, asJSON bool
+	var every time.Duration
+	cmd := &cobra.Command{
+		Use:   "inspect NAME...",
+		Short: "Show a lock's holder, readers or permits, its wait queue, and its state at each node",
+		Long:  inspectHelp,
 		Example: `  redlock inspect backup
   redlock inspect backup deploy --watch
   redlock inspect backup --json | jq -r .holder
@@ -56,13 +60,22 @@ remaining_ms, count, waiting, error). Fields may be added, never renamed.`,
 			if every < 100*time.Millisecond {
 				return usage("--every %v: it must be at least 100ms", every)
 			}
+			for _, name := range names { // one may be given twice
+				if err := checkNames([]string{name}); err != nil {
+					return err
+				}
+			}
 			client, err := s.open(cmd)
 			if err != nil {
 				return err
 			}
 			defer client.Close()
 			look := func(ctx context.Context, w io.Writer) error {
-				return inspectAll(ctx, w, newPaint(cmd.OutOrStdout()), client, names, asJSON)
+				p := newPaint(cmd.OutOrStdout())
+				if watch && !asJSON {
+					fmt.Fprintf(w, "%s\n\n", p.dim(time.Now().Format(time.DateTime)))
+				}
+				return inspectAll(ctx, w, p, client, names, asJSON)
 			}
 			if watch {
 				return repeat(cmd, every, look)
@@ -97,7 +110,19 @@ func inspectAll(ctx context.Context, w io.Writer, p paint, client *redlock.Clien
 			first = &exit{code: codeNoQuorum, why: fmt.Errorf("inspect %q: fewer nodes than a majority answer", name)}
 		}
 	}
+	if !asJSON {
+		writeUnfit(w, p, client.Stats().Nodes)
+	}
 	return first
+}
+
+// writeUnfit prints which nodes answer and do not vote, and why: such a node looks empty.
+func writeUnfit(w io.Writer, p paint, nodes []redlock.NodeStats) {
+	for _, n := range nodes {
+		if n.State == "quarantined" || n.State == "unfit" {
+			fmt.Fprintf(w, "%s\n", p.yellow(printable.Line(fmt.Sprintf("%s: %v", n.Node, n.Err))))
+		}
+	}
 }
 
 // repeat calls look until Ctrl-C. On a terminal each output replaces the one before, on a

@@ -16,6 +16,7 @@ import (
 // lockView is a lock in JSON: stable names.
 type lockView struct {
 	Name      string       `json:"name"`
+	Bytes     []byte       `json:"name_base64,omitempty"` // the name, if it is not UTF-8: Name does not have all of it then
 	Quorum    bool         `json:"quorum"`
 	Holder    string       `json:"holder"`
 	Resting   bool         `json:"resting"`
@@ -53,6 +54,9 @@ func newLockView(s redlock.Status, quorum bool) lockView {
 	v := lockView{
 		Name: s.Name, Quorum: quorum, Holder: s.Holder, Resting: s.Resting, ToBeTold: s.ToBeTold, Remaining: millis(s.Remaining), Token: s.Token,
 		Split: isSplit(s), Readers: newReaderViews(s.Readers), Permits: newPermitViews(s.Permits), Queue: []waiterView{},
+	}
+	if !utf8.ValidString(s.Name) {
+		v.Bytes = []byte(s.Name)
 	}
 	for _, w := range s.Queue {
 		v.Queue = append(v.Queue, waiterView{Ticket: w.Ticket, Label: w.Label, Since: w.Since, Nodes: w.Nodes, Wants: w.Permits})
@@ -130,7 +134,7 @@ func writeLock(w io.Writer, p paint, s redlock.Status, quorum bool) {
 		fmt.Fprintf(w, "%s: %s\n", name, p.green("free"))
 	}
 	if s.Holder != "" || len(heldPermits(s)) == 0 { // each permit has its own
-		fmt.Fprintf(w, "  counter  %d (no lease has a greater token yet)\n", s.Token)
+		fmt.Fprintf(w, "  token    %d (the greatest so far)\n", s.Token)
 	}
 	rows := [][]string{{"  NODE", "OWNER", "TTL", "COUNT", "QUEUE"}}
 	for _, n := range s.Nodes {
@@ -145,10 +149,10 @@ func writeLock(w io.Writer, p paint, s redlock.Status, quorum bool) {
 		}
 		what := ""
 		if waiter.Permits > 0 {
-			what = " for " + counted(waiter.Permits, "permit")
+			what = ", wants " + counted(waiter.Permits, "permit")
 		}
-		fmt.Fprintf(w, "  %4d. %s%s, for %v, at %d nodes\n", i+1, cmp.Or(printable.Quote(waiter.Label), "(gone?)"), what,
-			short(max(time.Since(waiter.Since), 0)), waiter.Nodes)
+		fmt.Fprintf(w, "  %4d. %s, waiting for %v%s, at %s\n", i+1, cmp.Or(printable.Quote(waiter.Label), "(gone?)"),
+			short(max(time.Since(waiter.Since), 0)), what, counted(waiter.Nodes, "node"))
 	}
 }
 
@@ -169,15 +173,23 @@ func nodeRow(n *redlock.NodeStatus) []string {
 	return []string{"  " + n.Node, owner, ttl, fmt.Sprint(n.Count), fmt.Sprint(len(n.Queue))}
 }
 
+// shortOwner returns an owner with so much of its random part as distinguishes leases.
+func shortOwner(owner string) string {
+	const enough = 6
+	random := []rune(owner)
+	if protocol.LabelOf(owner) == "" || len(random) <= enough {
+		return printable.Quote(owner)
+	}
+	return printable.Quote(string(random[:enough])) + "…"
+}
+
 // ownerCell returns an owner's label, and enough of its random part to distinguish its
 // leases; or the whole owner if it has no label.
 func ownerCell(owner string) string {
-	const enough = 6
-	label, random := readableOwner(owner), []rune(owner)
-	if label == owner {
-		return printable.Quote(owner)
+	if label := readableOwner(owner); label != owner {
+		return printable.Quote(label) + " (" + shortOwner(owner) + ")"
 	}
-	return printable.Quote(label) + " (" + printable.Quote(string(random[:min(enough, len(random))])) + "…)"
+	return printable.Quote(owner)
 }
 
 func left(d time.Duration) string {

@@ -19,6 +19,6 @@ func TestLossNamesItsReason(t *testing.T) {
 		`max hold`:                                      &redlock.LostError{Reason: redlock.LostMaxHold},
 		`something else`:                                errors.New("something else"),
 	} {
-		assert.Contains(t, lossOf(fmt.Errorf("unlock: %w", err)), want)
+		assert.Contains(t, lossOf(fmt.Errorf("unlock: %w", err), false), want)
 	}
 }

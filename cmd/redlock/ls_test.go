@@ -50,6 +50,29 @@ func TestLsListsNamesHoldersTimesAndWaiters(t *testing.T) {
 	assert.Contains(t, r.out, "job-2")
 }
 
+func TestJSONKeepsNamesApartThatAreNotUTF8(t *testing.T) {
+	nodes := redlocktest.Start(t, 1)
+	keep(t, hold(t, nodes, "job-\xff"))
+	keep(t, hold(t, nodes, "job-\xfe"))
+	keep(t, hold(t, nodes, "job-é"))
+	r := call(nodes, "ls", "--json")
+	require.Zero(t, r.code, r.log)
+	var names []string
+	for line := range strings.Lines(r.out) {
+		var v struct {
+			Name   string  `json:"name"`
+			Base64 *[]byte `json:"name_base64"`
+		}
+		require.NoError(t, json.Unmarshal([]byte(line), &v))
+		if v.Base64 != nil {
+			v.Name = string(*v.Base64)
+		}
+		names = append(names, v.Name)
+	}
+	assert.ElementsMatch(t, []string{"job-\xff", "job-\xfe", "job-é"}, names)
+	assert.NotContains(t, call(nodes, "ls", "--json", "job-é").out, "name_base64", "only where the name is not whole")
+}
+
 func TestLsJSONHasTheFieldsOfInspect(t *testing.T) {
 	nodes := redlocktest.Start(t, 3)
 	one := keep(t, hold(t, nodes, "job-1"))

@@ -15,11 +15,15 @@ func main() {
 
 // execute runs the command line and returns the exit code.
 func execute(args []string, out, log io.Writer) int {
-	root := newRoot()
+	root, printed := newRoot(), &output{Writer: out}
 	root.SetArgs(args)
-	root.SetOut(out)
+	root.SetOut(printed)
 	root.SetErr(log)
+	refuseOtherShells(root)
 	err := root.Execute()
+	if printed.err != nil && (err == nil || errors.Is(err, printed.err)) {
+		err = &exit{code: codeDanger, why: fmt.Errorf("the output could not be written: %w", printed.err)}
+	}
 	if err == nil {
 		return 0
 	}
@@ -35,4 +39,19 @@ func execute(args []string, out, log io.Writer) int {
 		fmt.Fprintln(log, end.hint)
 	}
 	return end.code
+}
+
+// output is where a command prints its result. It keeps the first error: a result that nobody
+// got is a failure, whatever was done.
+type output struct {
+	io.Writer
+	err error
+}
+
+func (o *output) Write(text []byte) (int, error) {
+	n, err := o.Writer.Write(text)
+	if err != nil && o.err == nil {
+		o.err = err
+	}
+	return n, err
 }

@@ -71,17 +71,23 @@ func startWith(t *testing.T, nodes *redlocktest.Nodes, in *os.File, args ...stri
 	if in != nil {
 		p.cmd.Stdin = in
 	}
+	p.run()
+	return p
+}
+
+// run starts the process.
+func (p *tool) run() {
+	p.t.Helper()
 	p.cmd.WaitDelay = 100 * time.Millisecond // a command that outlives the tool may keep the pipes open
-	require.NoError(t, p.cmd.Start())
+	require.NoError(p.t, p.cmd.Start())
 	go func() {
 		_ = p.cmd.Wait()
 		close(p.over)
 	}()
-	t.Cleanup(func() {
+	p.t.Cleanup(func() {
 		_ = p.cmd.Process.Kill()
 		<-p.over
 	})
-	return p
 }
 
 // end waits until the tool has ended.

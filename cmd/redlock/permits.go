@@ -11,7 +11,6 @@ import (
 	"sync"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/internal/printable"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
@@ -57,7 +56,7 @@ func writePermits(w io.Writer, permits []redlock.HeldPermit) {
 		if p.Remaining != 0 {
 			lasts = "for another " + left(p.Remaining) + " unless renewed"
 		}
-		fmt.Fprintf(w, "  %4d. %s (owner %s), at %s, %s, counter %d\n", p.Slot, printable.Quote(readableOwner(p.Owner)), printable.Quote(p.Owner),
+		fmt.Fprintf(w, "    slot %d: %s, at %s, %s, greatest token %d\n", p.Slot, ownerCell(p.Owner),
 			counted(p.Nodes, "node"), lasts, p.Token)
 	}
 }
@@ -116,8 +115,11 @@ func breakPermits(ctx context.Context, out io.Writer, client *redlock.Client, na
 	}
 	slots = slices.Compact(slots) // they are in order
 	if len(slots) == 0 {
-		fmt.Fprintf(out, "%s: nobody has permits.\n", printable.Quote(name))
-		return nil
+		why := fmt.Errorf("nobody holds permits of %q: nothing was changed", name)
+		if s.Holder != "" || len(holdingReaders(s)) > 0 {
+			why = fmt.Errorf("%q is held as a lock, and no permits of it are held: nothing was changed; break the lock without --permits", name)
+		}
+		return &exit{code: codeFree, why: why}
 	}
 	found, errs := make([]redlock.Status, len(slots)), make([]error, len(slots))
 	var all sync.WaitGroup

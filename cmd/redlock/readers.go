@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/internal/printable"
 )
 
 // mostReaders is how many readers of a lock a node shows at most.
@@ -72,7 +71,7 @@ func writeReaders(w io.Writer, readers []redlock.Reader) {
 		if r.Remaining > 0 {
 			share = "for another " + left(r.Remaining) + " unless renewed"
 		}
-		fmt.Fprintf(w, "  %4d. %s (owner %s), at %s, %s\n", i+1, printable.Quote(readableOwner(r.Owner)), printable.Quote(r.Owner),
+		fmt.Fprintf(w, "  %4d. %s, at %s, %s\n", i+1, ownerCell(r.Owner),
 			counted(r.Nodes, "node"), share)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -19,7 +18,8 @@ gets the lock in between. The token that COMMAND finds is greater than that of t
 resume reads the text from the file of --from, which only its owner may read or write
 (mode 0600), or else from stdin, of which nothing is left for COMMAND then. It never
 stands on a command line, which every user of the machine can read. When the lock is
-resumed, the file is deleted.
+resumed, the file is deleted, unless it has another text by then. If FILE is a link, the
+file to which it leads is deleted.
 
 Start resume before the old lease would have ended: within the --ttl of the redlock run or
 resume that handed the lock off. A resume that comes later, or whose text was resumed before,
@@ -59,7 +59,7 @@ func newResume(s *settings) *cobra.Command {
 			return f.runUnder(cmd, s, args, func(r *runner, client *redlock.Client) (*redlock.Lease, error) {
 				lease, err := r.resume(client, text)
 				if err == nil && from != "" {
-					_ = os.Remove(from) // the text is of no use any more
+					removeText(from, text) // it is of no use any more
 				}
 				return lease, err
 			})

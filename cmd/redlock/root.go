@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -52,6 +53,7 @@ the machine. Passwords are never printed.`,
   # if another machine runs it (75):
   ` + nodesEnv + `=redis://10.0.0.1,redis://10.0.1.1,redis://10.0.2.1
   0 3 * * *  /usr/local/bin/redlock run nightly --no-wait -q -- /usr/local/bin/nightly || [ $? -eq 75 ]`,
+		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
@@ -69,8 +71,18 @@ the machine. Passwords are never printed.`,
 		return &exit{code: codeUsage, why: err, hint: "Try " + cmd.CommandPath() + " --help"}
 	})
 	root.SetHelpTemplate(helpTemplate())
+	root.SetVersionTemplate("redlock {{.Version}}\n")
 	root.AddCommand(newRun(s), newResume(s), newInspect(s), newLs(s), newDoctor(s), newAsk(s), newUnlock(s), newBench(s))
 	return root
+}
+
+// refuseOtherShells lets completion, cobra's own command, refuse a shell that it does not know.
+// root's output must be set.
+func refuseOtherShells(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	if c, _, err := root.Find([]string{"completion"}); err == nil {
+		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	}
 }
 
 // helpTemplate is cobra's, with the exit codes at the end.
@@ -134,7 +146,7 @@ func (s *settings) logger(cmd *cobra.Command) *slog.Logger {
 	if s.verbose || isTerminal(cmd.ErrOrStderr()) {
 		level = slog.LevelInfo
 	}
-	return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{
+	handler := slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{
 		Level: level,
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
@@ -142,5 +154,28 @@ func (s *settings) logger(cmd *cobra.Command) *slog.Logger {
 			}
 			return a
 		},
-	}))
+	})
+	if s.verbose {
+		return slog.New(handler)
+	}
+	return slog.New(withoutLeases{handler})
+}
+
+// withoutLeases drops what the library logs about leases: the tool itself says in one line what became of its
+// lock, and --verbose has the details.
+type withoutLeases struct{ slog.Handler }
+
+func (h withoutLeases) Handle(ctx context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, "redlock: a lease ") {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h withoutLeases) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return withoutLeases{h.Handler.WithAttrs(attrs)}
+}
+
+func (h withoutLeases) WithGroup(name string) slog.Handler {
+	return withoutLeases{h.Handler.WithGroup(name)}
 }

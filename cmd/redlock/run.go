@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,7 +36,7 @@ type runFlags struct {
 // runHelp is the help of redlock run, and a part of its manual.
 const runHelp = `run takes the lock NAME, runs COMMAND, and releases the lock when COMMAND ends. While
 it runs the lock is renewed. By default run waits as long as somebody else holds the lock
-or too few nodes answer: give --wait or --no-wait in cron.
+or too few nodes answer, and prints once what it waits for: give --wait or --no-wait in cron.
 
 With several names run takes the locks of all of them at once, in whatever order they are
 given, and holds none of them while it waits. Each is the lock that run takes for that name
@@ -94,6 +95,10 @@ Linux COMMAND gets SIGTERM then; its children do not, and on other systems COMMA
 on. After the ttl it runs without the lock. A redlock that is stopped (SIGSTOP) does not
 renew either.
 
+If nothing reads redlock's messages any more (head -1, a logger that has ended), redlock and
+COMMAND continue, and the messages are lost. COMMAND's own output goes to the same place:
+COMMAND gets SIGPIPE when it writes there, as without redlock.
+
 redlock forwards SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH and SIGCONT
 to COMMAND's process group. If stdin is a terminal, COMMAND stays in redlock's own group,
 so that it can read and Ctrl-C and Ctrl-Z work as usual: then redlock signals COMMAND
@@ -133,7 +138,7 @@ func newRun(s *settings) *cobra.Command {
 	flags.DurationVar(&f.minHold, "min-hold", 0, "keep the lock taken until this time after it was asked for, also when COMMAND has ended; at most the ttl")
 	flags.DurationVar(&f.wait, "wait", 0, "wait this time at most for the lock (default without limit)")
 	flags.BoolVar(&f.noWait, "no-wait", false, "do not wait for a holder: fail at once")
-	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing if somebody else holds the lock: the exit code shows it")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing about a lock that somebody else holds: the exit code shows it")
 	f.addShared(cmd)
 	return cmd
 }
@@ -157,6 +162,10 @@ func (f *runFlags) check(cmd *cobra.Command, args []string) error {
 		return usage("write -- between the lock's names and the command: redlock run %s -- COMMAND", args[0])
 	case len(args) == dash:
 		return usage("there is no command after --")
+	case checkNames(args[:dash]) != nil:
+		return checkNames(args[:dash])
+	case f.ttl <= 0:
+		return usage("--ttl %v: it must be above 0", f.ttl)
 	case f.read && dash > 1:
 		return usage("--read takes a share of one lock: it cannot take %d names", dash)
 	case f.minHold < 0 || f.minHold > f.ttl:
@@ -180,6 +189,9 @@ func (f *runFlags) check(cmd *cobra.Command, args []string) error {
 // given.
 func (f *runFlags) checkShared(cmd *cobra.Command) error {
 	given := cmd.Flags().Changed
+	if f.ttl <= 0 {
+		return usage("--ttl %v: it must be above 0", f.ttl)
+	}
 	if f.grace < 0 || f.stopBefore < 0 {
 		return usage("--grace and --stop-before must not be negative")
 	}
@@ -204,7 +216,7 @@ func (f *runFlags) run(cmd *cobra.Command, s *settings, names, command []string)
 		if err := f.notNested(cmd.Context(), client, names); err != nil {
 			return nil, err
 		}
-		lease, err := r.acquire(client, names, isTerminal(r.log))
+		lease, err := r.acquire(client, names, !f.quiet)
 		if f.quiet && errors.Is(err, redlock.ErrHeld) {
 			err = &exit{code: codeHeld}
 		}
@@ -223,7 +235,8 @@ func (f *runFlags) runUnder(cmd *cobra.Command, s *settings, command []string, a
 		return err
 	}
 	defer text.discard()
-	r := &runner{flags: f, log: cmd.ErrOrStderr()}
+	surviveBrokenPipe()
+	r := &runner{flags: f, log: cmd.ErrOrStderr(), verbose: s.verbose}
 	client, err := s.open(cmd, redlock.WithTTL(f.ttl))
 	if err != nil {
 		return err
@@ -247,13 +260,19 @@ func (f *runFlags) runUnder(cmd *cobra.Command, s *settings, command []string, a
 	return r.finish(code, err)
 }
 
+// surviveBrokenPipe lets redlock go on when nothing reads its stdout or stderr any more: else the
+// next message would end redlock by SIGPIPE, and with it the command and the renewals. It never
+// stops, since the last messages come when the command has ended. The signal must not be ignored
+// instead: the command would inherit that.
+func surviveBrokenPipe() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
+
 // finish releases the lock, which does nothing if it was handed off, and returns what run does. why is why the
 // command was stopped, or why its lock was not handed off.
 func (r *runner) finish(code int, why error) error {
 	switch end := r.lease.Unlock(context.Background()); {
 	case why != nil || end == nil:
 	case errors.Is(end, redlock.ErrLost):
-		why = &exit{code: codeLost, why: fmt.Errorf("the command has ended, but the lock was lost before, and somebody else may have held it meanwhile: %s", lossOf(end))}
+		why = &exit{code: codeLost, why: fmt.Errorf("the command has ended, but the lock was lost before, and somebody else may have held it meanwhile: %s", lossOf(end, r.verbose))}
 	default:
 		r.print("the release was not confirmed by a majority, so the lock may stay held for up to %v: %v", r.flags.ttl, end)
 	}
@@ -271,6 +290,7 @@ type runner struct {
 	flags   *runFlags
 	lease   *redlock.Lease
 	signals chan os.Signal
+	verbose bool
 	log     io.Writer
 
 	mu sync.Mutex // protects writes to log

@@ -89,10 +89,15 @@ func TestAHeldLockHasAnExitCodeOfItsOwn(t *testing.T) {
 	assert.NoFileExists(t, ran)
 
 	waiting := start(t, nodes, "run", "job", "--", "touch", ran)
-	eventually(t, func() bool { return strings.Contains(call(nodes, "inspect", "--json", "job").out, `"waiting":1`) }, "in the queue")
+	silent := start(t, nodes, "run", "job", "--quiet", "--", "true")
+	eventually(t, func() bool { return strings.Contains(call(nodes, "inspect", "--json", "job").out, `"waiting":2`) }, "in the queue")
+	time.Sleep(2 * time.Second)
 	require.NoError(t, lease.Unlock(t.Context()))
-	assert.Zero(t, waiting.end().code, "by default it waits")
+	r = waiting.end()
+	assert.Zero(t, r.code, "by default it waits")
+	assert.Regexp(t, `^redlock: waiting for "job": the holder holds it, [12] in the wait queue\n$`, r.log, "a cron job's mail shows for what it waited")
 	assert.FileExists(t, ran)
+	assert.Equal(t, result{}, silent.end())
 }
 
 func TestACommandIsNotStoppedForALeaseThatIsYoung(t *testing.T) {
@@ -170,7 +175,9 @@ func TestACommandThatEndsWellAfterALossHasTheCodeOfTheLoss(t *testing.T) {
 	}
 	r := p.end()
 	assert.Equal(t, codeLost, r.code, r.log)
-	assert.Contains(t, r.log, `the lock "job" was lost: its keys were deleted or replaced`)
+	assert.Regexp(t, `^redlock: the lock "job" was lost: its keys were deleted or replaced.*: the command gets SIGTERM, and in 10s SIGKILL\n`, r.log)
+	assert.Equal(t, 1, strings.Count(r.log, "redlock: "), "one line, beside the shell's own: %s", r.log)
+	assert.LessOrEqual(t, len(strings.Fields(r.log)), 40)
 	assert.Equal(t, "ready\nbye\n", textOf(file))
 }
 
@@ -207,7 +214,8 @@ func TestWithoutStopBeforeTheCommandIsStoppedAtTheEndOfValidity(t *testing.T) {
 	r := p.end()
 	assert.Equal(t, codeLost, r.code)
 	assert.Regexp(t, `was lost|ends in 0s`, r.log)
-	assert.Contains(t, r.log, "could not be renewed and is lost unless a later renewal succeeds")
+	assert.Equal(t, 1, strings.Count(r.log, "SIGTERM"), r.log)
+	assert.NotContains(t, r.log, "a lease", "the library's lines about it are for -v")
 }
 
 // unignore lets the tools that a test starts, and their commands, receive a signal that this

@@ -4,7 +4,6 @@ package main
 
 import (
 	"os"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -32,10 +31,6 @@ func TestRunTakesSeveralNamesAtOnce(t *testing.T) {
 	require.NoError(t, os.WriteFile(file+".go", []byte("go"), 0o600))
 	assert.Zero(t, p.end().code)
 
-	for _, args := range [][]string{{"a", "a"}, {"a", ""}} {
-		r := start(t, nodes, slices.Concat([]string{"run"}, args, []string{"--", "true"})...).end()
-		assert.Equal(t, codeConfig, r.code, "%q: %s", args, r.log)
-	}
 	assert.Equal(t, codeUsage, start(t, nodes, "run", "--read", "a", "b", "--", "true").end().code)
 }
 

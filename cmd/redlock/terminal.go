@@ -10,6 +10,9 @@ import (
 
 // isTerminal reports whether a writer or reader is a terminal.
 func isTerminal(w any) bool {
+	if o, ok := w.(*output); ok {
+		w = o.Writer
+	}
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -106,5 +106,6 @@ func TestWatchReplacesTheScreenAndRestoresIt(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, cmd.Wait(), out)
 	assert.Contains(t, out.String(), "\x1b[?1049h")
+	assert.Regexp(t, `\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`, out.String(), "when it looked")
 	assert.Regexp(t, `\x1b\[\?1049l\s*$`, out.String())
 }

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/spf13/cobra"
 
 	"github.com/redlock-go/redlock"
@@ -25,6 +27,8 @@ A permit of a semaphore is a lock with the semaphore's name, # and the slot's nu
 'deployments#2'. Its holder loses all permits that it has taken together. With --permits, unlock
 takes all permits of the semaphore NAME from their holders.
 
+If nobody holds the lock, or the permits, unlock changes nothing, and exits with 66.
+
 The holder is not asked, and may be at work: it learns of the loss when it renews the
 next time, within a third of its ttl, and redlock run stops its command then. Until
 then two may work at the same time. A resource that compares fencing tokens refuses the
@@ -39,6 +43,9 @@ that you know to be dead: those locks also end by themselves, with their ttl.`,
 			if !force {
 				return usage("this takes the lock away from its holder: add --force if you mean it")
 			}
+			if err := checkNames(args); err != nil {
+				return err
+			}
 			client, err := s.open(cmd)
 			if err != nil {
 				return err
@@ -46,6 +53,9 @@ that you know to be dead: those locks also end by themselves, with their ttl.`,
 			defer client.Close()
 			if permits {
 				return breakPermits(cmd.Context(), cmd.OutOrStdout(), client, args[0])
+			}
+			if err := isToBreak(client.Inspect(cmd.Context(), args[0])); err != nil {
+				return err
 			}
 			was, err := client.ForceUnlock(cmd.Context(), args[0])
 			if isBroken(err) {
@@ -57,6 +67,31 @@ that you know to be dead: those locks also end by themselves, with their ttl.`,
 	cmd.Flags().BoolVar(&force, "force", false, "break the lock: required")
 	cmd.Flags().BoolVar(&permits, "permits", false, "NAME is a semaphore: break all its permits")
 	return cmd
+}
+
+// isToBreak returns why unlock leaves a lock as it is; err is what Inspect returned with s. If too few nodes answer,
+// or a node has something that is no lock, ForceUnlock finds out what can be done.
+func isToBreak(s redlock.Status, err error) error {
+	isForeign := func(n redlock.NodeStatus) bool {
+		refusal := redis.Error("")
+		return errors.As(n.Err, &refusal)
+	}
+	switch held := heldPermits(s); {
+	case err != nil || s.Holder != "" || nodesWithKey(s) > 0 || slices.ContainsFunc(s.Nodes, isForeign):
+		return nil
+	case len(held) > 0:
+		return usage("%q is a semaphore, of which %s held: add --permits to break all of them, or break one, as '%s#%d'; nothing was changed",
+			s.Name, are(len(held), "permit"), printable.Quote(s.Name), held[0].Slot)
+	}
+	return &exit{code: codeFree, why: fmt.Errorf("nobody holds the lock %q: nothing was changed", s.Name)}
+}
+
+// are returns a number with a noun and its verb.
+func are(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing + " is"
+	}
+	return fmt.Sprintf("%d %ss are", n, thing)
 }
 
 // isBroken reports whether a lock was broken, and is perhaps not free yet, where ForceUnlock has
@@ -78,7 +113,7 @@ func printBroken(w io.Writer, was redlock.Status) {
 		fmt.Fprintf(w, "%s: broken. It was held by %s for another %s.\n", name, countReaders(was), left(was.Remaining))
 		writeReaders(w, was.Readers)
 	case isSplit(was):
-		fmt.Fprintf(w, "%s: nobody held it; the keys at %d nodes are deleted.\n", name, nodesWithKey(was))
+		fmt.Fprintf(w, "%s: nobody held it; the keys at %s are deleted.\n", name, counted(nodesWithKey(was), "node"))
 	default:
 		fmt.Fprintf(w, "%s: nobody held it.\n", name)
 	}

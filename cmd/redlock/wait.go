@@ -154,24 +154,35 @@ func (r *runner) cancelOnSignal(over <-chan struct{}, cancel context.CancelCause
 	}
 }
 
-// announce prints what redlock waits for.
+// announce prints, once, what redlock waits for.
 func (r *runner) announce(ctx context.Context, over <-chan struct{}, client *redlock.Client, names []string) {
-	select {
-	case <-time.After(500 * time.Millisecond):
-	case <-over:
-		return
-	}
-	for _, name := range names {
-		s, err := client.Inspect(ctx, name)
-		if err != nil {
-			r.print("waiting for %q: %v", name, err)
+	// The second look is for locks that nobody holds: a slow machine must not make redlock talk.
+	for _, pause := range []time.Duration{500 * time.Millisecond, 2 * time.Second} {
+		select {
+		case <-time.After(pause):
+		case <-over:
 			return
 		}
-		if r.flags.permits > 0 && r.announcePermits(name, s) || r.flags.permits == 0 && r.announceHolders(name, s) {
+		if r.announceHeld(ctx, client, names) {
 			return
 		}
 	}
 	r.print("waiting for %q: nobody holds it, but too few nodes may vote yet, or another waiter comes first", strings.Join(names, ", "))
+}
+
+// announceHeld prints which of the names is held, or why that cannot be learned, and reports whether it printed.
+func (r *runner) announceHeld(ctx context.Context, client *redlock.Client, names []string) bool {
+	for _, name := range names {
+		s, err := client.Inspect(ctx, name)
+		if err != nil {
+			r.print("waiting for %q: %s", name, withoutName(err))
+			return true
+		}
+		if r.flags.permits > 0 && r.announcePermits(name, s) || r.flags.permits == 0 && r.announceHolders(name, s) {
+			return true
+		}
+	}
+	return false
 }
 
 // announcePermits prints how many permits of a semaphore are held, and reports whether any is.

@@ -25,6 +25,9 @@ if fewer nodes than a majority answer.`,
 		Example: `  redlock ask reports`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkNames(args); err != nil {
+				return err
+			}
 			client, err := s.open(cmd)
 			if err != nil {
 				return err

@@ -35,7 +35,7 @@ func TestAskSaysWhoIsNotAsked(t *testing.T) {
 	assert.Contains(t, call(nodes, "inspect", "--json", "job").out, `"to_be_told":false`)
 
 	assert.Equal(t, codeUsage, call(nodes, "ask").code)
-	assert.Equal(t, codeConfig, call(nodes, "ask", "").code)
+	assert.Equal(t, codeUsage, call(nodes, "ask", "").code)
 	nodes.Stop(0)
 	nodes.Stop(1)
 	r = call(nodes, "ask", "job")

@@ -88,7 +88,7 @@ func TestAFailingWorkerFailsTheRun(t *testing.T) {
 	var out, log syncBuffer
 	err := run(t.Context(), []string{"-workers", "2", "-urls", "http://127.0.0.1:1"}, &out, &log)
 	assert.ErrorContains(t, err, "failed: exit status 1")
-	assert.Contains(t, log.String(), "its scheme is not known")
+	assert.Contains(t, log.String(), "unknown scheme")
 }
 
 func TestAFileWithOtherContentIsNotOverwritten(t *testing.T) {

@@ -56,7 +56,7 @@ func Parse(raw string) (Endpoint, error) {
 	case "unix":
 		return e.unix(u)
 	}
-	return Endpoint{}, errors.New("its scheme is not known: redis, rediss, valkey, valkeys and unix are")
+	return Endpoint{}, errors.New("unknown scheme: want redis, rediss, valkey, valkeys or unix")
 }
 
 const escapes = "/ as %2F, ? as %3F, # as %23, @ as %40 and % as %25"

@@ -48,6 +48,10 @@ type Loss struct {
 	Reason  Reason
 	Holder  string          // as End has it
 	Renewal *quorum.Failure // the renewal that showed it; nil if none did
+
+	// Why no renewal was begun, of a lease that Expired; with neither, the process did not run in time.
+	Unrenewed bool // its terms have no renewals
+	Closed    bool // the client was closed while a Do went on
 }
 
 // ending is the end of a lease, and the means to wait for it. It is protected by the lease's lock.
@@ -100,7 +104,7 @@ func (l *Lease) expiry() *End {
 			failure = last
 		}
 	}
-	loss := Loss{Reason: Expired}
+	loss := Loss{Reason: Expired, Unrenewed: l.terms.RenewEvery == 0, Closed: l.ending.end == closed}
 	switch {
 	case l.until >= l.limit:
 		loss.Reason = MaxHold
@@ -174,7 +178,7 @@ func (l *Lease) endBy(ctx context.Context, end *End, by *part) (b *quorum.Ballot
 		was = l.expiry()
 		end = was
 	}
-	var atEnd map[*func(*End)]struct{}
+	var atEnd map[*endCall]struct{}
 	switch {
 	case left:
 		by.working, by.released = false, was == nil
@@ -212,7 +216,7 @@ func (l *Lease) endBy(ctx context.Context, end *End, by *part) (b *quorum.Ballot
 
 // mark records that the lease has ended for all handles that hold it, and returns the functions to
 // call. Called under l.mu.
-func (l *Lease) mark(end *End) (atEnd map[*func(*End)]struct{}) {
+func (l *Lease) mark(end *End) (atEnd map[*endCall]struct{}) {
 	l.ending.end = end
 	l.handle = nil
 	if first := &l.ending.first; !first.released {

@@ -48,7 +48,7 @@ func TestLostErrorSaysWhyTheLeaseEnded(t *testing.T) {
 	}{
 		"its validity ended": {
 			opts: []redlock.Option{redlock.WithoutRenewal()}, strike: func(*testing.T, *testnet.Net) {},
-			reason: redlock.LostExpired, text: "before Remaining is 0",
+			reason: redlock.LostExpired, text: "it is WithoutRenewal, and was not extended",
 		},
 		"the machine was suspended": {
 			strike: func(_ *testing.T, net *testnet.Net) { net.Clock.Sleep(time.Minute) },
@@ -104,7 +104,7 @@ func TestLostErrorSaysWhyTheLeaseEnded(t *testing.T) {
 					return nil
 				})
 				lost := lossOf(t, fromLease)
-				require.Equal(t, redlock.LostError{Name: lease.Name(), Owner: lease.Owner(), Token: lease.Token(), Reason: c.reason,
+				require.EqualExportedValues(t, redlock.LostError{Name: lease.Name(), Owner: lease.Owner(), Token: lease.Token(), Reason: c.reason,
 					Holder: c.holder, Votes: lost.Votes, Cause: lost.Cause}, *lost)
 				require.Equal(t, c.votes, len(lost.Votes) == 3)
 				if c.reason == redlock.LostNoQuorum {

@@ -20,7 +20,7 @@ type Handle struct {
 // refer to. It is protected by the lease's lock.
 type part struct {
 	done  chan struct{} // nil until somebody asks for it
-	atEnd map[*func(*End)]struct{}
+	atEnd map[*endCall]struct{}
 
 	released bool // its caller released it, or dropped the handle
 	working  bool // a Do is running under it: Close leaves the release to it
@@ -28,7 +28,7 @@ type part struct {
 
 // finish closes Done, and returns the functions to call. It is called once, under the lease's
 // lock, when the handle or the lease ends.
-func (p *part) finish() (atEnd map[*func(*End)]struct{}) {
+func (p *part) finish() (atEnd map[*endCall]struct{}) {
 	if p.done != nil {
 		close(p.done)
 	}
@@ -55,7 +55,7 @@ func isWorking(p *part) bool { return p.working }
 
 // leave records that a handle has ended while others hold the lease, and returns the functions to
 // call. Called under l.mu.
-func (l *Lease) leave(p *part) (atEnd map[*func(*End)]struct{}) {
+func (l *Lease) leave(p *part) (atEnd map[*endCall]struct{}) {
 	p.released, p.working = true, false
 	delete(l.ending.joined, p)
 	return p.finish()

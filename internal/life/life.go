@@ -10,6 +10,24 @@ import (
 // ErrClosed is the error of calls after Close, and of calls that Close ended.
 var ErrClosed = errors.New("the client is closed")
 
+// EndOf returns why ctx has ended, as an error that is both ctx's own and its cause; nil if ctx has not
+// ended. Its text is the cause's. A caller that looks for context.Canceled need not know whether
+// some function above it has given a cause.
+func EndOf(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if err == nil || errors.Is(cause, err) {
+		return cause
+	}
+	return &ended{cause, err}
+}
+
+// ended is the end of a context that has a cause.
+type ended struct{ cause, err error }
+
+func (e *ended) Error() string { return e.cause.Error() }
+
+func (e *ended) Unwrap() []error { return []error{e.cause, e.err} }
+
 // Life is the life of one client.
 type Life struct {
 	settled chan struct{}   // closed when the first attempts to connect are over
@@ -66,7 +84,7 @@ func (l *Life) Enter(ctx context.Context) error {
 		case <-l.closing:
 			return ErrClosed
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return EndOf(ctx)
 		}
 	}
 	l.mu.RLock()
@@ -96,7 +114,7 @@ func (l *Life) Pause(ctx context.Context, d time.Duration) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return EndOf(ctx)
 	case <-l.closing:
 		return ErrClosed
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/redlock-go/redlock/internal/life"
 	"github.com/redlock-go/redlock/internal/lock"
 	"github.com/redlock-go/redlock/internal/node"
 	"github.com/redlock-go/redlock/internal/pipe"
@@ -48,7 +49,7 @@ func (r *run) scan(ctx context.Context, i int, p *pipe.Pipe, cursor string) (nam
 	defer cancel()
 	if !b.Wait(answerBy) {
 		if ctx.Err() != nil {
-			return nil, "", r.end(context.Cause(ctx))
+			return nil, "", r.end(life.EndOf(ctx))
 		}
 		return nil, "", fmt.Errorf("no answer within %v", r.PageTimeout)
 	}
@@ -135,7 +136,7 @@ func (r *run) inspect(ctx context.Context, names []string) ([]Found, error) {
 		}
 	}
 	if ctx.Err() != nil {
-		return nil, r.end(context.Cause(ctx))
+		return nil, r.end(life.EndOf(ctx))
 	}
 	took := r.Clock() - begun
 	r.rest(took, busy)
@@ -191,7 +192,7 @@ func (r *run) rest(trip, busy time.Duration) {
 // caller must leave it.
 func (r *run) enter(ctx context.Context) error {
 	if ctx.Err() != nil {
-		return r.end(context.Cause(ctx))
+		return r.end(life.EndOf(ctx))
 	}
 	if left := r.restUntil - r.Clock(); left > 0 {
 		if err := r.Life.Pause(ctx, left); err != nil {

@@ -36,7 +36,7 @@ func (c *call) attempt(ctx context.Context) (*lease.Lease, *Refusal, error) {
 	}
 	defer e.Life.Leave()
 	if ctx.Err() != nil {
-		return nil, nil, context.Cause(ctx)
+		return nil, nil, life.EndOf(ctx)
 	}
 	a, v, err := c.ask(ctx)
 	var token int64
@@ -51,7 +51,7 @@ func (c *call) attempt(ctx context.Context) (*lease.Lease, *Refusal, error) {
 	if err == nil && v == quorum.Granted {
 		// A ctx that ended at the same time wins: a caller that gave up must not be left
 		// with a lock that nobody will release.
-		if err = context.Cause(ctx); err == nil {
+		if err = life.EndOf(ctx); err == nil {
 			held := a.newLease(token)
 			held.Wanted = c.signal
 			switch {

@@ -38,7 +38,7 @@ func TestPermitsAreDifferentSlots(t *testing.T) {
 		require.True(t, held.Permits)
 		require.Empty(t, held.Holder)
 		require.InDelta(t, 10*time.Second, held.Remaining, float64(time.Second))
-		require.ErrorContains(t, err, `redlock: lock "x": too few permits are free for `)
+		require.ErrorContains(t, err, `redlock: lock "x": too few permits are free (the next can expire in `)
 		require.NoError(t, leases[1].Extend(t.Context()))
 		require.NoError(t, leases[1].Unlock(t.Context()))
 		require.NoError(t, leases[1].Unlock(t.Context()))

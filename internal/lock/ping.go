@@ -14,7 +14,7 @@ func (e *Engine) Ping(ctx context.Context) *Failure {
 	}
 	defer e.Life.Leave()
 	b := new(quorum.Ballot)
-	e.Cluster.Begin(b, quorum.Question{Op: opPing, Start: e.Clock(), Timeout: e.NodeTimeout, Rule: quorum.Confirm, Reader: pinging,
+	e.Cluster.Begin(b, quorum.Question{Op: opPing, Start: e.Clock(), Timeout: e.NodeTimeout, Rule: quorum.Survey, Reader: pinging,
 		Recorder: e.Observer.Recorder(ctx, opPing, "", "", nil)})
 	b.SetCommand("PING", nil)
 	for i := range b.Votes {

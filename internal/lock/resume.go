@@ -85,7 +85,7 @@ func (r *resumption) try(ctx context.Context) (*lease.Lease, *quorum.Failure, er
 		return nil, nil, err
 	}
 	defer e.Life.Leave()
-	if err := context.Cause(ctx); err != nil {
+	if err := life.EndOf(ctx); err != nil {
 		return nil, nil, err
 	}
 	a := r.newTransfer(ctx)
@@ -102,7 +102,7 @@ func (r *resumption) try(ctx context.Context) (*lease.Lease, *quorum.Failure, er
 	if failed != nil {
 		return nil, quorum.FailureOf(failed), err
 	}
-	if err := context.Cause(ctx); err != nil { // a caller that gave up must not be left with a lock
+	if err := life.EndOf(ctx); err != nil { // a caller that gave up must not be left with a lock
 		return nil, nil, err
 	}
 	lacking := lackingKeys(a)

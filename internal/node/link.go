@@ -1,8 +1,10 @@
 package node
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/redlock-go/redlock/internal/pipe"
 )
@@ -25,6 +27,15 @@ func (l *link) why() error {
 		return errConnecting
 	}
 	return l.down
+}
+
+// noteSilence records that the first attempt to connect, which goes on, has had no answer within d.
+func (l *link) noteSilence(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.down == errConnecting {
+		l.down = fmt.Errorf("it does not answer within %v", d)
+	}
 }
 
 // setDown records that there is no connection, and why.

@@ -121,6 +121,10 @@ func New(index int, name string, pool Pool, cfg *Config) *Node {
 	return n
 }
 
+// NoteSilence has calls fail with the reason that the node does not answer within d, if the first attempt to connect
+// has neither succeeded nor failed.
+func (n *Node) NoteSilence(d time.Duration) { n.link.noteSilence(d) }
+
 // Use sets the admitter.
 func (n *Node) Use(a Admitter) { n.admitter = a }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/life"
 )
 
 // lateVoteGrace is how long a waiter waits for the remaining votes, in addition to the
@@ -35,7 +37,7 @@ func (b *Ballot) Await(ctx context.Context, timeout time.Duration, impossible fu
 			}
 		case <-ctx.Done():
 			b.Close(ErrCallEnded)
-			return Failed, context.Cause(ctx)
+			return Failed, life.EndOf(ctx)
 		}
 	}
 }

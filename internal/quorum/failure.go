@@ -14,13 +14,14 @@ type Failure struct {
 	Need    int           // the quorum
 	Elapsed time.Duration // since the ballot's start
 	Late    bool          // a quorum granted, but no validity was left
+	Decided bool          // the verdict was final: votes that are Pending are not awaited
 	Nodes   []*admission.Member
 	Answers []Answer // by node
 }
 
 // FailureOf returns the votes of a ballot as they are now.
 func FailureOf(b *Ballot) *Failure {
-	f := &Failure{Op: b.Op, Need: b.cluster.Need, Elapsed: b.cluster.Clock() - b.Start, Nodes: b.cluster.Nodes,
+	f := &Failure{Op: b.Op, Need: b.cluster.Need, Decided: b.Verdict().IsFinal(), Elapsed: b.cluster.Clock() - b.Start, Nodes: b.cluster.Nodes,
 		Answers: make([]Answer, 0, len(b.Votes))}
 	for _, a := range b.Answers() {
 		f.Answers = append(f.Answers, *a)

@@ -97,7 +97,16 @@ func Renew(need int, t *Tally, _ *Ballot) Verdict {
 	return Open
 }
 
-// Confirm is the Rule of releases and pings. It grants if a quorum answered: any answer of
+// Survey is the Rule of pings: Confirm, which does not fail before each node has answered. A call that is made to
+// learn why there is no quorum must not leave a healthy node out.
+func Survey(need int, t *Tally, b *Ballot) Verdict {
+	if v := Confirm(need, t, b); v != Failed || t[Pending] == 0 {
+		return v
+	}
+	return Open
+}
+
+// Confirm is the Rule of releases. It grants if a quorum answered: any answer of
 // a node confirms.
 func Confirm(need int, t *Tally, _ *Ballot) Verdict {
 	confirmed := t[Yes] + t[NotFound]

@@ -94,7 +94,7 @@ func (q *Queue) Listen(ctx context.Context) error {
 		q.opens.Do(func() { close(q.open) })
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return life.EndOf(ctx)
 	case <-q.cfg.Life.Closing():
 		return life.ErrClosed
 	}

@@ -45,7 +45,7 @@ func (w *Waiter) AwaitTurn(ctx context.Context, s Standing) error {
 		case <-timer.C:
 		case <-w.bell.wake:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return life.EndOf(ctx)
 		case <-w.queue.cfg.Life.Closing():
 			return life.ErrClosed
 		}

@@ -1,0 +1,57 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+// startWithoutReader starts the tool with a pipe at stderr from which nothing reads any more, as under
+// "2>&1 | head -1", or with a logger that has ended.
+func startWithoutReader(t *testing.T, nodes *redlocktest.Nodes, args ...string) *tool {
+	t.Helper()
+	reader, writer, err := os.Pipe()
+	require.NoError(t, err)
+	require.NoError(t, reader.Close())
+	defer writer.Close()
+	p := &tool{t: t, over: make(chan struct{})}
+	p.cmd = exec.Command(os.Args[0], append(nodesArgs(nodes), args...)...)
+	p.cmd.Env = append(os.Environ(), toolEnv+"=1", "GORACE=atexit_sleep_ms=0")
+	p.cmd.Stderr = writer
+	p.run()
+	return p
+}
+
+func TestTheLockAndTheCommandSurviveABrokenPipeAtStderr(t *testing.T) {
+	t.Parallel()
+	nodes := redlocktest.Start(t, 3)
+	file := filepath.Join(t.TempDir(), "written")
+	p := startWithoutReader(t, nodes, "-v", "run", "job", "--ttl", "2s", "--", "sh", "-c",
+		`trap 'echo stopped >>"$1"; exit 9' TERM; echo ready >>"$1"; while [ ! -s "$1.go" ]; do sleep 0.01; done; echo done >>"$1"`, "sh", file)
+	eventually(t, func() bool { return textOf(file) == "ready\n" }, "at work")
+	nodes.Stop(2) // which is logged
+	time.Sleep(3 * time.Second)
+	assert.Equal(t, codeHeld, call(nodes, "run", "job", "--no-wait", "--", "true").code, "it is renewed still")
+	require.NoError(t, os.WriteFile(file+".go", []byte("go"), 0o600))
+	assert.Zero(t, p.end().code)
+	assert.Equal(t, "ready\ndone\n", textOf(file))
+	assert.Zero(t, call(nodes, "run", "job", "--no-wait", "--", "true").code, "it was released")
+}
+
+// A command that finds its pipe broken must end, as it would without redlock.
+func TestTheCommandDoesNotIgnoreSIGPIPE(t *testing.T) {
+	nodes := redlocktest.Start(t, 1)
+	p := startWithoutReader(t, nodes, "run", "job", "--", "sh", "-c", "kill -PIPE $$; exit 3")
+	assert.Equal(t, codeSignal+int(syscall.SIGPIPE), p.end().code)
+	assert.Zero(t, call(nodes, "run", "job", "--no-wait", "--", "true").code, "it was released")
+}

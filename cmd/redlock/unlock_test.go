@@ -1,0 +1,48 @@
+//go:build unix
+
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+// countAt returns the fencing counter that inspect --json shows.
+func countAt(nodes *redlocktest.Nodes, name string) string {
+	return call(nodes, "inspect", "--json", name).out
+}
+
+func TestUnlockOfANameThatNobodyHoldsChangesNothing(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	before := countAt(nodes, "job")
+	for _, args := range [][]string{{"unlock", "--force", "job"}, {"unlock", "--force", "--permits", "job"}} {
+		r := call(nodes, args...)
+		assert.Equal(t, codeFree, r.code, "%q: %s", args, r.log)
+		assert.Contains(t, r.log, `"job"`)
+		assert.Contains(t, r.log, "nothing was changed")
+		assert.Empty(t, r.out)
+	}
+	assert.Equal(t, before, countAt(nodes, "job"))
+}
+
+func TestUnlockOfASemaphoresNameNamesPermits(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	lease := permits(t, nodes, 2, "worker")
+	before := countAt(nodes, "job")
+	r := call(nodes, "unlock", "--force", "job")
+	assert.Equal(t, codeUsage, r.code)
+	assert.Contains(t, r.log, `"job" is a semaphore`)
+	assert.Contains(t, r.log, "--permits")
+	assert.NotEmpty(t, before)
+	assert.True(t, lease.Valid())
+	r = call(nodes, "unlock", "--force", "--permits", "job")
+	assert.Zero(t, r.code, r.log)
+
+	hold(t, nodes, "other")
+	r = call(nodes, "unlock", "--force", "--permits", "other")
+	assert.Equal(t, codeFree, r.code)
+	assert.Contains(t, r.log, "without --permits")
+}
