@@ -3,6 +3,7 @@ package waitqueue_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -82,4 +83,92 @@ func TestManyDeadClientsThatWaitedDelayTheNextOneForSeconds(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Readers hold the lock, and only the dead writers keep others out.
+func TestManyDeadWritersKeepReadersOutForSeconds(t *testing.T) {
+	for name, read := range map[string]func(*testing.T, *redlock.Client) *redlock.Lease{
+		"RLock": func(t *testing.T, c *redlock.Client) *redlock.Lease {
+			lease, err := c.RWMutex("a").RLock(t.Context())
+			require.NoError(t, err)
+			return lease
+		},
+		"RLock with a back-off": func(t *testing.T, c *redlock.Client) *redlock.Lease {
+			lease, err := c.RWMutex("a", redlock.WithBackoff(func(int) time.Duration { return 100 * ms })).RLock(t.Context())
+			require.NoError(t, err)
+			return lease
+		},
+		"TryRLock": func(t *testing.T, c *redlock.Client) *redlock.Lease {
+			for {
+				if lease, err := c.RWMutex("a").TryRLock(t.Context()); err == nil {
+					return lease
+				}
+				time.Sleep(50 * ms)
+			}
+		},
+	} {
+		for _, dead := range []struct{ clients, callers int }{{27, 1}, {1, 20}, {9, 1}, {9, 10}, {54, 1}}[:testnet.Tries(2, 5)] {
+			t.Run(fmt.Sprintf("%s, %d clients with %d callers", name, dead.clients, dead.callers), func(t *testing.T) {
+				testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+					c := testnet.ListeningClient(t, net)
+					held, err := net.Client().RWMutex("a").RLock(t.Context())
+					require.NoError(t, err)
+					synctest.Wait() // it has all nodes
+					die, end := dyingClients(t, net, dead.clients, slices.Repeat([]mutexOf{mutexA}, dead.callers)...)
+					entered := make(chan *redlock.Lease, 1)
+					go func() { entered <- read(t, c) }()
+					time.Sleep(10 * time.Second)
+					require.Empty(t, entered, "the writers live")
+					die()
+					var lease *redlock.Lease
+					took := testnet.Elapsed(func() { lease = <-entered })
+					t.Log(took)
+					assert.Less(t, took, 4*time.Second+time.Duration(dead.clients/9)*600*ms)
+					assert.NoError(t, lease.Unlock(t.Context()))
+					assert.NoError(t, held.Unlock(t.Context()))
+					end()
+				})
+			})
+		}
+	}
+}
+
+// Each of the writers' clients counts as alive for long, by waiters farther back, so each is in doubt.
+func TestReadersThatTryAgainAndAgainSeldomChallengeLiveWriters(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		const clients, seconds = 5, 10
+		held, err := net.Client().RWMutex("a").RLock(t.Context())
+		require.NoError(t, err)
+		ctx, leave := context.WithCancel(t.Context())
+		var callers sync.WaitGroup
+		for range clients {
+			c := testnet.ListeningClient(t, net)
+			for range 10 {
+				callers.Go(func() { _, _ = c.Mutex("a").Lock(ctx) })
+			}
+		}
+		reader := net.Client().RWMutex("a")
+		time.Sleep(10 * time.Second)
+		attempts := func(try bool) int {
+			net.ClearLogs()
+			for range seconds * time.Second / (20 * ms) {
+				if try {
+					_, err := reader.TryRLock(t.Context())
+					require.ErrorIs(t, err, redlock.ErrHeld)
+				}
+				time.Sleep(20 * ms)
+			}
+			return net.Nodes[0].Executed("acquire")
+		}
+		before, beside := attempts(false), attempts(true)
+		t.Logf("%d attempts of writers, and %d beside those of a reader", before, beside)
+		most := len(net.Nodes) * clients * seconds / 2
+		assert.LessOrEqual(t, beside-before, most, "each node challenges each client every two seconds at most")
+		waiting, err := net.Nodes[0].Redis.ZMembers("redlock::line:redlock:a")
+		require.NoError(t, err)
+		assert.Equal(t, clients*10, len(waiting), "all of them still wait")
+		leave()
+		callers.Wait()
+		require.NoError(t, held.Unlock(t.Context()))
+	})
 }
