@@ -27,6 +27,7 @@
 local n = math.floor(#KEYS / 2)
 local record = KEYS[2 * n + 1]
 local ticket, before = ARGV[5], ARGV[7]
+redis.call('ZADD', KEYS[n + 1], 'XX', 0, ARGV[1]) -- as in read.lua: a full server refuses
 
 -- Reports whether the key is this ticket's already: reserved for it, or executed late.
 local function isMine(holder)

