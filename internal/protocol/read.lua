@@ -88,7 +88,7 @@ local challenged = false -- within the last half a second
 if among then
   local left = redis.call('PTTL', KEYS[5])
   challenged = left > 2000 - claim
-  if not challenged and (left < 0 or redis.call('GET', KEYS[5]) ~= writer) and doubt(writer, ticket, true) then
+  if not challenged and (left < 0 or redis.pcall('GET', KEYS[5]) ~= writer) and doubt(writer, ticket, true) then
     redis.call('SET', KEYS[5], writer, 'PX', 2000)
     challenged = true
   end

@@ -51,6 +51,8 @@ func (s store) sortedSetCommand(command, key string, rest []string, now int64) a
 			return int64(i)
 		}
 		return nil
+	case "ZCARD":
+		return int64(len(e.members))
 	case "ZSCORE":
 		if i := e.rank(rest[0]); i >= 0 {
 			return scoreText(e.members[i].score)
