@@ -158,18 +158,28 @@ func (l *Lease) Downgrade(ctx context.Context) error {
 }
 
 func (l *Lease) downgrade(ctx context.Context) error {
+	if err := l.checkDowngrade(); err != nil {
+		return err
+	}
+	return l.extension("downgrade", l.handle.Downgrade(ctx, l.asShare()))
+}
+
+// checkDowngrade returns why the lease cannot become a share.
+func (l *Lease) checkDowngrade() error {
 	if l.lock.permits != nil {
 		return configError("a lease of permits of the semaphore %q cannot be downgraded: it goes on holding them", printable.Cut(l.lock.name))
 	}
 	if l.lock.names != nil {
 		return configError("a lease of several names (%s) cannot be downgraded: it goes on holding them alone", l.lock.name)
 	}
-	if err := l.lock.opts.checkAlone("a lease that is downgraded"); err != nil {
-		return err
-	}
+	return l.lock.opts.checkAlone("a lease that is downgraded")
+}
+
+// asShare returns the readers' lock of the lease's name, with its terms.
+func (l *Lease) asShare() *lock.Lock {
 	var shared lock.Shared
 	shared.Init(l.lock.client.locks, l.lock.opts.terms, l.lock.opts.prefix, l.lock.name)
-	return l.extension("downgrade", l.handle.Downgrade(ctx, &shared.Lock))
+	return &shared.Lock
 }
 
 // extension returns what a call came to as an error.

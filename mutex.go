@@ -247,7 +247,7 @@ func (m *locker) nested(ctx context.Context) (joined *Lease, err error) {
 			break
 		}
 		joined := &Lease{lock: outer.lock}
-		if joined.handle.Join(&outer.handle) == nil {
+		if joined.handle.Join(&outer.handle, m.lock.Shared(), m.shareOf(outer)) == nil {
 			return joined, nil
 		} // else it has ended meanwhile, and find does not return it again
 	}
@@ -263,6 +263,15 @@ func (m *locker) nested(ctx context.Context) (joined *Lease, err error) {
 	}
 	return nil, fmt.Errorf("%w by this very caller: its context is that of a Do or Lease of the same name, "+
 		"so waiting would be for itself; use the lease at hand (Held, or WithReentry), or a context of its own", ErrHeld)
+}
+
+// shareOf returns what a lease becomes when only callers like m hold it; nil if it stays exclusive, since m asks
+// for that or the lease cannot be downgraded.
+func (m *locker) shareOf(outer *Lease) lease.Lock {
+	if !m.lock.Shared() || outer.checkDowngrade() != nil {
+		return nil
+	}
+	return outer.asShare()
 }
 
 // Held returns the lease of this lock that ctx carries: that under whose Do, or from whose

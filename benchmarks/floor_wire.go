@@ -76,7 +76,7 @@ func (c *floorCommands) appendAcquire(to []byte, key string) []byte {
 	}
 	to = appendCommand(to, "SET", key, floorOwner, "PX", floorTTL, "NX")
 	to = appendCommand(to, "HINCRBY", floorRecord, "0", "1")
-	to = appendCommand(to, "EXISTS", "redlock::line:"+key)
+	to = appendCommand(to, "ZCARD", "redlock::line:"+key)
 	return appendCommand(to, "GET", key)
 }
 

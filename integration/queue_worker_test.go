@@ -60,14 +60,18 @@ func waitInQueue(args []string, lines <-chan string, say func(string, ...any)) e
 	return nil
 }
 
-// takeTurn waits for the lock, writes the number down and holds for a while.
+// takeTurn waits for the lock, a client whose number begins with "set" for two at once, writes the number down and holds for a while.
 func takeTurn(ctx context.Context, client *redlock.Client, file, number, hold string, say func(string, ...any)) error {
 	d, err := time.ParseDuration(hold)
 	if err != nil {
 		return err
 	}
 	say("asks %s", number)
-	lease, err := client.Mutex(queueName).Lock(ctx)
+	mutex := client.Mutex(queueName)
+	if strings.HasPrefix(number, "set") {
+		mutex = queueSet(client)
+	}
+	lease, err := mutex.Lock(ctx)
 	if err != nil {
 		return err
 	}

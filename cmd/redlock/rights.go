@@ -64,6 +64,7 @@ func trialsOf(prefix string) []trial {
 		{forMutexes, "+zrem", reserved, "ZREM", []any{queue, "nobody"}},
 		{forMutexes, "+zrange", reserved, "ZRANGE", []any{queue, 0, 0}},
 		{forMutexes, "+zrank", reserved, "ZRANK", []any{queue, "nobody"}},
+		{forMutexes, "+zcard", reserved, "ZCARD", []any{queue}},
 		// The release of a mutex names this key, whether there are readers or not.
 		{forMutexes, "+exists", "~" + protocol.Key("readers", "*"), "EXISTS", []any{readers}},
 		{forReaders, "+zscore", reserved, "ZSCORE", []any{readers, "nobody"}},

@@ -190,8 +190,11 @@ func (l *Lease) endBy(ctx context.Context, end *End, by *part) (b *quorum.Ballot
 			l.ending.end = end
 		}
 	case by != nil && was == nil && l.anyBut(by, isHeld):
-		atEnd = l.leave(by)
+		atEnd, renewal := l.leave(by)
 		l.mu.Unlock()
+		if renewal != nil {
+			renewal.Flush(false)
+		}
 		runAtEnd(atEnd, end)
 		return nil, nil
 	default:

@@ -24,6 +24,8 @@ type part struct {
 
 	released bool // its caller released it, or dropped the handle
 	working  bool // a Do is running under it: Close leaves the release to it
+
+	share Lock // what the lease becomes one of when only handles with a share are left; nil if the handle needs it exclusively
 }
 
 // finish closes Done, and returns the functions to call. It is called once, under the lease's
@@ -50,15 +52,27 @@ func (l *Lease) anyBut(p *part, is func(*part) bool) bool {
 	return false
 }
 
-func isHeld(p *part) bool    { return !p.released }
-func isWorking(p *part) bool { return p.working }
+func isHeld(p *part) bool      { return !p.released }
+func isWorking(p *part) bool   { return p.working }
+func isExclusive(p *part) bool { return !p.released && p.share == nil }
 
 // leave records that a handle has ended while others hold the lease, and returns the functions to
-// call. Called under l.mu.
-func (l *Lease) leave(p *part) (atEnd map[*endCall]struct{}) {
+// call. If the others asked for shares, the lease is a shared one from now on, and leave returns the renewal
+// that tells the nodes, which must be flushed; a renewal that is under way leaves that to the next one.
+// docs/safety.md has the argument. Called under l.mu.
+func (l *Lease) leave(p *part) (atEnd map[*endCall]struct{}, b *renewal) {
 	p.released, p.working = true, false
 	delete(l.ending.joined, p)
-	return p.finish()
+	if !l.lock.Shared() && !l.anyBut(nil, isExclusive) {
+		for other := range l.ending.joined {
+			l.lock = other.share // all of them have the same keys and terms
+			break
+		}
+		if l.renewal.running == nil && l.renewal.handing == 0 {
+			b = l.renew()
+		}
+	}
+	return p.finish(), b
 }
 
 // Bind makes h the lease's first handle. From the start of the first renewal on, the lease notices
@@ -76,9 +90,11 @@ func (l *Lease) Bind(h *Handle) {
 	}
 }
 
-// Join makes h a further handle of the lease of outer. It returns why outer does not hold the lease
-// any more; nil if h has joined. The lease notices at any time that h was dropped.
-func (h *Handle) Join(outer *Handle) *End {
+// Join makes h a further handle of the lease of outer. shared reports whether h asks for a share; to is the
+// lock of which the lease becomes one when only such handles are left, as Downgrade has it, or nil if it stays
+// exclusive. Join returns why outer does not hold what h asks for any more; nil if h has joined. The
+// lease notices at any time that h was dropped.
+func (h *Handle) Join(outer *Handle, shared bool, to Lock) *End {
 	l := outer.lease
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,7 +104,10 @@ func (h *Handle) Join(outer *Handle) *End {
 	if l.ending.leaving {
 		return handedOff
 	}
-	h.lease, h.joined = l, new(part)
+	if !shared && l.lock.Shared() {
+		return released // what it held exclusively
+	}
+	h.lease, h.joined = l, &part{share: to}
 	if l.ending.joined == nil {
 		l.ending.joined = make(map[*part]struct{})
 	}

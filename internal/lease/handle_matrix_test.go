@@ -208,9 +208,9 @@ func TestHandleThatHasEndedIsNotJoined(t *testing.T) {
 		_, first, second := join(t, m)
 		var late lease.Handle
 		require.NoError(t, first.Unlock(t.Context()))
-		require.ErrorIs(t, late.Join(testhook.Handle(first)).Err, redlock.ErrReleased)
+		require.ErrorIs(t, late.Join(testhook.Handle(first), false, nil).Err, redlock.ErrReleased)
 		net.Clock.Sleep(time.Minute)
-		require.ErrorIs(t, late.Join(testhook.Handle(second)).Err, redlock.ErrLost)
+		require.ErrorIs(t, late.Join(testhook.Handle(second), false, nil).Err, redlock.ErrLost)
 		require.ErrorIs(t, second.Unlock(t.Context()), redlock.ErrLost)
 	})
 }

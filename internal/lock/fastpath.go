@@ -14,7 +14,7 @@ import (
 )
 
 // The fast path: an attempt of a caller that is not queued needs no script. Its commands are
-// sent in one go: EXISTS reports whether a waiter stands in the node's queue (first, since a
+// sent in one go: ZCARD reports whether a waiter stands in the node's queue (first, since a
 // waiter that joins behind SET does so because of that), SET grants, HINCRBY counts, GET
 // returns the holder, and PTTL for how long it has the key.
 //
@@ -84,7 +84,7 @@ func (p *plainVote) prepare(v *quorum.Vote, x *Exclusive, set []any, remaining b
 		begin("SET", append(set[:len(set):len(set)], "GET"), (*holderReply)(p)) // others may share set
 	case x.terms.Fencing:
 		p.counting = [3]any{v.Right.Record, x.stripe, "1"}
-		begin("EXISTS", x.queueArgs[:], (*queueReply)(p))
+		begin("ZCARD", x.queueArgs[:], (*queueReply)(p))
 		then("SET", set, (*setReply)(p))
 		then("HINCRBY", p.counting[:], (*countReply)(p))
 		then("GET", x.keyArgs[:], (*holderReply)(p))

@@ -199,7 +199,7 @@ func holderOf(value []byte) (holder string, resting bool) {
 }
 
 // readHolder reads {holder, milliseconds}, and {…, position in the queue, other clients ahead,
-// 1 if the ticket is new in the queue or 0} of an attempt; of several locks with {…, nearest
+// 1 if the ticket is new in the queue or 0, plus 2 if those ahead were challenged} of an attempt; of several locks with {…, nearest
 // position}. PTTL answers -1 for a key without a ttl, which this library never sets but others
 // may.
 func readHolder(reply []any) (quorum.Answer, bool) {
@@ -214,12 +214,13 @@ func readHolder(reply []any) (quorum.Answer, bool) {
 		ok = ok && is
 	}
 	ms := numbers[0]
-	if !ok || ms > int64(system.Forever/time.Millisecond) || numbers[3] < 0 || numbers[3] > 1 {
+	if !ok || ms > int64(system.Forever/time.Millisecond) || numbers[3] < 0 || numbers[3] > 3 {
 		return nothing, false
 	}
 	holder, resting := holderOf(value)
 	return quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: holder, Resting: resting, Remaining: remaining(ms),
-		Position: int(numbers[1]), Nearest: int(numbers[4]), Ahead: int(numbers[2]), Joined: numbers[3] == 1}, true
+		Position: int(numbers[1]), Nearest: int(numbers[4]), Ahead: int(numbers[2]), Joined: numbers[3]&1 == 1,
+		Challenged: numbers[3]&2 == 2}, true
 }
 
 // remaining returns what PTTL answered: -1 for a key without an end, -2 for none.

@@ -59,7 +59,7 @@ func meaning(r *reader, reply any) quorum.Outcome {
 }
 
 // isHolder reports whether a reply is {holder, milliseconds} or {holder, milliseconds,
-// position, clients ahead, 0 or 1}.
+// position, clients ahead, 0 to 3}.
 func isHolder(reply []any) bool {
 	if len(reply) != 2 && len(reply) != 5 {
 		return false
@@ -69,7 +69,7 @@ func isHolder(reply []any) bool {
 		_, number := n.(int64)
 		is = is && number
 	}
-	if is && len(reply) == 5 && reply[4] != int64(0) && reply[4] != int64(1) {
+	if is && len(reply) == 5 && (reply[4].(int64) < 0 || reply[4].(int64) > 3) {
 		return false
 	}
 	return is && reply[1].(int64) <= int64(system.Forever/time.Millisecond)

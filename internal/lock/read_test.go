@@ -55,7 +55,7 @@ func TestReplyIsReadByWhatWasAsked(t *testing.T) {
 		"a word":                          {acquiring, "OK", nil, quorum.Unknown},
 		"a holder without a ttl":          {acquiring, []any{[]byte("them")}, nil, quorum.Unknown},
 		"a position, and not whether new": {acquiring, []any{[]byte("them"), int64(5), int64(7), int64(3)}, nil, quorum.Unknown},
-		"new twice":                       {acquiring, []any{[]byte("them"), int64(5), int64(7), int64(3), int64(2)}, nil, quorum.Unknown},
+		"more than new and challenged":    {acquiring, []any{[]byte("them"), int64(5), int64(7), int64(3), int64(4)}, nil, quorum.Unknown},
 		"no holder":                       {acquiring, []any{nil, int64(-2)}, nil, quorum.Unknown},
 		"a ttl beyond a Duration":         {acquiring, []any{[]byte("them"), int64(system.Forever/ms) + 1}, nil, quorum.Unknown},
 		"a ttl beyond reason":             {acquiring, []any{[]byte("them"), int64(1 << 62)}, nil, quorum.Unknown},

@@ -26,7 +26,7 @@ func TestEveryScriptRefusesARestingKey(t *testing.T) {
 		"acquire, of its own owner":       {protocol.Acquire, []any{1, "redlock:x", "me", 1000, "", 1, ticket, "label", "", 0}, held},
 		"acquire, after an attempt of it": {protocol.Acquire, []any{1, "redlock:x", "you", 1000, "", 1, ticket, "label", "me", 0}, held},
 		"acquireall":                      {protocol.AcquireAll, []any{2, "redlock:x", "redlock::line:redlock:x", "you", 1000, "", 1, "", "label", "", 0}, held},
-		"read":                            {protocol.Read, append(reads, "you", 1000, "", 1, "", "label", "", 0), held},
+		"read":                            {protocol.Read, append([]any{5}, append(append(reads[1:len(reads):len(reads)], "challenged"), "you", 1000, "", 1, "", "label", "", 0)...), held},
 		"renew":                           {protocol.Renew, []any{2, "redlock:x", "record", "me", 20_000, 1}, held},
 		"renewall":                        {protocol.RenewAll, []any{2, "redlock:x", "record", "me", 20_000, 1}, held},
 		"keep":                            {protocol.Keep, append(reads, "me", 20_000, 1, ""), held},

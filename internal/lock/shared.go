@@ -7,12 +7,16 @@ import (
 
 // Shared is a lock that many owners hold together: the Primitive of the readers of a
 // read-write lock. It has the key of the Exclusive lock of that name, and excludes it.
-type Shared struct{ keyed }
+type Shared struct {
+	keyed
+	challengedArg any // the key that says which writer's client was challenged
+}
 
 // Init makes the lock of a name. A copy of s goes on using s.
 func (s *Shared) Init(e *Engine, t *Terms, prefix, name string) {
 	s.init(e, t, prefix, name, s, protocol.ForReaders)
 	s.shared, s.suffix = true, protocol.ReaderSuffix
+	s.challengedArg = protocol.ChallengedKey(s.keys[0])
 }
 
 // PrepareAttempt implements Primitive. Every attempt is a script: a share is an entry in a set
@@ -30,7 +34,7 @@ func (s *Shared) PrepareAttempt(a *Attempt) {
 		if v.Skip != nil {
 			continue
 		}
-		v.Call.Args = []any{protocol.Read.SHA, "4", s.keyArg, v.Right.Record, s.queueArgs[0], s.readersArg,
+		v.Call.Args = []any{protocol.Read.SHA, "5", s.keyArg, v.Right.Record, s.queueArgs[0], s.readersArg, s.challengedArg,
 			owner, s.terms.ttlArg, stripe, s.terms.leastArg, ticket, s.terms.labelArg, before, a.Parked.ParkFor(i)}
 	}
 }

@@ -99,7 +99,7 @@ func Advise(err error) error {
 	case IsCode(err, "READONLY"):
 		return fmt.Errorf("%w (it is a replica; give the pool the master's address)", err)
 	case IsCode(err, "WRONGTYPE"):
-		return fmt.Errorf("%w (the lock's key is used for something else: choose another name or prefix)", err)
+		return fmt.Errorf("%w (the lock's key, or a key of the lock under redlock::, is used for something else: choose another name or prefix, or delete that key)", err)
 	case isOfClusterMode(reply):
 		return fmt.Errorf("%w (the server runs in cluster mode: give the pool the address of a server with cluster-enabled no)", err)
 	case IsPermanent(err):

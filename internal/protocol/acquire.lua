@@ -38,7 +38,7 @@ if not granted or redis.call('EXISTS', 'redlock::line:' .. KEYS[1]) == 1 then
     end
   else
     -- Its ticket must be earlier than the reservation's, and than all in the queue.
-    local found = false
+    local found, among, challenged = false, false, false
     local open = not holder or kept and ticket < kept
     local first = open and head()
     granted = open and (not first or ticket <= first)

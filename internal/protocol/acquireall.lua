@@ -17,7 +17,8 @@
 -- Returns the count when granted, or 1 without a counter: it is greater than every count
 -- before it of each lock; -1 as acquire does; else {holder or reservation of the first lock
 -- that is not to be had, the longest remaining milliseconds of those locks, the farthest position in the queues, the least number of
--- other clients ahead, up to three, 1 if the ticket is new in a queue or 0, the nearest position}.
+-- other clients ahead, up to three, 1 if the ticket is new in a queue or 0, the nearest position}. Both
+-- positions are 2 if all these locks were found free, and are reserved for earlier waiters now.
 --@lock
 --@line
 --@ahead
@@ -26,6 +27,7 @@
 local n = math.floor(#KEYS / 2)
 local record = KEYS[2 * n + 1]
 local ticket, before = ARGV[5], ARGV[7]
+redis.call('ZADD', KEYS[n + 1], 'XX', 0, ARGV[1]) -- as in read.lua: a full server refuses
 
 -- Reports whether the key is this ticket's already: reserved for it, or executed late.
 local function isMine(holder)
@@ -45,13 +47,14 @@ local function blocker(holder)
   return first and (ticket == '' or first < ticket) and 'redlock::reserved:' .. first or nil
 end
 
-local holders, refusing, left = {} -- holders has the keys' values: what follows changes a key for itself only
+local holders, held = {}, false -- the keys' values: what follows changes a key for itself only; whether one of those that refuse has a key
+local refusing, left
 for i = 1, n do
   at(KEYS[i])
   holders[i] = valueOf(key)
   local holder = blocker(holders[i])
   if holder then
-    refusing = refusing or holder
+    refusing, held = refusing or holder, held or holders[i]
     local ms = redis.call('PTTL', key)
     if ms == -2 then
       ms = claim -- it is free, and will be reserved
@@ -129,5 +132,8 @@ for i = 1, n do
   if first then
     reserve(first, ticket, true)
   end
+end
+if not held and ticket ~= '' then
+  far, near = 2, 2 -- it watches over the one that is called
 end
 return {refusing, left, far, clients, new and 1 or 0, near}

@@ -8,7 +8,7 @@ local function isAwaited(owner, ticket, asked)
   if ticket ~= '' then
     redis.call('ZREM', line, ticket)
   end
-  if redis.call('GET', asked) == owner then
+  if redis.pcall('GET', asked) == owner then
     redis.call('DEL', asked)
     return true
   end

@@ -5,8 +5,8 @@
 -- last as long as a reservation: a waiter that does not come delays others no longer. An
 -- attempt of several locks is executed if all of them are free for it.
 local function execute(first)
-  local parked = first and redis.call('GET', parkedKey(first))
-  if not parked then
+  local parked = first and redis.pcall('GET', parkedKey(first))
+  if type(parked) ~= 'string' then
     return false
   end
   local keys = {key}

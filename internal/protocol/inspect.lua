@@ -11,7 +11,8 @@
 -- the lock for longest, each followed by its remaining milliseconds, this server's clock in
 -- milliseconds}; an empty value, count or label where there is none.
 local line = {}
-for _, ticket in ipairs(redis.call('ZRANGE', KEYS[3], 0, 99)) do
+--@foreign
+for _, ticket in ipairs(isForeign(KEYS[3]) and {} or redis.call('ZRANGE', KEYS[3], 0, 99)) do
   local client = string.match(ticket, '^%d+%-(%w+)') or ''
   line[#line + 1] = ticket
   line[#line + 1] = redis.call('GET', 'redlock::alive:' .. client .. ':' .. KEYS[1]) or ''
@@ -20,7 +21,7 @@ local holder = redis.call('GETRANGE', KEYS[1], '0', '511')
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local shares = {}
-if holder == 'redlock::shared' then
+if holder == 'redlock::shared' and not isForeign(KEYS[4]) then
   local found = redis.call('ZRANGE', KEYS[4], -100, -1, 'WITHSCORES')
   for i = 1, #found, 2 do
     local left = tonumber(found[i + 1]) - now

@@ -84,6 +84,9 @@ func Key(kind, subject string) string { return Reserved + kind + ":" + subject }
 // AskedKey returns the key that says which holder of a lock was asked to let it go.
 func AskedKey(key string) string { return Key("asked", key) }
 
+// ChallengedKey returns the key that says which writer's client a lock's readers had challenged.
+func ChallengedKey(key string) string { return Key("challenged", key) }
+
 // KeysBeside returns the keys that stand beside a lock's key, and the lock's key. One string
 // has all three.
 func KeysBeside(prefix, name string) (queue, readers, key string) {

@@ -71,14 +71,14 @@ local function challenge(what, ticket)
 end
 
 -- Challenges the first eight clients in the queue that are not in seen, each by its first
--- ticket. So a machine that died with several of them delays the queue by one
--- reservation's ttl, not by one for each.
-local function muster(seen)
+-- ticket; with writers, the first eight that wait with a ticket that is not a reader's. So a machine
+-- that died with several of them delays the queue by one reservation's ttl, not by one for each.
+local function muster(seen, writers)
   local clients = 0
   for from = 0, 960, 64 do
     local chunk = redis.call('ZRANGE', line, from, from + 63)
     for _, ticket in ipairs(chunk) do
-      if not seen[client(ticket)] then
+      if not seen[client(ticket)] and not (writers and string.sub(ticket, -1) == 'r') then
         seen[client(ticket)] = true
         challenge('look', ticket)
         clients = clients + 1

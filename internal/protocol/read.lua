@@ -6,10 +6,12 @@
 -- KEYS[2]  the record of this run of the server
 -- KEYS[3]  the lock's wait queue
 -- KEYS[4]  the lock's readers
+-- KEYS[5]  says which writer's client was challenged, for two seconds
 -- ARGV     as acquire's; the ticket ends with r, or is '' for a caller that does not queue
 --
--- Returns as acquire does; a caller that does not queue gets {holder or reservation, its
--- remaining milliseconds}. The count is the node's, and not counted on: readers that hold
+-- Returns as acquire does, but 2 more than the number that says whether the ticket is new if
+-- writers keep the caller out whose clients were challenged within the last half a second; a caller that
+-- does not queue gets {holder or reservation, its remaining milliseconds}. The count is the node's, and not counted on: readers that hold
 -- the lock together have the same token.
 local ticket, before = ARGV[5], ARGV[7]
 local count = 1
@@ -24,6 +26,9 @@ if ARGV[3] ~= '' then
     return -1
   end
 end
+-- A server whose memory is full refuses a script that adds something, unless the script has
+-- dropped something before. This adds nothing, and has it refuse readers as it refuses writers.
+redis.call('ZADD', KEYS[3], 'XX', 0, ARGV[1])
 --@lock
 --@shares
 local holder = valueOf(KEYS[1])
@@ -65,7 +70,7 @@ if open then
   end
   return count
 end
-local found = false
+local found, among = false, holder == shared
 if not holder then -- free, but a writer is ahead
   local first = head()
   found = true
@@ -76,12 +81,19 @@ if not holder then -- free, but a writer is ahead
   end
   holder = valueOf(KEYS[1])
 end
+-- While readers hold the lock, the clients of the writers ahead are challenged if the first of them is in
+-- doubt: at most twice in a second, and not again for two seconds if that one has answered,
+-- however many readers ask.
+local challenged = false -- within the last half a second
+if among then
+  local left = redis.call('PTTL', KEYS[5])
+  challenged = left > 2000 - claim
+  if not challenged and (left < 0 or redis.pcall('GET', KEYS[5]) ~= writer) and doubt(writer, ticket, true) then
+    redis.call('SET', KEYS[5], writer, 'PX', 2000)
+    challenged = true
+  end
+end
 if ticket == '' then
   return {holder, redis.call('PTTL', KEYS[1])}
-end
-if holder == shared and redis.call('ZRANK', line, ticket) and redis.call('PTTL', aliveOf(writer)) > 3500 then
-  -- This reader polls. The writer's client counts as alive for long, by a waiter of its own
-  -- farther back; a live one answers.
-  challenge('look', writer)
 end
 --@refuse

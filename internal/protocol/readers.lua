@@ -32,8 +32,8 @@ end
 -- long as a reservation. held is the value of the lock's key. Returns whether there was
 -- such an attempt.
 local function executeRead(ticket, held)
-  local parked = redis.call('GET', parkedKey(ticket))
-  local record, stripe, least, owner = string.match(parked or '', '^(%S*) (%S*) (%S*) (.*)$')
+  local parked = redis.pcall('GET', parkedKey(ticket))
+  local record, stripe, least, owner = string.match(type(parked) == 'string' and parked or '', '^(%S*) (%S*) (%S*) (.*)$')
   if not owner then
     return false
   end

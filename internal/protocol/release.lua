@@ -6,6 +6,8 @@
 -- KEYS[1]  the lock's key
 -- KEYS[2]  the lock's wait queue
 -- KEYS[3]  the lock's readers
+-- A key of another type in place of the queue, another program's, counts as no queue.
+--
 -- ARGV[1]  the owner of the attempt or lease to undo
 -- ARGV[2]  the waiter's ticket, also of a waiter that got the lease; missing if the caller
 --          was not queued; empty if it was not queued and got the lock though others wait
@@ -31,6 +33,8 @@ if not ticket and not among and holder ~= ARGV[1] then
 end
 --@lock
 --@shares
+--@foreign
+local foreign = isForeign(line)
 local mine, others = holder == ARGV[1], false -- the key, or a share, was this attempt's
 if among then
   mine = redis.call('ZREM', readers, ARGV[1]) == 1
@@ -38,11 +42,14 @@ if among then
     return 0
   end
   others = settle()
-  if not ticket and redis.call('EXISTS', KEYS[2]) == 0 then
-    return others and 4 or 1
+  if foreign or not ticket and redis.call('EXISTS', KEYS[2]) == 0 then
+    return not mine and 0 or others and 4 or 1
   end
   holder = mine and ARGV[1]
   found = found or not mine
+end
+if foreign then
+  return mine and redis.call('DEL', key) or 0
 end
 --@line
 --@readers

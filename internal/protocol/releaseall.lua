@@ -22,6 +22,7 @@ end
 --@readers
 --@several
 --@handover
+--@foreign
 
 -- Leaves the queue of this lock. kept is set if the lock was reserved for the ticket.
 local function leave(holder, kept)
@@ -38,6 +39,7 @@ end
 
 local far = 1
 local mine, free = 0, {} -- mine: the number of keys that were this attempt's. free: whether the lock was free before, by the number of those that are free now
+local foreign = {} -- by the number of a lock
 for i = 1, n do
   at(KEYS[i])
   local holder = valueOf(key, true)
@@ -52,7 +54,10 @@ for i = 1, n do
   elseif ticket and not holder then
     free[i] = true
   end
-  if stays then
+  foreign[i] = isForeign(line)
+  if foreign[i] then
+    free[i] = nil
+  elseif stays then
     local place = join(ticket, stays)
     far = math.max(far, place)
   elseif ticket then

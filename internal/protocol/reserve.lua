@@ -54,53 +54,65 @@ local function keepFor(ticket)
   redis.call('SET', key, 'redlock::reserved:' .. ticket, 'PX', claim)
 end
 
+-- Challenges the client of a ticket, and others behind it but for the asking one's, unless it is
+-- the asking one, or has just polled as the first in the queue: it may have died, and count as
+-- alive for long by a waiter of its own farther back. writers is that of muster. Returns whether it
+-- did. A challenge that cannot be sent must not cost a live client its place.
+local function doubt(ticket, asking, writers)
+  local left = redis.call('PTTL', aliveOf(ticket))
+  if client(ticket) == client(asking or '') or left >= 2000 and left <= 3500 or not tell('look', ticket) then
+    return false
+  end
+  redis.call('PEXPIRE', aliveOf(ticket), claim)
+  muster({[client(ticket)] = true, [client(asking or '')] = true}, writers)
+  return true
+end
+
 -- Reserves all locks that the first ticket wants, and returns whether it did. If it cannot, it
 -- reserves this one alone: the ticket stays in the queue, and its waiter renews the reservation
--- when it polls. The script that found the lock free challenges the client then, and others behind
--- it but for the asking one's, unless it is the asking one, or has just polled as the first in the
--- queue: it may have died, and count as alive for long by a waiter of its own farther back. A
--- challenge that cannot be sent must not cost a live client its place.
+-- when it polls. The script that found the lock free doubts then whether the client lives. Returns
+-- the keys of the locks, or nil.
 local function keepAllFor(first, asking, found)
   local keys, here = wanted(first), key
   if not keys then
-    local left = redis.call('PTTL', aliveOf(first))
-    local suspect = found and client(first) ~= client(asking or '') and (left < 2000 or left > 3500)
-      and tell('look', first)
-    if suspect then
-      redis.call('PEXPIRE', aliveOf(first), claim)
-      muster({[client(first)] = true, [client(asking or '')] = true})
-    end
-    redis.call('SET', key, 'redlock::reserved:' .. first, 'PX', suspect and claim or 2000)
-    return false
+    local challenged = found and doubt(first, asking)
+    redis.call('SET', key, 'redlock::reserved:' .. first, 'PX', challenged and claim or 2000)
+    return nil
   end
   for _, other in ipairs(keys) do
     at(other)
     keepFor(first)
   end
   at(here)
-  return true
+  return keys
 end
 
 -- Reserves the free key for the first ticket, and wakes its client unless that ticket is
 -- the asking one. If the script found the key free, an earlier waiter may have been woken
--- and not have come: then it challenges the clients in the queue, but for the asking one.
+-- and not have come: then it challenges the clients in the queues, but for the asking one. A
+-- client counts as dead in each queue by itself, so those of a set are challenged in all its queues.
 -- Returns false if the ticket wants several locks, and they are not all free for it: then it wakes
 -- nobody.
 local function reserve(first, asking, found)
+  local here, keys = key, {key}
   if not wantsSeveral(first) then
     keepFor(first)
-  elseif not keepAllFor(first, asking, found) then
-    return false
-  end
-  if found then
-    muster({[client(first)] = true, [client(asking or '')] = true})
-  end
-  if first ~= asking then
-    if found then
-      challenge('ready', first)
-    else
-      tell('ready', first)
+  else
+    keys = keepAllFor(first, asking, found)
+    if not keys then
+      return false
     end
+  end
+  for i = 1, found and #keys or 0 do
+    at(keys[i])
+    muster({[client(first)] = true, [client(asking or '')] = true})
+    if first ~= asking then
+      redis.call('PEXPIRE', aliveOf(first), claim) -- "ready" is its challenge
+    end
+  end
+  at(here)
+  if first ~= asking then
+    tell('ready', first)
   end
   return true
 end

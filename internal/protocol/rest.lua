@@ -12,11 +12,16 @@
 -- was lost.
 --@lock
 --@line
+--@foreign
 local ms = tonumber(table.remove(ARGV, 1)) -- what is left is ARGV of release
 local resting = 'redlock::resting:' .. ARGV[1]
 local found = valueOf(key)
 if found == resting then
   ARGV[1] = resting
+end
+if ms > 0 and found == ARGV[1] and isForeign(line) then
+  redis.call('SET', key, resting, 'PX', ms)
+  return 1
 end
 if ms > 0 and found == ARGV[1] then
   local ticket = ARGV[2]

@@ -23,7 +23,7 @@ type Script struct {
 func newScript(scriptName, file string) *Script {
 	for name, part := range map[string]string{"lock": lockText, "slots": slotsText, "line": queueText + reserveText + joinText, "queue": queueText + joinText, "ahead": aheadText, "refuse": refuseText,
 		"shares": sharesText, "readers": readersText, "several": severalText, "serve": serveText, "handover": handoverText,
-		"wanted": wantedText, "awaited": awaitedText} {
+		"foreign": foreignText, "wanted": wantedText, "awaited": awaitedText} {
 		file = strings.Replace(file, "--@"+name+"\n", part, 1)
 	}
 	if strings.Contains(file, "valueOf(") {
@@ -72,6 +72,9 @@ var sharesText string
 
 //go:embed wanted.lua
 var wantedText string
+
+//go:embed foreign.lua
+var foreignText string
 
 //go:embed awaited.lua
 var awaitedText string

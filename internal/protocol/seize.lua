@@ -20,6 +20,7 @@
 -- where another holder has the key.
 --@lock
 --@line
+--@foreign
 local holder = valueOf(KEYS[1])
 local left = redis.call('PTTL', KEYS[1])
 local kept = reserved(holder)
@@ -34,7 +35,7 @@ end
 if not mayReplace then
   return {holder, left}
 end
-if kept then
+if kept and not isForeign(line) then
   putBack(kept)
 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])

@@ -20,22 +20,23 @@ const (
 
 // Answer is a node's reply, as the Reader understood it. Each script has something to report of its own.
 type Answer struct {
-	Count     Count
-	Outcome   Outcome
-	Holder    string        // the other owner that has the key; "": none
-	Remaining time.Duration // that key's ttl left: negative if it has no end, or 0 if the node did not report it
-	Position  int           // a waiter's, in the node's queue, of several queues the greatest; 0: none
-	Nearest   int           // of several queues, the least; 0: there is one
-	Ahead     int           // other clients ahead of it there, up to a limit
-	Joined    bool          // its ticket was not in the node's queue before
-	Handed    bool          // a release: the key is reserved for another waiter
-	Resting   bool          // the holder's lease has ended, and the lock rests
-	Wanted    bool          // a renewal: others want the lock
-	Taken     bool          // a release: other readers hold the lock, or it rests and others wait
-	Kept      bool          // a release of a waiter's attempt: the key is reserved for this waiter
-	Token     int64         // the node's count, with a grant
-	Slots     string        // those of a semaphore that a grant is about, with commas between; "" for other locks
-	Cause     error         // why there is no confirmation, if that is known
+	Count      Count
+	Outcome    Outcome
+	Holder     string        // the other owner that has the key; "": none
+	Remaining  time.Duration // that key's ttl left: negative if it has no end, or 0 if the node did not report it
+	Position   int           // a waiter's, in the node's queue, of several queues the greatest; 0: none
+	Nearest    int           // of several queues, the least; 0: there is one
+	Ahead      int           // other clients ahead of it there, up to a limit
+	Joined     bool          // its ticket was not in the node's queue before
+	Challenged bool          // the clients of the writers that keep this reader out are to show that they live
+	Handed     bool          // a release: the key is reserved for another waiter
+	Resting    bool          // the holder's lease has ended, and the lock rests
+	Wanted     bool          // a renewal: others want the lock
+	Taken      bool          // a release: other readers hold the lock, or it rests and others wait
+	Kept       bool          // a release of a waiter's attempt: the key is reserved for this waiter
+	Token      int64         // the node's count, with a grant
+	Slots      string        // those of a semaphore that a grant is about, with commas between; "" for other locks
+	Cause      error         // why there is no confirmation, if that is known
 }
 
 // Vote is one node's part in a ballot, and the receiver of its answer. The ballot's maker

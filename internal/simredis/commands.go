@@ -70,7 +70,7 @@ func (s *Server) data(args []string) (reply any, ok bool) {
 		return int64(1), true
 	case "HSET", "HGET", "HEXISTS", "HGETALL", "HINCRBY":
 		return s.store.hashCommand(command, key, rest, now), true
-	case "ZADD", "ZREM", "ZRANK", "ZSCORE", "ZRANGE", "ZREMRANGEBYSCORE":
+	case "ZCARD", "ZADD", "ZREM", "ZRANK", "ZSCORE", "ZRANGE", "ZREMRANGEBYSCORE":
 		return s.store.sortedSetCommand(command, key, rest, now), true
 	case "PUBLISH":
 		return s.publish(key, rest[0]), true

@@ -82,6 +82,7 @@ func draws(draw *rand.Rand) []any {
 		{"HEXISTS", key, member},
 		{"HINCRBY", key, "n", "3"},
 		{"ZADD", key, "0", member},
+		{"ZCARD", key},
 		{"ZREM", key, member},
 		{"ZRANK", key, member},
 		{"ZRANGE", key, pick("0", "1", "-1"), pick("0", "1", "99", "-1")},

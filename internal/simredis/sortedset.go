@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -24,6 +25,9 @@ func (s store) sortedSetCommand(command, key string, rest []string, now int64) a
 	e := s.get(key, now)
 	if e != nil && e.members == nil {
 		return errWrongType
+	}
+	if command == "ZADD" && strings.EqualFold(rest[0], "XX") {
+		return int64(0) // the scripts name no member that is there
 	}
 	if command == "ZADD" {
 		score, err := strconv.ParseInt(rest[0], 10, 64)
@@ -47,6 +51,8 @@ func (s store) sortedSetCommand(command, key string, rest []string, now int64) a
 			return int64(i)
 		}
 		return nil
+	case "ZCARD":
+		return int64(len(e.members))
 	case "ZSCORE":
 		if i := e.rank(rest[0]); i >= 0 {
 			return scoreText(e.members[i].score)

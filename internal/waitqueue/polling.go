@@ -3,6 +3,7 @@ package waitqueue
 import (
 	"time"
 
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/system"
 )
 
@@ -49,6 +50,10 @@ func (p *poller) after(s Standing, foremost bool) time.Duration {
 		}
 	}
 	p.looked = true
+	if foremost && s.Challenged {
+		// Those that are dead have no tickets then.
+		d = min(d, protocol.ReservationTTL+time.Millisecond)
+	}
 	ends := s.Free + time.Millisecond + p.terms.Random.Below(2*time.Millisecond, "looking")
 	switch {
 	case s.Position <= 1 || s.Position == 2 && s.Reserved || s.Granted:

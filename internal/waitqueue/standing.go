@@ -15,14 +15,15 @@ const Endless time.Duration = -1
 
 // Standing is what a refused attempt showed the waiter.
 type Standing struct {
-	Position int           // in the queue, the median of the nodes'; 0: none
-	Nearest  int           // of several locks, its position in the queue where it is least, as above; else Position
-	Ahead    int           // other clients ahead in the queue: no node shows fewer
-	Joined   bool          // a node did not have the ticket in its queue before
-	Reserved bool          // the lock is reserved for another waiter at a quorum
-	Granted  bool          // nodes granted it, too few
-	Free     time.Duration // until a quorum is free, if nothing is renewed
-	Took     time.Duration // how long the attempt took
+	Position   int           // in the queue, the median of the nodes'; 0: none
+	Nearest    int           // of several locks, its position in the queue where it is least, as above; else Position
+	Ahead      int           // other clients ahead in the queue: no node shows fewer
+	Joined     bool          // a node did not have the ticket in its queue before
+	Challenged bool          // a node has challenged the clients that keep this one out
+	Reserved   bool          // the lock is reserved for another waiter at a quorum
+	Granted    bool          // nodes granted it, too few
+	Free       time.Duration // until a quorum is free, if nothing is renewed
+	Took       time.Duration // how long the attempt took
 }
 
 // StandingOf returns what an attempt showed that was refused at a quorum of need nodes.
@@ -40,7 +41,7 @@ func StandingOf(b *quorum.Ballot, need int, took time.Duration) Standing {
 			positions = append(positions, a.Position)
 			nearest = append(nearest, cmp.Or(a.Nearest, a.Position))
 		}
-		s.Joined = s.Joined || a.Joined
+		s.Joined, s.Challenged = s.Joined || a.Joined, s.Challenged || a.Challenged
 		switch {
 		case a.Count == quorum.Yes:
 			ends = append(ends, 0)

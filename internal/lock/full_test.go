@@ -1,0 +1,58 @@
+package lock_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/testnet"
+)
+
+// A server whose memory is full refuses the commands that add something, but not in a script that has
+// executed another write before. So each script that grants begins its writes with one that adds.
+func TestScriptsThatGrantBeginWithACommandThatAFullServerRefuses(t *testing.T) {
+	const ticket, dead = testnet.SecondTicket, testnet.FirstTicket
+	read := []any{5, "x", "record", "redlock::line:x", "redlock::readers:x", "redlock::challenged:x", "me", 1000, "", 1}
+	for name, c := range map[string]struct {
+		script *protocol.Script
+		args   []any
+	}{
+		"acquire":                  {protocol.Acquire, []any{1, "x", "me", 1000, "", 1, ticket, "label", "", 0}},
+		"read":                     {protocol.Read, append(read, "", "label", "", 0)},
+		"read, of a waiter":        {protocol.Read, append(read, ticket+"r", "label", "", 0)},
+		"acquireall":               {protocol.AcquireAll, []any{2, "x", "redlock::line:x", "me", 1000, "", 1, "", "label", "", 0}},
+		"acquireall, with a token": {protocol.AcquireAll, []any{3, "x", "redlock::line:x", "record", "me", 1000, "7", 1, ticket + "+", "label", "", 0}},
+	} {
+		for state, prepare := range map[string]func(n *testnet.Node){
+			"free":                func(*testnet.Node) {},
+			"a dead client waits": func(n *testnet.Node) { _, _ = n.Redis.ZAdd("redlock::line:x", 0, dead) },
+			"readers hold it": func(n *testnet.Node) {
+				n.Run(protocol.Read, append(append([]any{}, read[:6]...), "another", 60_000, "", 1, "", "label", "", 0)...)
+			},
+		} {
+			t.Run(name+", "+state, func(t *testing.T) {
+				testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+					n, eval := testnet.Scripted(t, net)
+					prepare(n)
+					var writes []string
+					n.Set(func(n *testnet.Node) {
+						n.Override = func(cmd string, _ []string) string {
+							switch cmd {
+							case "SET", "ZADD", "HSET", "HINCRBY":
+								writes = append(writes, "adds")
+							case "DEL", "ZREM", "ZREMRANGEBYSCORE", "PEXPIRE", "PEXPIREAT":
+								writes = append(writes, strings.ToLower(cmd))
+							}
+							return ""
+						}
+					})
+					eval(c.script, c.args...)
+					require.NotEmpty(t, writes)
+					require.Equal(t, "adds", writes[0])
+				})
+			})
+		}
+	}
+}
