@@ -23,10 +23,11 @@ type Terms struct {
 type Group struct {
 	Members []*Member // filled before the first of them runs
 
-	terms   Terms
-	cfg     *node.Config
-	first   firstLooks
-	longest atomic.Int64 // the longest ttl seen on record, or used by this client; nanoseconds
+	terms    Terms
+	cfg      *node.Config
+	first    firstLooks
+	progress progress
+	longest  atomic.Int64 // the longest ttl seen on record, or used by this client; nanoseconds
 }
 
 // NewGroup makes a group without members.
@@ -39,6 +40,16 @@ func (g *Group) Add(n *node.Node) *Member {
 	n.Use(m)
 	g.Members = append(g.Members, m)
 	return m
+}
+
+// bare returns how many nodes beside m had no record when they were probed last.
+func (g *Group) bare(m *Member) (n int) {
+	for _, other := range g.Members {
+		if other != m && other.right.Load().isBare() {
+			n++
+		}
+	}
+	return n
 }
 
 // raiseLongest records a ttl that is on record at a node.
@@ -64,7 +75,8 @@ type Member struct {
 	orphan atomic.Pointer[any]       // the key of a missing record, where calls may have counted since; nil: none
 	ttl    atomic.Int64              // the longest ttl that locks of this client use, in nanoseconds
 
-	recheck chan struct{}
+	recheck   chan struct{}
+	admitting atomic.Bool // its quarantine is over, and it is being admitted; written by the group's progress
 
 	// Used by the goroutine of the node's Run alone.
 	current          admission
@@ -79,12 +91,17 @@ type VoteRight struct {
 	Longest time.Duration // the longest ttl on that record
 
 	connection               // on which it holds
+	bare       bool          // the node answered that it has no record
 	why        error         // why it does not vote
 	until      time.Duration // if it is in quarantine: its end, on the client's clock
 }
 
 // Why returns why the node does not vote; nil if it does.
 func (r *VoteRight) Why() error { return r.why }
+
+// votes and isBare report that of a right which may be nil.
+func (r *VoteRight) votes() bool  { return r != nil && r.Votes }
+func (r *VoteRight) isBare() bool { return r != nil && r.bare }
 
 // SameRecord reports whether now lets the node vote by the record of r, over the same
 // connection. Both may be nil.
@@ -101,8 +118,10 @@ func (m *Member) Right(ttl time.Duration) (*VoteRight, error) {
 	switch {
 	case r == nil:
 		return nil, m.Why()
+	case !r.Votes && m.admitting.Load():
+		return nil, ErrAdmitting
 	case r.until > 0:
-		return nil, &QuarantineError{max(r.until-m.group.cfg.Clock(), 0)}
+		return m.quarantined(r)
 	case !r.Votes:
 		return nil, r.why
 	case r.Longest < ttl:
@@ -110,6 +129,15 @@ func (m *Member) Right(ttl time.Duration) (*VoteRight, error) {
 		return nil, ErrRegistering
 	}
 	return r, nil
+}
+
+// quarantined is Right in quarantine. At its end the check of the admission is due.
+func (m *Member) quarantined(r *VoteRight) (*VoteRight, error) {
+	left := r.until - m.group.cfg.Clock()
+	if left <= 0 {
+		return nil, ErrAdmitting
+	}
+	return nil, &QuarantineError{left}
 }
 
 // longestTTL returns the longest ttl that this client uses.
@@ -144,6 +172,7 @@ func (m *Member) Recheck() <-chan struct{} { return m.recheck }
 // Disconnected implements node.Admitter.
 func (m *Member) Disconnected() {
 	m.right.Store(nil)
+	m.group.progress.end(m)
 	m.failed()
 }
 
@@ -161,7 +190,9 @@ func (m *Member) Check(ctx context.Context) time.Duration {
 		m.current.set(VoteRight{Votes: true, Longest: m.group.terms.MaxTTL})
 		return system.Forever
 	}
-	return m.current.step(ctx)
+	next := m.current.step(ctx)
+	m.group.progress.checked(m, next)
+	return next
 }
 
 // Forgot withdraws the node's right to vote: a vote by this right showed that its record
