@@ -138,7 +138,7 @@ func (a *admission) step(ctx context.Context) time.Duration {
 	}
 	switch word, _ := redis.String(reply[0], nil); word {
 	case "whole":
-		next := a.whole(reply)
+		next := a.whole(ctx, reply)
 		a.level(ctx)
 		return next
 	case "format":
@@ -182,7 +182,7 @@ func (a *admission) lacksMajority(ctx context.Context, q bar) bool {
 }
 
 // whole lets the node vote by the record that it has.
-func (a *admission) whole(reply []any) time.Duration {
+func (a *admission) whole(ctx context.Context, reply []any) time.Duration {
 	var nodes, longest int64
 	var record string
 	if _, err := redis.Scan(reply[1:], &record, &nodes, &longest); err != nil {
@@ -192,6 +192,11 @@ func (a *admission) whole(reply []any) time.Duration {
 	if want := m.group.terms.Nodes; int(nodes) != want {
 		return a.fail(m.Status.Unfit(fmt.Sprintf("its record is of a cluster of %d nodes, this client has %d: "+
 			"every client must be given all of them", nodes, want)))
+	}
+	if m.doubted.Load() {
+		if next, ok := a.verify(ctx, record); !ok {
+			return next
+		}
 	}
 	a.set(VoteRight{Record: record, Votes: true, Longest: time.Duration(longest) * time.Millisecond})
 	m.group.raiseLongest(time.Duration(longest) * time.Millisecond)

@@ -27,11 +27,16 @@ type Group struct {
 	cfg      *node.Config
 	first    firstLooks
 	progress progress
+	greatest atomic.Int64 // up to which count answers are believed
 	longest  atomic.Int64 // the longest ttl seen on record, or used by this client; nanoseconds
 }
 
 // NewGroup makes a group without members.
-func NewGroup(terms Terms, cfg *node.Config) *Group { return &Group{terms: terms, cfg: cfg} }
+func NewGroup(terms Terms, cfg *node.Config) *Group {
+	g := &Group{terms: terms, cfg: cfg}
+	g.updateGreatest()
+	return g
+}
 
 // Add makes a node a member.
 func (g *Group) Add(n *node.Node) *Member {
@@ -76,6 +81,7 @@ type Member struct {
 	ttl    atomic.Int64              // the longest ttl that locks of this client use, in nanoseconds
 
 	recheck   chan struct{}
+	doubted   atomic.Bool // its record must be checked: it answered a count that no clock explains
 	admitting atomic.Bool // its quarantine is over, and it is being admitted; written by the group's progress
 
 	// Used by the goroutine of the node's Run alone.
@@ -186,6 +192,7 @@ func (m *Member) failed() {
 
 // Check implements node.Admitter.
 func (m *Member) Check(ctx context.Context) time.Duration {
+	m.group.updateGreatest()
 	if m.group.terms.Off {
 		m.current.set(VoteRight{Votes: true, Longest: m.group.terms.MaxTTL})
 		return system.Forever
@@ -205,6 +212,14 @@ func (m *Member) Forgot(by *VoteRight) {
 	m.orphan.Store(&by.Record)
 	if m.right.CompareAndSwap(by, &VoteRight{connection: by.connection, Record: by.Record, why: ErrForgot}) {
 		m.Reconnect(ErrForgot) // else a check has found it before
+	}
+}
+
+// Unanswered records that a vote by this right was not answered: the node may have counted it
+// without a record. The next probe deletes such a counter.
+func (m *Member) Unanswered(by *VoteRight) {
+	if by.votes() && !m.group.terms.Off {
+		m.orphan.Store(&by.Record)
 	}
 }
 

@@ -67,7 +67,7 @@ type collected struct {
 	left       time.Duration // the least time that another one's quarantine has left; 0: none has any
 	firsts     []string      // the first quarantines of the other unadmitted ones
 	listed     string        // the list of those that forgot together, on a record that names this node
-	now        int64         // the largest server time among them, in microseconds
+	times      []int64       // the server times among them, in microseconds
 	older      string        // the key of this node's record before this one; "" if there is none
 	olderRun   string        // the run of that record, if known
 }
@@ -99,8 +99,9 @@ func (c *collected) basis(terms *Terms) basis {
 func (c *collected) counters(from basis) [protocol.Stripes]int64 {
 	counts := c.counts
 	if from == clock {
+		now := c.latest()
 		for i := range counts {
-			counts[i] = max(counts[i], c.now, protocol.FirstCount)
+			counts[i] = max(counts[i], now, protocol.FirstCount)
 		}
 	}
 	return counts
@@ -135,6 +136,10 @@ func (c *collected) addOthers(ctx context.Context, a *admission, asked []inquiry
 	defer stop()
 	for _, o := range asked {
 		record, err := redis.StringMap(o.member.Await(over, o.record))
+		if err == nil && !a.member.group.explains(record) {
+			err = ErrDamaged
+			o.member.doubt()
+		}
 		if err != nil {
 			continue // without an answer the node counts neither as admitted nor as unadmitted
 		}
@@ -144,7 +149,7 @@ func (c *collected) addOthers(ctx context.Context, a *admission, asked []inquiry
 			}
 		} else if record["nodes"] == strconv.Itoa(a.member.group.terms.Nodes) {
 			c.admitted++
-			c.merge(record)
+			c.merge(record, a.member.group.greatest.Load())
 			if slices.Contains(strings.Fields(record["together"]), first) {
 				c.listed = record["together"]
 			}
@@ -228,18 +233,19 @@ func (c *collected) addOwn(a *admission) error {
 		if err != nil {
 			return err
 		}
-		c.merge(record)
+		c.merge(record, a.member.group.greatest.Load())
 		c.older = older
 		c.olderRun, _, _ = strings.Cut(strings.TrimPrefix(older, protocol.Key("record", "")), ":")
 	}
 	return c.addTime(a.ask("TIME"))
 }
 
-// merge raises the counters to those of a record, and the longest ttl to the record's.
-func (c *collected) merge(record map[string]string) {
+// merge raises the counters to those of a record, as far as they are not above the greatest
+// that a clock explains, and the longest ttl to the record's.
+func (c *collected) merge(record map[string]string, greatest int64) {
 	for i := range c.counts {
 		count, err := strconv.ParseInt(record[strconv.Itoa(i)], 10, 64)
-		if err == nil {
+		if err == nil && count <= greatest {
 			c.counts[i] = max(c.counts[i], count)
 		}
 	}
@@ -250,8 +256,22 @@ func (c *collected) merge(record map[string]string) {
 
 func (c *collected) addTime(reply any, err error) error {
 	now, err := node.ServerTime(reply, err)
-	c.now = max(c.now, now.Microseconds())
+	if err == nil {
+		c.times = append(c.times, now.Microseconds())
+	}
 	return err
+}
+
+// latest returns the latest of the clocks' times, but for clocks that are so far ahead of the
+// others that nobody would believe the counts; 0: there is none.
+func (c *collected) latest() (latest int64) {
+	times := slices.Sorted(slices.Values(c.times))
+	for _, t := range times {
+		if t <= protocol.GreatestCount(time.Duration(times[(len(times)-1)/2])*time.Microsecond) {
+			latest = t
+		}
+	}
+	return latest
 }
 
 // obsoleteKeys returns the keys of the older record and of its run's quarantine, which are
