@@ -140,6 +140,10 @@ type QuorumError struct {
 	Late    bool          // a quorum granted, but too late: no validity was left
 	Votes   []Vote        // each node's part, in the order given to New or Open
 
+	// RetryAfter is when enough nodes vote again that do not yet, if the nodes know that: their
+	// quarantines are over then. 0: it is not known.
+	RetryAfter time.Duration
+
 	split bool // the nodes that granted chose different permits of a semaphore
 }
 
@@ -243,7 +247,8 @@ func voteOf(index int, node string, a *quorum.Answer) Vote {
 
 // quorumError returns a ballot that failed as an error.
 func quorumError(name string, f *quorum.Failure) *QuorumError {
-	return &QuorumError{Op: f.Op, Name: name, Need: f.Need, Elapsed: f.Elapsed, Late: f.Late, Votes: votesOf(f), split: f.IsSplit()}
+	return &QuorumError{Op: f.Op, Name: name, Need: f.Need, Elapsed: f.Elapsed, Late: f.Late, Votes: votesOf(f),
+		RetryAfter: f.VotesIn(), split: f.IsSplit()}
 }
 
 // refusalError returns why a lock was refused as an error.

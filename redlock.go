@@ -40,6 +40,7 @@ type Client struct {
 	opts    options
 	life    *life.Life
 	cluster quorum.Cluster
+	group   *admission.Group
 	renewer *lease.Renewer
 	locks   *lock.Engine
 	events  *notify.Queue
@@ -124,14 +125,14 @@ func checkPools(pools []Pool) error {
 // start makes a client and its goroutines.
 func start(pools []Pool, settings options) *Client {
 	c := newClient(len(pools), settings)
-	group := c.newGroup(pools)
+	c.group = c.newGroup(pools)
 	first := make(chan bool, len(pools))
 	for _, n := range c.cluster.Nodes {
 		c.life.Go(func() { n.Run(c.life.Context(), first) })
 	}
 	c.life.Go(func() { c.renewer.Run(c.life.Context()) })
 	c.life.Go(func() { c.events.Run(c.life.Context()) })
-	c.life.Go(func() { c.settle(c.life.Context(), group, first) })
+	c.life.Go(func() { c.settle(c.life.Context(), first) })
 	return c
 }
 
@@ -174,9 +175,9 @@ func (c *Client) newGroup(pools []Pool) *admission.Group {
 // succeeded or failed once, or a node timeout after a quorum has succeeded. A
 // frozen node among them costs the first caller that long, and nobody later. Then the
 // quarantines that were found so far are logged together.
-func (c *Client) settle(ctx context.Context, group *admission.Group, first <-chan bool) {
+func (c *Client) settle(ctx context.Context, first <-chan bool) {
 	defer c.life.Settle()
-	defer group.Settle()
+	defer c.group.Settle()
 	timeout := c.opts.voteTimeout()
 	limit := max(4*timeout, time.Second)
 	deadline := time.NewTimer(limit)
@@ -227,7 +228,8 @@ func (c *Client) Ping(ctx context.Context) error {
 // the longest ttl of the leases. Close gives up a node that answers nothing for a node
 // timeout, so nodes that are frozen or die meanwhile cost about one node timeout in all;
 // a node that is down costs none. Keys that such a node has not deleted end there with
-// their ttl. Close also waits for a ForceUnlock that is under way.
+// their ttl. Close also waits for a ForceUnlock that is under way, and for a node
+// timeout at most until masters are admitted whose quarantine is over.
 //
 // A lease under which a Do is running is released when its fn returns, so that no other
 // caller gets the lock before, or ends with its validity; its connections live until
@@ -235,6 +237,7 @@ func (c *Client) Ping(ctx context.Context) error {
 // collector has not come first. Further calls do nothing.
 func (c *Client) Close() error {
 	c.closed.Do(func() {
+		began := c.opts.clock()
 		c.life.Close() // attempts that were under way are granted or rolled back now, and waiters have left the queue
 		var idle, working []*lease.Lease
 		ttl := c.opts.keyTTL()
@@ -249,6 +252,7 @@ func (c *Client) Close() error {
 		d := c.locks.NewDrain(ttl)
 		d.Release(idle)
 		d.Finish()
+		c.group.AwaitAdmissions(c.life.Context(), began+c.opts.voteTimeout()-c.opts.clock())
 		if len(working) == 0 {
 			c.life.End()
 			return

@@ -41,6 +41,9 @@ var (
 	// ErrForgot is why a node that lost its memory does not vote.
 	ErrForgot = errors.New("it lost its memory; it votes again once every lease that it may have forgotten has ended")
 
+	// ErrAdmitting is why a node is not asked while a client admits it: its quarantine is over.
+	ErrAdmitting = errors.New("it was new, or had lost its memory, and is being admitted again")
+
 	// ErrRegistering is why a node is not asked for a lock whose ttl is longer than any
 	// before: the ttl must be on record first, so that no node that forgets a vote for it
 	// is admitted again too early.
@@ -93,7 +96,10 @@ func (a *admission) set(r VoteRight) {
 	}
 	m, why := a.member, r.why
 	r.why = node.Advise(why) // votes and Stats show it; ReportDown adds the advice by itself
-	m.right.Store(&r)
+	before := m.right.Swap(&r)
+	if r.Votes && !before.votes() || r.bare && !before.isBare() {
+		m.group.recheckOthers(m)
+	}
 	switch {
 	case r.Votes:
 		m.Status.ReportUp(m.group.first.voted(m))
@@ -132,26 +138,51 @@ func (a *admission) step(ctx context.Context) time.Duration {
 	}
 	switch word, _ := redis.String(reply[0], nil); word {
 	case "whole":
-		next := a.whole(reply)
+		next := a.whole(ctx, reply)
 		a.level(ctx)
 		return next
 	case "format":
 		return a.fail(m.Status.Unfit("another version of this library keeps its records there in another format: " +
 			"all clients must use versions that share one (docs/protocol.md)"))
 	}
-	var name string
-	var left, used int64
-	if _, err := redis.Scan(reply[1:], &name, &left, &used); err != nil {
+	var q bar
+	var left, length int64
+	if _, err := redis.Scan(reply[1:], &q.name, &left, &length, &q.first); err != nil {
 		return a.fail(fmt.Errorf("admission: %w", err))
 	}
+	q.guard = time.Duration(length) * time.Millisecond
 	if left > 0 {
+		if a.lacksMajority(ctx, q) {
+			a.minGuard = MajorityLossGuard
+			return time.Millisecond
+		}
 		return a.wait(time.Duration(left) * time.Millisecond)
 	}
-	return a.refill(ctx, name, time.Duration(used)*time.Millisecond)
+	g.progress.begin(m)
+	return a.refill(ctx, q)
+}
+
+// bar is a node's quarantine, as the probe reads it.
+type bar struct {
+	name  string        // of the quarantine
+	guard time.Duration // its length
+	first string        // the name of the first quarantine since the loss: it may have begun anew
+}
+
+// lacksMajority reports whether the node's quarantine is too short, since a majority of the
+// nodes lost its memory with it. refill would find that at the end of the quarantine, too.
+func (a *admission) lacksMajority(ctx context.Context, q bar) bool {
+	m, g := a.member, a.member.group
+	if !m.hasVoted || q.guard >= MajorityLossGuard || g.bare(m) < g.terms.Nodes-g.terms.Quorum {
+		return false
+	}
+	c := &collected{unadmitted: 1} // the others may be admitted again, by other clients
+	c.addOthers(ctx, a, a.inquire(), q.first)
+	return c.admitted < g.terms.Quorum && c.unadmitted > g.terms.Nodes-g.terms.Quorum
 }
 
 // whole lets the node vote by the record that it has.
-func (a *admission) whole(reply []any) time.Duration {
+func (a *admission) whole(ctx context.Context, reply []any) time.Duration {
 	var nodes, longest int64
 	var record string
 	if _, err := redis.Scan(reply[1:], &record, &nodes, &longest); err != nil {
@@ -161,6 +192,11 @@ func (a *admission) whole(reply []any) time.Duration {
 	if want := m.group.terms.Nodes; int(nodes) != want {
 		return a.fail(m.Status.Unfit(fmt.Sprintf("its record is of a cluster of %d nodes, this client has %d: "+
 			"every client must be given all of them", nodes, want)))
+	}
+	if m.doubted.Load() {
+		if next, ok := a.verify(ctx, record); !ok {
+			return next
+		}
 	}
 	a.set(VoteRight{Record: record, Votes: true, Longest: time.Duration(longest) * time.Millisecond})
 	m.group.raiseLongest(time.Duration(longest) * time.Millisecond)
@@ -172,8 +208,8 @@ func (a *admission) whole(reply []any) time.Duration {
 	return ProbeInterval
 }
 
-// wait keeps the node from voting until its quarantine is over, and returns after what
-// time to probe it again.
+// wait keeps the node from voting until its quarantine is over, or that of the node that it waits for, and
+// returns after what time to probe it again.
 func (a *admission) wait(left time.Duration) time.Duration {
 	m := a.member
 	until := m.group.cfg.Clock() + left
@@ -184,14 +220,17 @@ func (a *admission) wait(left time.Duration) time.Duration {
 			m.logQuarantine(left)
 		}
 	}
-	a.set(VoteRight{why: &QuarantineError{left}, until: until})
+	a.set(VoteRight{why: &QuarantineError{left}, until: until, bare: true})
 	return min(left, QuarantineInterval)
 }
 
 // fail keeps the node from voting, for the reason err, and returns after what time to try
 // again.
-func (a *admission) fail(err error) time.Duration {
-	a.set(VoteRight{why: err})
+func (a *admission) fail(err error) time.Duration { return a.failAs(VoteRight{why: err}) }
+
+// failAs is fail with more to say.
+func (a *admission) failAs(r VoteRight) time.Duration {
+	a.set(r)
 	return system.Jitter(a.member.group.cfg.Random, retryInterval, a.member.Name)
 }
 

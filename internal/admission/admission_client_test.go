@@ -200,7 +200,7 @@ func TestDelayedAdmissionCannotEndASecondQuarantine(t *testing.T) {
 		require.NotEqual(t, first, lose())
 		n.Redis.Del(n.Key("quarantine")) // as if the second were over
 		reply := n.Run(protocol.Admit, 5, n.Key("record"), n.Key("quarantine"), n.Key("bar"),
-			protocol.NewestKey, n.Key("record"), first, 3, 10000, 5)
+			protocol.NewestKey, n.Key("record"), first, 3, 10000, "", 5)
 		require.EqualValues(t, 0, reply, "the client collected these counters for the quarantine before")
 		require.False(t, n.Redis.Exists(n.Key("record")))
 	})

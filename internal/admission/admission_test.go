@@ -19,7 +19,7 @@ func FuzzAdmission(f *testing.F) {
 		f.Add(testreply.Plant(reply))
 	}
 	f.Add(testreply.Plant( // a quarantine that is over, and the answers that a refill needs then
-		[]any{[]byte("barred"), []byte("name"), int64(0), int64(math.MaxInt64)},
+		[]any{[]byte("barred"), []byte("name"), int64(0), int64(math.MaxInt64), []byte("name")},
 		[]byte("older"), []any{[]byte("7"), []byte("12")}, []any{[]byte("1"), []byte("2")}, int64(1),
 		[]any{[]byte("whole"), []byte("record"), []byte("1"), int64(1000)}))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -61,7 +61,7 @@ func TestSlowAdmissionAfterAUsedQuarantineChangesNothing(t *testing.T) {
 		require.Equal(t, record, node.Record())
 		admit := func() any {
 			return node.Run(protocol.Admit, 7, record, node.Key("quarantine"), node.Key("bar"), protocol.NewestKey, record, node.Key("bar"),
-				protocol.FormatKey, name, 3, 2000, 5)
+				protocol.FormatKey, name, 3, 2000, "", 5)
 		}
 		require.EqualValues(t, 1, admit(), "a client that comes later finds the record")
 		require.NotEqual(t, "5", node.Redis.HGet(record, "0"), "and leaves it as it is")

@@ -23,14 +23,20 @@ type Terms struct {
 type Group struct {
 	Members []*Member // filled before the first of them runs
 
-	terms   Terms
-	cfg     *node.Config
-	first   firstLooks
-	longest atomic.Int64 // the longest ttl seen on record, or used by this client; nanoseconds
+	terms    Terms
+	cfg      *node.Config
+	first    firstLooks
+	progress progress
+	greatest atomic.Int64 // up to which count answers are believed
+	longest  atomic.Int64 // the longest ttl seen on record, or used by this client; nanoseconds
 }
 
 // NewGroup makes a group without members.
-func NewGroup(terms Terms, cfg *node.Config) *Group { return &Group{terms: terms, cfg: cfg} }
+func NewGroup(terms Terms, cfg *node.Config) *Group {
+	g := &Group{terms: terms, cfg: cfg}
+	g.updateGreatest()
+	return g
+}
 
 // Add makes a node a member.
 func (g *Group) Add(n *node.Node) *Member {
@@ -39,6 +45,16 @@ func (g *Group) Add(n *node.Node) *Member {
 	n.Use(m)
 	g.Members = append(g.Members, m)
 	return m
+}
+
+// bare returns how many nodes beside m had no record when they were probed last.
+func (g *Group) bare(m *Member) (n int) {
+	for _, other := range g.Members {
+		if other != m && other.right.Load().isBare() {
+			n++
+		}
+	}
+	return n
 }
 
 // raiseLongest records a ttl that is on record at a node.
@@ -64,7 +80,9 @@ type Member struct {
 	orphan atomic.Pointer[any]       // the key of a missing record, where calls may have counted since; nil: none
 	ttl    atomic.Int64              // the longest ttl that locks of this client use, in nanoseconds
 
-	recheck chan struct{}
+	recheck   chan struct{}
+	doubted   atomic.Bool // its record must be checked: it answered a count that no clock explains
+	admitting atomic.Bool // its quarantine is over, and it is being admitted; written by the group's progress
 
 	// Used by the goroutine of the node's Run alone.
 	current          admission
@@ -79,12 +97,17 @@ type VoteRight struct {
 	Longest time.Duration // the longest ttl on that record
 
 	connection               // on which it holds
+	bare       bool          // the node answered that it has no record
 	why        error         // why it does not vote
 	until      time.Duration // if it is in quarantine: its end, on the client's clock
 }
 
 // Why returns why the node does not vote; nil if it does.
 func (r *VoteRight) Why() error { return r.why }
+
+// votes and isBare report that of a right which may be nil.
+func (r *VoteRight) votes() bool  { return r != nil && r.Votes }
+func (r *VoteRight) isBare() bool { return r != nil && r.bare }
 
 // SameRecord reports whether now lets the node vote by the record of r, over the same
 // connection. Both may be nil.
@@ -101,8 +124,10 @@ func (m *Member) Right(ttl time.Duration) (*VoteRight, error) {
 	switch {
 	case r == nil:
 		return nil, m.Why()
+	case !r.Votes && m.admitting.Load():
+		return nil, ErrAdmitting
 	case r.until > 0:
-		return nil, &QuarantineError{max(r.until-m.group.cfg.Clock(), 0)}
+		return m.quarantined(r)
 	case !r.Votes:
 		return nil, r.why
 	case r.Longest < ttl:
@@ -110,6 +135,15 @@ func (m *Member) Right(ttl time.Duration) (*VoteRight, error) {
 		return nil, ErrRegistering
 	}
 	return r, nil
+}
+
+// quarantined is Right in quarantine. At its end the check of the admission is due.
+func (m *Member) quarantined(r *VoteRight) (*VoteRight, error) {
+	left := r.until - m.group.cfg.Clock()
+	if left <= 0 {
+		return nil, ErrAdmitting
+	}
+	return nil, &QuarantineError{left}
 }
 
 // longestTTL returns the longest ttl that this client uses.
@@ -144,6 +178,7 @@ func (m *Member) Recheck() <-chan struct{} { return m.recheck }
 // Disconnected implements node.Admitter.
 func (m *Member) Disconnected() {
 	m.right.Store(nil)
+	m.group.progress.end(m)
 	m.failed()
 }
 
@@ -157,11 +192,14 @@ func (m *Member) failed() {
 
 // Check implements node.Admitter.
 func (m *Member) Check(ctx context.Context) time.Duration {
+	m.group.updateGreatest()
 	if m.group.terms.Off {
 		m.current.set(VoteRight{Votes: true, Longest: m.group.terms.MaxTTL})
 		return system.Forever
 	}
-	return m.current.step(ctx)
+	next := m.current.step(ctx)
+	m.group.progress.checked(m, next)
+	return next
 }
 
 // Forgot withdraws the node's right to vote: a vote by this right showed that its record
@@ -174,6 +212,14 @@ func (m *Member) Forgot(by *VoteRight) {
 	m.orphan.Store(&by.Record)
 	if m.right.CompareAndSwap(by, &VoteRight{connection: by.connection, Record: by.Record, why: ErrForgot}) {
 		m.Reconnect(ErrForgot) // else a check has found it before
+	}
+}
+
+// Unanswered records that a vote by this right was not answered: the node may have counted it
+// without a record. The next probe deletes such a counter.
+func (m *Member) Unanswered(by *VoteRight) {
+	if by.votes() && !m.group.terms.Off {
+		m.orphan.Store(&by.Record)
 	}
 }
 

@@ -1,9 +1,11 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,32 +16,35 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
-// refill collects the other nodes' counters, and admits the node. The quarantine of this
-// name is over, after a guard of this length: counters that are collected from now on
-// include every lease that the node forgot.
-func (a *admission) refill(ctx context.Context, name string, guard time.Duration) time.Duration {
+// refill collects the other nodes' counters, and admits the node. Its quarantine is over:
+// counters that are collected from now on include every lease that the node forgot.
+func (a *admission) refill(ctx context.Context, q bar) time.Duration {
 	m, terms := a.member, &a.member.group.terms
-	c, err := a.collect(ctx)
-	switch {
-	case err != nil:
+	c, err := a.collect(ctx, q.first)
+	if err != nil {
 		return a.fail(fmt.Errorf("admission: %w", err))
-	case !c.isSufficient(terms):
-		return a.fail(fmt.Errorf("it is new, or lost its memory, and votes again with the counters of %d other nodes that vote (%d answered)",
-			terms.Quorum, c.admitted))
-	case max(c.longest, m.longestTTL()) > guard:
+	}
+	from := c.basis(terms)
+	switch {
+	case from == nothing:
+		return a.failAs(VoteRight{bare: true, why: fmt.Errorf("it is new, or lost its memory, and votes again with the counters of %d other nodes that vote (%d answered)",
+			terms.Quorum, c.admitted)})
+	case max(c.longest, m.longestTTL()) > q.guard:
 		// A client used a longer ttl than the guard allowed for.
 		m.group.raiseLongest(c.longest)
 		return time.Millisecond
-	case c.fromClock && m.hasVoted && guard < MajorityLossGuard:
+	case from != others && m.hasVoted && q.guard < MajorityLossGuard:
 		// The record of the longest ttl may be lost; another client may still know it.
 		a.minGuard = MajorityLossGuard
 		return time.Millisecond
+	case from == clock && c.admitted+c.ready < terms.Quorum:
+		return a.wait(cmp.Or(c.left, retryInterval)) // until there is a quorum that can be admitted together
 	}
-	record := recordsOf(a.run) + name
+	record := recordsOf(a.run) + q.name
 	older, olderQuarantine := c.obsoleteKeys(a, record)
 	args := []any{record, a.key("quarantine"), a.key("bar"), protocol.NewestKey, older, olderQuarantine, protocol.FormatKey,
-		name, terms.Nodes, max(c.longest, m.longestTTL()).Milliseconds()}
-	for _, count := range c.counts {
+		q.name, terms.Nodes, max(c.longest, m.longestTTL()).Milliseconds(), c.together(from)}
+	for _, count := range c.counters(from) {
 		args = append(args, count)
 	}
 	switch admitted, err := redis.Int(a.eval(protocol.Admit, 7, args...)); {
@@ -56,60 +61,119 @@ func (a *admission) refill(ctx context.Context, name string, guard time.Duration
 type collected struct {
 	counts     [protocol.Stripes]int64
 	longest    time.Duration
-	admitted   int    // other nodes that have a record
-	unadmitted int    // nodes that answered that they have none, this one among them
-	now        int64  // the largest server time among them, in microseconds
-	fromClock  bool   // the counters began from it
-	older      string // the key of this node's record before this one; "" if there is none
-	olderRun   string // the run of that record, if known
+	admitted   int           // other nodes that have a record
+	unadmitted int           // nodes that answered that they have none, this one among them
+	ready      int           // of these, the ones whose quarantine is over
+	left       time.Duration // the least time that another one's quarantine has left; 0: none has any
+	firsts     []string      // the first quarantines of the other unadmitted ones
+	listed     string        // the list of those that forgot together, on a record that names this node
+	times      []int64       // the server times among them, in microseconds
+	older      string        // the key of this node's record before this one; "" if there is none
+	olderRun   string        // the run of that record, if known
 }
 
-// isSufficient reports whether the counters can be trusted: either a quorum of other nodes
-// reported theirs, and every earlier lease was counted by one of them; or so many nodes
-// have no record that no quorum of admitted nodes can exist, and the counters begin from
-// the clock.
-func (c *collected) isSufficient(terms *Terms) bool {
-	if c.admitted >= terms.Quorum {
-		return true
+// basis is why collected counters can be trusted.
+type basis int
+
+const (
+	nothing  basis = iota // they cannot
+	others                // a quorum of other nodes reported theirs, and one of them counted every earlier lease
+	together              // the node forgot together with one whose counters began from the clock
+	clock                 // so many nodes have no record that no quorum of admitted nodes can exist
+)
+
+// basis returns why the counters can be trusted. docs/safety.md has the argument.
+func (c *collected) basis(terms *Terms) basis {
+	switch {
+	case c.admitted >= terms.Quorum:
+		return others
+	case c.listed != "":
+		return together
+	case c.unadmitted >= terms.Nodes-terms.Quorum+1:
+		return clock
 	}
-	if c.unadmitted < terms.Nodes-terms.Quorum+1 {
-		return false
-	}
-	c.fromClock = true
-	for i := range c.counts {
-		c.counts[i] = max(c.counts[i], c.now, protocol.FirstCount)
-	}
-	return true
+	return nothing
 }
 
-// collect asks all other nodes for their records, and this one for an older one.
-func (a *admission) collect(ctx context.Context) (*collected, error) {
-	c := &collected{unadmitted: 1}
-	others := a.inquire() // all at once: it takes as long as the slowest of them
+// counters returns the node's new counters.
+func (c *collected) counters(from basis) [protocol.Stripes]int64 {
+	counts := c.counts
+	if from == clock {
+		now := c.latest()
+		for i := range counts {
+			counts[i] = max(counts[i], now, protocol.FirstCount)
+		}
+	}
+	return counts
+}
+
+// together returns the list for the node's record of those that forgot together.
+func (c *collected) together(from basis) string {
+	switch from {
+	case together:
+		return c.listed
+	case clock:
+		return strings.Join(c.firsts, " ")
+	}
+	return ""
+}
+
+// collect asks all other nodes for their records, and this one for an older one. first is
+// the node's first quarantine since its loss.
+func (a *admission) collect(ctx context.Context, first string) (*collected, error) {
+	c := &collected{unadmitted: 1, ready: 1}
+	asked := a.inquire() // all at once: it takes as long as the slowest of them
 	if err := c.addOwn(a); err != nil {
 		return nil, err
 	}
-	c.addOthers(ctx, a, others)
+	c.addOthers(ctx, a, asked, first)
 	return c, ctx.Err()
 }
 
 // addOthers adds what other nodes answer.
-func (c *collected) addOthers(ctx context.Context, a *admission, others []inquiry) {
+func (c *collected) addOthers(ctx context.Context, a *admission, asked []inquiry, first string) {
 	over, stop := context.WithTimeout(ctx, a.member.group.cfg.DeadAfter)
 	defer stop()
-	for _, o := range others {
+	for _, o := range asked {
 		record, err := redis.StringMap(o.member.Await(over, o.record))
+		if err == nil && !a.member.group.explains(record) {
+			err = ErrDamaged
+			o.member.doubt()
+		}
 		if err != nil {
 			continue // without an answer the node counts neither as admitted nor as unadmitted
 		}
 		if record["nodes"] == "" {
-			c.unadmitted++
+			if !c.addUnadmitted(record) {
+				o.member.Nudge()
+			}
 		} else if record["nodes"] == strconv.Itoa(a.member.group.terms.Nodes) {
 			c.admitted++
-			c.merge(record)
+			c.merge(record, a.member.group.greatest.Load())
+			if slices.Contains(strings.Fields(record["together"]), first) {
+				c.listed = record["together"]
+			}
 		}
 		_ = c.addTime(o.member.Await(over, o.time)) // what cannot be read does not count
 	}
+}
+
+// addUnadmitted adds another node that has no record. It reports false if no client has
+// looked at the node since it lost its memory.
+func (c *collected) addUnadmitted(state map[string]string) bool {
+	c.unadmitted++
+	ms, err := strconv.ParseInt(state["left"], 10, 64)
+	if err != nil {
+		return false
+	}
+	c.firsts = append(c.firsts, state["first"])
+	switch left := time.Duration(ms) * time.Millisecond; {
+	case left <= 0:
+		c.ready++
+	case c.left == 0 || left < c.left:
+		c.left = left
+	}
+	return true
 }
 
 // level raises the counters of a node that was just admitted to those of the others.
@@ -122,7 +186,7 @@ func (a *admission) level(ctx context.Context) {
 		return
 	}
 	c := &collected{}
-	c.addOthers(ctx, a, a.inquire())
+	c.addOthers(ctx, a, a.inquire(), "")
 	if ctx.Err() != nil {
 		return // the client ends: do not queue a command that may or may not be sent
 	}
@@ -150,7 +214,7 @@ func (a *admission) inquire() (all []inquiry) {
 		}
 		all = append(all, inquiry{
 			member: other,
-			record: other.Ask(p, "EVAL", protocol.Record.Text, 1, r.key("bar"), recordsOf(r.run)),
+			record: other.Ask(p, "EVAL", protocol.Record.Text, 2, r.key("bar"), r.key("quarantine"), recordsOf(r.run)),
 			time:   other.Ask(p, "TIME"),
 		})
 	}
@@ -169,18 +233,19 @@ func (c *collected) addOwn(a *admission) error {
 		if err != nil {
 			return err
 		}
-		c.merge(record)
+		c.merge(record, a.member.group.greatest.Load())
 		c.older = older
 		c.olderRun, _, _ = strings.Cut(strings.TrimPrefix(older, protocol.Key("record", "")), ":")
 	}
 	return c.addTime(a.ask("TIME"))
 }
 
-// merge raises the counters to those of a record, and the longest ttl to the record's.
-func (c *collected) merge(record map[string]string) {
+// merge raises the counters to those of a record, as far as they are not above the greatest
+// that a clock explains, and the longest ttl to the record's.
+func (c *collected) merge(record map[string]string, greatest int64) {
 	for i := range c.counts {
 		count, err := strconv.ParseInt(record[strconv.Itoa(i)], 10, 64)
-		if err == nil {
+		if err == nil && count <= greatest {
 			c.counts[i] = max(c.counts[i], count)
 		}
 	}
@@ -191,8 +256,22 @@ func (c *collected) merge(record map[string]string) {
 
 func (c *collected) addTime(reply any, err error) error {
 	now, err := node.ServerTime(reply, err)
-	c.now = max(c.now, now.Microseconds())
+	if err == nil {
+		c.times = append(c.times, now.Microseconds())
+	}
 	return err
+}
+
+// latest returns the latest of the clocks' times, but for clocks that are so far ahead of the
+// others that nobody would believe the counts; 0: there is none.
+func (c *collected) latest() (latest int64) {
+	times := slices.Sorted(slices.Values(c.times))
+	for _, t := range times {
+		if t <= protocol.GreatestCount(time.Duration(times[(len(times)-1)/2])*time.Microsecond) {
+			latest = t
+		}
+	}
+	return latest
 }
 
 // obsoleteKeys returns the keys of the older record and of its run's quarantine, which are

@@ -17,16 +17,28 @@ func TestCountersBeginFromTheClockOnlyIfNoQuorumIsAdmitted(t *testing.T) {
 		terms := &Terms{Nodes: n, Quorum: n/2 + 1}
 		for admitted := range n {
 			for unadmitted := 1; admitted+unadmitted <= n; unadmitted++ {
-				c := &collected{admitted: admitted, unadmitted: unadmitted, now: protocol.FirstCount + 7}
+				c := &collected{admitted: admitted, unadmitted: unadmitted, times: []int64{protocol.FirstCount + 7}}
 				c.counts[0], c.counts[1] = protocol.FirstCount+5, protocol.FirstCount+9
-				others := n - unadmitted // at most so many are admitted
-				require.Equal(t, admitted >= terms.Quorum || others < terms.Quorum, c.isSufficient(terms), "%d: %d admitted, %d unadmitted", n, admitted, unadmitted)
-				require.Equal(t, admitted < terms.Quorum && others < terms.Quorum, c.fromClock)
-				if c.fromClock {
-					require.Equal(t, []int64{protocol.FirstCount + 7, protocol.FirstCount + 9, protocol.FirstCount + 7}, c.counts[:3])
-				} else {
-					require.Equal(t, []int64{protocol.FirstCount + 5, protocol.FirstCount + 9, 0}, c.counts[:3])
+				left := n - unadmitted // at most so many are admitted
+				want := nothing
+				switch {
+				case admitted >= terms.Quorum:
+					want = others
+				case left < terms.Quorum:
+					want = clock
 				}
+				require.Equal(t, want, c.basis(terms), "%d: %d admitted, %d unadmitted", n, admitted, unadmitted)
+				if want == clock {
+					counts := c.counters(want)
+					require.Equal(t, []int64{protocol.FirstCount + 7, protocol.FirstCount + 9, protocol.FirstCount + 7}, counts[:3])
+				}
+				require.Equal(t, c.counts, c.counters(others))
+				c.listed = "first second"
+				if want != others {
+					want = together
+				}
+				require.Equal(t, want, c.basis(terms))
+				require.Equal(t, c.counts, c.counters(together))
 			}
 		}
 	}
@@ -34,9 +46,9 @@ func TestCountersBeginFromTheClockOnlyIfNoQuorumIsAdmitted(t *testing.T) {
 
 func TestRecordsMergeToTheGreatest(t *testing.T) {
 	c := new(collected)
-	c.merge(map[string]string{"0": "5", "1": "7", "2": "?", "ttl": "1500"})
-	c.merge(map[string]string{"0": "6", "1": "3", "ttl": "500"})
-	c.merge(map[string]string{"ttl": "?"})
+	c.merge(map[string]string{"0": "5", "1": "7", "2": "?", "ttl": "1500"}, 1<<52)
+	c.merge(map[string]string{"0": "6", "1": "3", "ttl": "500"}, 1<<52)
+	c.merge(map[string]string{"ttl": "?"}, 1<<52)
 	require.Equal(t, []int64{6, 7, 0}, c.counts[:3])
 	require.Equal(t, 1500*time.Millisecond, c.longest)
 }

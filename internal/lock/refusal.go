@@ -34,7 +34,7 @@ type Refusal struct {
 	hopeless    bool          // waiting cannot mend it
 	reached     bool          // a quorum answered
 	again       bool          // perhaps nobody holds the lock: ask again, in the order of the ranks
-	registering bool          // nodes put its ttl on record first, and were not asked
+	registering bool          // nodes put its ttl on record first, or were being admitted, and were not asked
 	rank        int           // this attempt's place among those that split the votes
 	took        time.Duration // how long the ballot took
 }
@@ -91,9 +91,11 @@ func lateRefusal(b *quorum.Ballot) *Refusal {
 	return &Refusal{Votes: votes, took: votes.Elapsed}
 }
 
-// isRegistering reports whether the node put the ttl on record first; a repeated ballot finds
-// that done.
-func isRegistering(a *quorum.Answer) bool { return errors.Is(a.Cause, admission.ErrRegistering) }
+// isRegistering reports whether the node put the ttl on record first, or was being admitted; a
+// repeated ballot finds that done.
+func isRegistering(a *quorum.Answer) bool {
+	return errors.Is(a.Cause, admission.ErrRegistering) || errors.Is(a.Cause, admission.ErrAdmitting)
+}
 
 // longest returns the longest ttl that a holder has left at any node; waitqueue.Endless if its
 // key has none, 0 if no node reported it.

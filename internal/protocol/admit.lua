@@ -10,7 +10,9 @@
 -- ARGV[1]  the name of the quarantine after whose end the client collected them
 -- ARGV[2]  N, the number of nodes
 -- ARGV[3]  the longest ttl on record, in milliseconds
--- ARGV[4]… the counters, from stripe 0 on
+-- ARGV[4]  the first quarantines of the servers that lost their memory together with this
+--          one, with spaces between; '' if the counters come from a quorum of other servers
+-- ARGV[5]… the counters, from stripe 0 on
 --
 -- Returns 1 when there is a record now, 0 when the quarantine is another one, not over,
 -- or used: then nothing is changed. The record after a used quarantine is gone: the
@@ -28,8 +30,12 @@ end
 -- compact form it searches a counter from the beginning, at every vote.
 local about = 'what this server may vote by, and its counters of fencing tokens, by stripe'
 local record = {'about', about, 'format', '1', 'nodes', ARGV[2], 'ttl', ARGV[3]}
-for i = 4, #ARGV do
-  record[#record + 1] = i - 4
+if ARGV[4] ~= '' then
+  record[#record + 1] = 'together'
+  record[#record + 1] = ARGV[4]
+end
+for i = 5, #ARGV do
+  record[#record + 1] = i - 5
   record[#record + 1] = ARGV[i]
 end
 redis.call('HSET', KEYS[3], 'used', '1')

@@ -247,3 +247,17 @@ func StripeArg(key string) any {
 	h.Write([]byte(before))
 	return stripes[(int(h.Sum32()%Stripes)+slot)%Stripes]
 }
+
+const (
+	maxCount   = 1 << 52 // the scripts' numbers are exact to 2^53
+	countSlack = 1 << 48 // microseconds, nine years: how far ahead a clock may be from which counters began
+
+	// earliest is when this rule was made, in 2026: no clock that shows less is right.
+	earliest = 1_795_478_400 * time.Second
+)
+
+// GreatestCount returns the greatest count that a clock explains, where a server's clock shows now, the
+// time since 1970. Counters begin from the servers' clocks in microseconds, and count on more slowly than these.
+func GreatestCount(now time.Duration) int64 {
+	return min(max(now, earliest).Microseconds()+countSlack, maxCount)
+}

@@ -12,8 +12,8 @@
 --
 -- Returns {'whole', the record's key, N, longest ttl} when there is a record (its
 -- longest ttl raised to the client's); {'barred', the quarantine's name, its remaining
--- milliseconds, its guard} in quarantine; {'format', number} where a client of another
--- format was. FLUSHALL removes both the bar and the quarantine, so the next probe begins
+-- milliseconds, its guard, the name of the first quarantine since the loss} in quarantine;
+-- {'format', number} where a client of another format was. FLUSHALL removes both the bar and the quarantine, so the next probe begins
 -- a new quarantine under a new name, and no client finds a record under the old one. Where
 -- the record alone is gone, the bar is still there, and its mark "used" shows that a
 -- client admitted the server after this quarantine: it is over, and a new one begins.
@@ -40,13 +40,15 @@ if n then
   return {'whole', record, n, longest}
 end
 local guard = redis.call('HGET', KEYS[1], 'guard')
+local first = name and not used and (redis.call('HGET', KEYS[1], 'first') or name)
 local longer = not guard or tonumber(guard) < tonumber(ARGV[4])
 if not name or used or longer then
   -- A longer guard starts over: the one under way was too short. A shorter one does not
   -- replace the bar's: the client may not know the longest ttl.
   name, guard = ARGV[5], longer and ARGV[4] or guard
+  first = first or name -- as long as no client admits the server, it remains the same loss
   redis.call('DEL', KEYS[1]) -- with its mark
-  redis.call('HSET', KEYS[1], 'name', name, 'guard', guard)
+  redis.call('HSET', KEYS[1], 'name', name, 'guard', guard, 'first', first)
   redis.call('SET', KEYS[2], name, 'PX', guard)
 end
 guard = tonumber(guard)
@@ -55,4 +57,4 @@ local left = redis.call('PTTL', KEYS[2])
 if left == 0 then
   left = 1 -- less than a millisecond, but not over
 end
-return {'barred', name, math.max(left, 0), guard}
+return {'barred', name, math.max(left, 0), guard, first}

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -33,6 +34,26 @@ func FailureOf(b *Ballot) *Failure {
 // that the others are no quorum.
 func (f *Failure) IsHopeless() bool {
 	return f.Count(func(a *Answer) bool { return node.IsPermanent(a.Cause) }) > len(f.Answers)-f.Need
+}
+
+// VotesIn returns how long it is until the quarantines of so many nodes are over that they make
+// a quorum with those that answered; 0 if that is not known.
+func (f *Failure) VotesIn() time.Duration {
+	var lefts []time.Duration
+	for i := range f.Answers {
+		var q *admission.QuarantineError
+		switch a := &f.Answers[i]; {
+		case errors.As(a.Cause, &q):
+			lefts = append(lefts, q.Left)
+		case a.Outcome == Confirmed || a.Outcome == Refused && !errors.Is(a.Cause, admission.ErrForgot):
+			lefts = append(lefts, 0)
+		}
+	}
+	if len(lefts) < f.Need {
+		return 0
+	}
+	slices.Sort(lefts)
+	return lefts[f.Need-1]
 }
 
 // IsSplit reports whether nodes that granted chose different permits of a semaphore.

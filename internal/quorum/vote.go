@@ -71,6 +71,7 @@ func (v *Vote) Receive(reply any, err error) {
 	v.Node.Answered(err)
 	if err != nil {
 		v.Node.HandleError(err)
+		v.Node.Unanswered(v.Right)
 		if v.must && v.resendAsUndo(err) {
 			return
 		}
@@ -84,6 +85,9 @@ func (v *Vote) Receive(reply any, err error) {
 
 // Count counts a node's answer, after the Watcher has seen it.
 func (v *Vote) Count(a Answer) {
+	if !v.Node.Believes(a.Token) {
+		a = Answer{Count: NoAnswer, Outcome: Refused, Cause: admission.ErrDamaged}
+	}
 	if a.Cause == admission.ErrForgot {
 		v.Node.Forgot(v.Right)
 	}

@@ -28,8 +28,15 @@ type simAdmissions struct {
 // simQuarantine is a node's, from the first probe that found it until it was admitted, or its memory was lost once more.
 type simQuarantine struct {
 	node     int
-	wiped    bool // without the end of its connections: a client finds that by its next probe
+	wiped    bool           // without the end of its connections: a client finds that by its next probe
+	with     quorum.NodeSet // those that forgot together with it, a quorum; empty: it is not known
 	from, to time.Duration
+}
+
+// tooLong says that a client could have admitted the node in that time.
+func (q *simQuarantine) tooLong(c *simClient, free simSpan) string {
+	return fmt.Sprintf("node %d was in quarantine from %v to %v, though client %d could admit it from %v to %v",
+		q.node, q.from, q.to, c.index, free.from, free.to)
 }
 
 // loses records that a node's memory is lost. A quarantine that is under way does not count.
@@ -110,13 +117,12 @@ func (p *simPlan) admissionTakes(wiped bool) time.Duration {
 func admissions(h *simHistory) (wrong []string) {
 	a := &h.run.admissions
 	if a.majority || h.plan.uses.lengths {
-		return nil
+		return admittedTogether(h)
 	}
 	for _, q := range a.all {
 		for _, c := range h.run.clients {
 			if free := keptFromAdmitting(c, q).longest(q.from, q.to); free.to-free.from > h.plan.admissionTakes(q.wiped) {
-				wrong = append(wrong, fmt.Sprintf("node %d was in quarantine from %v to %v, though client %d could admit it from %v to %v",
-					q.node, q.from, q.to, c.index, free.from, free.to))
+				wrong = append(wrong, q.tooLong(c, free))
 			}
 		}
 	}
@@ -133,10 +139,15 @@ func keptFromAdmitting(c *simClient, q *simQuarantine) simSpans {
 		}
 	}
 	all := slices.Concat(crowded(others, p.nodes-1-p.quorum()), w.illBut(notAdmitted, q.node, c.index))
-	for _, ended := range []time.Duration{c.diedAt, c.closedAt} {
-		if ended > 0 {
-			all = append(all, simSpan{ended, math.MaxInt64})
+	return merged(slices.Concat(all, c.ended()))
+}
+
+// ended returns from when on the client was dead or closed.
+func (c *simClient) ended() (all simSpans) {
+	for _, at := range []time.Duration{c.diedAt, c.closedAt} {
+		if at > 0 {
+			all = append(all, simSpan{at, math.MaxInt64})
 		}
 	}
-	return merged(all)
+	return all
 }

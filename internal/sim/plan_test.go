@@ -128,6 +128,7 @@ func drawSimPlan(seed uint64, source rand.Source) *simPlan {
 	p.drawDelays(p.stream(delaysStream))
 	p.uses.lengths = p.stream(lengthsStream).IntN(3) == 0
 	p.drawHandoffs(p.stream(handoffsStream))
+	p.drawTogether(p.stream(togetherStream))
 	return p
 }
 
@@ -141,6 +142,7 @@ const (
 	restsStream    = 0x4e57
 	handoffsStream = 0x42b98
 	delaysStream   = 0xde1a7
+	togetherStream = 0x70637
 )
 
 // stream begins a stream of random numbers that depends on the seed alone, also where a fuzzer

@@ -89,11 +89,15 @@ func (p *Parked) Decided(quorum.Verdict, bool) {}
 // own connection still stands: then no restart, by which the node may have forgotten a vote,
 // was between them. Else the node is ready for the next attempt, as one that sent a wake-up.
 func (w *Waiter) executed(n *admission.Member, serial uint64, owner, token string) {
+	count, _ := strconv.ParseInt(token, 10, 64)
+	if !n.Believes(count) {
+		count = 0
+	}
 	w.mu.Lock()
 	p := w.parked
 	current := p != nil && p.attempt.Owner == owner
 	if current && serial != 0 && serial == p.serials[n.Index] && p.attempt.Votes[n.Index].Right.SameRecord(n.Current()) {
-		p.tokens[n.Index], _ = strconv.ParseInt(token, 10, 64)
+		p.tokens[n.Index] = count
 	}
 	w.mu.Unlock()
 	if current {

@@ -1,0 +1,46 @@
+package admission_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/testnet"
+)
+
+// A job of cron is a client that lives for less than a second. The one that comes first after the
+// guard gets its lock, and admits all masters before it ends.
+func TestOneShortClientAfterTheGuardAdmitsAllMasters(t *testing.T) {
+	for _, n := range []int{3, 5} {
+		for run := range testnet.Tries(20, 50) {
+			t.Run(fmt.Sprintf("%d nodes, run %d", n, run), func(t *testing.T) {
+				testnet.InBubble(t, n, func(t *testing.T, net *testnet.Net) {
+					draw := rand.New(rand.NewPCG(uint64(n), uint64(run)))
+					for _, node := range net.Nodes {
+						way := time.Duration(draw.Int64N(int64(5 * ms)))
+						node.Set(func(node *testnet.Node) { node.Delay = way })
+					}
+					short := func() error {
+						c := net.NewClient(redlock.WithTTL(2*time.Second), redlock.WithRestartGuard(time.Millisecond))
+						lease, err := c.Mutex("job").TryLock(t.Context())
+						if err == nil {
+							require.NoError(t, lease.Unlock(t.Context()))
+						}
+						require.NoError(t, c.Close())
+						return err
+					}
+					require.ErrorIs(t, short(), redlock.ErrNoQuorum)
+					time.Sleep(2*time.Second + time.Duration(draw.Int64N(int64(20*ms))))
+					require.NoError(t, short())
+					for i, node := range net.Nodes {
+						require.NotEmpty(t, node.Redis.HGet(node.Key("record")+":"+node.Redis.HGet(node.Key("bar"), "name"), "nodes"), "node %d", i)
+					}
+				})
+			})
+		}
+	}
+}
