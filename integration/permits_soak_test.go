@@ -27,23 +27,22 @@ func TestSoakServerTimeOfAPermitIsAtMost250PercentOfALocks(t *testing.T) {
 	const lock, queue, turn, base = "redlock:y", "redlock::slots:redlock:x", "redlock::turn:redlock:x", "redlock:x#"
 	takeLock := []any{protocol.Acquire.SHA, 2, lock, "record", "owner", 10_000, "7", 1, "1-A-1", "label", "", 0}
 	release := []any{protocol.Release.SHA, 3, lock, "redlock::line:" + lock, "redlock::readers:" + lock, "owner"}
-	takePermit := func(start int) []any {
-		return []any{protocol.Permit.SHA, 3, queue, turn, "record", "owner", 10_000, "7", 1, "", "label", base, 10, 1, start}
-	}
+	// By the seed 0 the slots are tried in the order 2, 3, 8, 7, 6, 0, 1, 5, 9, 4.
+	takePermit := []any{protocol.Permit.SHA, 3, queue, turn, "record", "owner", 10_000, "7", 1, "", "label", base, 10, 1, 0}
 	giveBack := func(slot int) []any {
 		return []any{protocol.GiveBack.SHA, 2, queue, turn, "owner", base, 10, slot}
 	}
 	// Other programs on the machine make a batch slower, never faster: the least time counts.
 	permit, last, alone := math.Inf(1), math.Inf(1), math.Inf(1)
 	for range batches {
-		permit = min(permit, serverTime(t, conn, pairs, takePermit(1), giveBack(1)))
+		permit = min(permit, serverTime(t, conn, pairs, takePermit, giveBack(2)))
 		alone = min(alone, serverTime(t, conn, pairs, takeLock, release))
-		for slot := range 9 {
+		for _, slot := range []int{0, 1, 2, 3, 5, 6, 7, 8, 9} {
 			_, err := conn.Do("SET", fmt.Sprint(base, slot), "another", "PX", 600_000)
 			require.NoError(t, err)
 		}
-		last = min(last, serverTime(t, conn, pairs, takePermit(0), giveBack(9)))
-		for slot := range 9 {
+		last = min(last, serverTime(t, conn, pairs, takePermit, giveBack(4)))
+		for _, slot := range []int{0, 1, 2, 3, 5, 6, 7, 8, 9} {
 			_, err := conn.Do("DEL", fmt.Sprint(base, slot))
 			require.NoError(t, err)
 		}

@@ -3,7 +3,6 @@ package lock
 import (
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorum"
@@ -11,6 +10,9 @@ import (
 
 // MaxPermits is how many permits a semaphore has at most.
 const MaxPermits = protocol.MaxPermits
+
+// orders is how many orders of slots attempts draw from: slots.lua computes exactly with seeds below it.
+const orders = 1 << 32
 
 // Permits is some of the permits of a semaphore, as one caller asks for them: the Primitive of
 // Client.Semaphore. A semaphore of K permits is K slots. Each slot is an Exclusive lock, whose key
@@ -25,7 +27,6 @@ type Permits struct {
 	turn    string    // the key that says whose turn it is
 	base    string    // the key of a slot, but for its number
 	first   int       // the stripe of slot 0
-	start   int       // the slot at which nodes begin to look, so that they choose the same; -1 before the first attempt
 
 	// Of the last attempt that was granted, which became the lease or was rolled back.
 	slots   []int
@@ -42,7 +43,7 @@ func (p *Permits) Init(e *Engine, t *Terms, prefix, name string, size, n int) {
 	p.queue[0], p.turn, p.base = protocol.SlotKeys(prefix, name)
 	p.Lock = Lock{Name: name, keys: p.queue[:], engine: e, terms: &p.terms, primitive: p, script: protocol.GiveBack,
 		suffix: protocol.PermitsSuffix + strconv.Itoa(n)}
-	p.size, p.n, p.start = size, n, -1
+	p.size, p.n = size, n
 	p.first, _ = strconv.Atoi(protocol.StripeOf(p.base + "0"))
 }
 
@@ -51,9 +52,9 @@ func (p *Permits) Slots() []int { return p.slots }
 
 // PrepareAttempt implements Primitive.
 func (p *Permits) PrepareAttempt(a *Attempt) {
-	if p.start < 0 {
-		p.start = int(p.terms.Random.Below(time.Duration(p.size), "slot"))
-	}
+	// All nodes try the slots in one order, so that they choose the same. It is new for each attempt:
+	// nodes that chose differently may choose the same next time.
+	seed := int64(p.terms.Random.Below(orders, "order of slots"))
 	var ticket string
 	if a.Waiter != nil {
 		ticket = a.Waiter.Ticket()
@@ -66,7 +67,7 @@ func (p *Permits) PrepareAttempt(a *Attempt) {
 	}
 	// The arguments before and behind the record are those of all nodes, and boxed once.
 	before := []any{protocol.Permit.SHA, keys, p.queue[0], p.turn}
-	behind := []any{a.Owner, p.terms.ttlArg, stripe, p.terms.leastArg, ticket, p.terms.labelArg, p.base, p.size, p.n, p.start}
+	behind := []any{a.Owner, p.terms.ttlArg, stripe, p.terms.leastArg, ticket, p.terms.labelArg, p.base, p.size, p.n, seed}
 	for i := range a.Votes {
 		v := &a.Votes[i]
 		if v.Skip != nil {

@@ -15,7 +15,8 @@
 -- ARGV[7]   the key of a slot, but for its number
 -- ARGV[8]   how many slots there are
 -- ARGV[9]   how many permits are asked for
--- ARGV[10]  the slot to begin with: nodes at which the same slots are free grant the same
+-- ARGV[10]  the seed of the order in which slots are tried: nodes at which the same slots are free
+--           grant the same
 --
 -- Returns {the count, slot, …} when granted; the count is 1 without a counter. Returns -1 as
 -- acquire does; else {redlock::permits, or the reservation of the earlier waiter for which the

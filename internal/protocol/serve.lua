@@ -22,7 +22,7 @@ end
 local function serve(asking)
   local first = head()
   local n = first and wanted(first)
-  if not first or #freeSlots(0, n) < n then
+  if not first or #freeSlots(nil, n) < n then
     return first, false
   end
   if first == asking then

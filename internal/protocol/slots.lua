@@ -4,19 +4,28 @@
 local key, line = KEYS[1], KEYS[1]
 local base, size -- the keys of the slots but for their numbers; the number of slots
 
--- Returns the slots that are free, at most so many, from the slot start on. A slot that has mine
+-- Returns the slots that are free, at most so many, along the order that a seed below 2^32 names; from
+-- slot 0 on without one. The order is a shuffle by a linear congruential generator, drawn no farther
+-- than it is needed: numbers below 2^53, so that all servers draw the same. A slot that has mine
 -- counts as free: the same attempt took it, by a command that is executed again. A slot whose key is
 -- of another type counts as taken; foreign is the server's error then, and foreigns how many there
 -- are, if all slots were looked at.
 local foreign, foreigns
-local function freeSlots(start, most, mine)
-  local free = {}
+local function freeSlots(seed, most, mine)
+  local free, moved = {}, {} -- moved has the slots that are not at their own number any more
   foreigns = 0
   for i = 0, size - 1 do
     if #free >= most then
       break
     end
-    local slot = (start + i) % size
+    local slot = i
+    if seed then
+      seed = (seed * 1664525 + 1013904223) % 4294967296
+      local pick = seed * (size - i) / 4294967296
+      pick = i + pick - pick % 1
+      slot = moved[pick] or pick
+      moved[pick] = moved[i] or i
+    end
     local value = valueOf(base .. slot, true)
     if not value or value == mine then
       free[#free + 1] = slot
