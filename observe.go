@@ -125,6 +125,20 @@ func (o *observer) Attempted(refusal *lock.Refusal) {
 	}
 }
 
+// TurnAwaited implements lock.Observer.
+func (o *observer) TurnAwaited(ctx context.Context, name string, ahead int) (ended func(error)) {
+	h, began := o.hooks, o.clock()
+	if h == nil || h.WaitStart == nil && h.WaitEnd == nil {
+		return func(error) {}
+	}
+	w := WaitStart{Time: time.Now(), Name: name, Turn: true, Position: ahead + 1}
+	w.Context, w.Call = origin(ctx)
+	report(o.events, h.WaitStart, false, w)
+	return func(err error) {
+		report(o.events, h.WaitEnd, false, WaitEnd{WaitStart: w, Waited: o.clock() - began, Err: err})
+	}
+}
+
 // WaitBegan implements lock.Observer.
 func (o *observer) WaitBegan(ctx context.Context, name string, position int) (wait any) {
 	o.counts.waiting.Add(1)
@@ -248,6 +262,7 @@ func (o *observer) NodeStalled(index int, name string, silence time.Duration) {
 type Stats struct {
 	Leases  int // leases held now
 	Waiting int // calls of Lock that were refused and wait now
+	Queued  int // calls that wait now for their turn to ask the nodes, since the client has enough attempts under way
 
 	// Attempts: a TryLock makes one or a few, a Lock one more after each wait.
 	Acquired uint64 // got the lock, Resume included
@@ -282,6 +297,7 @@ func (c *Client) Stats() Stats {
 	s := Stats{
 		Leases:    c.renewer.Len(),
 		Waiting:   int(c.observe.counts.waiting.Load()),
+		Queued:    c.locks.Attempts.Waiting(),
 		Acquired:  c.observe.counts.acquired.Load(),
 		Held:      c.observe.counts.held.Load(),
 		NoQuorum:  c.observe.counts.noQuorum.Load(),

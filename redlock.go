@@ -28,6 +28,7 @@ import (
 	"github.com/redlock-go/redlock/internal/endpoint"
 	"github.com/redlock-go/redlock/internal/lease"
 	"github.com/redlock-go/redlock/internal/life"
+	"github.com/redlock-go/redlock/internal/limiter"
 	"github.com/redlock-go/redlock/internal/lock"
 	"github.com/redlock-go/redlock/internal/node"
 	"github.com/redlock-go/redlock/internal/notify"
@@ -146,7 +147,7 @@ func newClient(nodes int, settings options) *Client {
 	c.renewer = lease.NewRenewer(&lease.Config{Clock: settings.clock, Events: c.events,
 		Observer: c.observe, LostError: lostError})
 	c.locks = &lock.Engine{ID: id, Clock: settings.clock, Random: settings.random, NodeTimeout: settings.voteTimeout(),
-		Life: c.life, Cluster: &c.cluster, Renewer: c.renewer, Observer: c.observe}
+		Life: c.life, Cluster: &c.cluster, Renewer: c.renewer, Observer: c.observe, Attempts: limiter.New(settings.clock, c.life)}
 	return c
 }
 

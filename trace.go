@@ -35,9 +35,10 @@ type Trace struct {
 	// may have none before its connections end.
 	BallotEnd func(BallotEnd)
 
-	// WaitStart is called when a Lock that was refused begins to wait.
+	// WaitStart is called when a Lock that was refused begins to wait; and, with Turn, when a call begins to wait
+	// for its turn, since the client has enough attempts under way.
 	WaitStart func(WaitStart)
-	// WaitEnd is called when that Lock returns.
+	// WaitEnd is called when that Lock returns; and, with Turn, when the call's turn has come, or the call returns without.
 	WaitEnd func(WaitEnd)
 
 	// LeaseGranted is called when a lock was acquired, also by Resume, and by ForceUnlock, which holds the lock
@@ -132,7 +133,8 @@ type WaitStart struct {
 	Time     time.Time       // when it began to wait
 	Call     uint64          // the call that waits
 	Name     string          // the lock's
-	Position int             // in the wait queue, as far as known; 1 is the first, 0: not known
+	Turn     bool            // it waits for its turn to ask the nodes, not for the lock
+	Position int             // in the wait queue, as far as known, or among the client's calls that wait for their turn; 1 is the first, 0: not known
 }
 
 // WaitEnd is a Lock that waits no more.

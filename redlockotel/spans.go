@@ -124,13 +124,20 @@ func (t *Telemetry) callEnd(e redlock.CallEnd) {
 	}
 }
 
+// A wait for the call's turn may be within one for the lock: it is no span of its own.
 func (t *Telemetry) waitStart(e redlock.WaitStart) {
+	if e.Turn {
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.begin(&t.waits, e.Call, t.parentOf(e.Call, e.Context), "redlock wait", e.Time, nameKey.String(e.Name))
 }
 
 func (t *Telemetry) waitEnd(e redlock.WaitEnd) {
+	if e.Turn {
+		return
+	}
 	t.mu.Lock()
 	s, known := t.waits.remove(e.Call)
 	t.mu.Unlock()

@@ -12,8 +12,9 @@ import (
 // call is a call of Acquire or TryAcquire. Its attempts are in attempt.go.
 type call struct {
 	*Lock
-	waits  bool // it is Acquire
+	waits  bool // it is Acquire, and nodes may wake it
 	asked  time.Duration
+	limit  time.Duration // how long it waits for its turn to ask, at most; 0: as long as ctx allows
 	waiter *waitqueue.Waiter // from its first refusal on; where the client listens, from its first attempt on
 
 	// While it waits.
@@ -136,7 +137,7 @@ const maxTries = 3
 
 // TryAcquire acquires the lock without waiting for a holder.
 func (l *Lock) TryAcquire(ctx context.Context) (held *lease.Lease, failure *Failure) {
-	c := &call{Lock: l}
+	c := &call{Lock: l, limit: l.timeout()}
 	if l.terms.Wanted {
 		if err := l.engine.Queue().Listen(ctx); err != nil {
 			return nil, &Failure{Cause: err}

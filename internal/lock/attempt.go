@@ -8,6 +8,7 @@ import (
 	"github.com/redlock-go/redlock/internal/admission"
 	"github.com/redlock-go/redlock/internal/lease"
 	"github.com/redlock-go/redlock/internal/life"
+	"github.com/redlock-go/redlock/internal/limiter"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/waitqueue"
@@ -39,6 +40,12 @@ func (c *call) attempt(ctx context.Context) (*lease.Lease, *Refusal, error) {
 		return nil, nil, life.EndOf(ctx)
 	}
 	a, v, err := c.ask(ctx)
+	switch {
+	case a == nil && errors.Is(err, limiter.ErrTooLate):
+		return nil, c.crowdedRefusal(err), nil
+	case a == nil:
+		return nil, nil, err
+	}
 	var token int64
 	if v == quorum.Granted {
 		c.primitive.granted(a)
@@ -73,22 +80,48 @@ func (c *call) attempt(ctx context.Context) (*lease.Lease, *Refusal, error) {
 	return nil, c.refusalOf(&a.Ballot, c.waiter), err
 }
 
-// ask makes an attempt's ballot, and returns its verdict. Where the nodes have executed a
-// waiter's last one meanwhile, that is it, and nothing is sent.
+// ask makes an attempt's ballot when it is the call's turn, and returns its verdict. Where the
+// nodes have executed a waiter's last one meanwhile, that is it, and nothing is sent. With an
+// error it returns no attempt if the wait for the turn has ended.
 func (c *call) ask(ctx context.Context) (*Attempt, quorum.Verdict, error) {
 	if c.waiter != nil {
 		if g, granted := c.waiter.Granted(); granted {
 			return c.executedAttempt(g), quorum.Granted, nil
 		}
 	}
+	turn, err := c.engine.Attempts.Enter(ctx, c.asked, c.limit, c.Lock)
+	if err != nil {
+		return nil, quorum.Failed, err
+	}
 	a := c.newAttempt(ctx)
+	a.Timed = turn.IsTimed()
 	if c.waiter != nil {
 		c.waiter.Send(a.Parked)
 	} else {
 		a.Send(0, true)
 	}
 	v, err := a.Await(ctx, c.timeout(), a.rollBack)
+	c.endTurn(turn, a, err)
 	return a, v, err
+}
+
+// TurnAwaited implements limiter.Observer.
+func (l *Lock) TurnAwaited(ctx context.Context, ahead int) (ended func(error)) {
+	return l.engine.Observer.TurnAwaited(ctx, l.Name, ahead)
+}
+
+// endTurn lets the next call of the client ask the nodes, after the attempt a, which err ended from
+// outside if it is not nil.
+func (c *call) endTurn(t limiter.Attempt, a *Attempt, err error) {
+	if err != nil {
+		t.LeaveLater()
+		return
+	}
+	r := limiter.Result{Start: a.Start, Timeout: c.timeout()}
+	if a.Timed {
+		r.Answered, r.Took = a.Heard(), c.engine.Clock()-a.Start
+	}
+	t.Leave(r)
 }
 
 // newAttempt makes an attempt over the nodes that may vote.
@@ -97,6 +130,7 @@ func (c *call) newAttempt(ctx context.Context) *Attempt {
 	a := &Attempt{lock: l, Waits: c.waits, Waiter: w, validity: l.terms.Lease.Validity}
 	owner := c.newOwner()
 	l.begin(&a.Ballot, opLock, owner, l.engine.Clock(), quorum.Acquire, l.primitive.Readers().Acquire)
+	a.Ballot.Attempt = true
 	a.Recorder = l.engine.Observer.Recorder(ctx, opLock, l.Name, owner, nil)
 	a.SetCommand("EVALSHA", nil)
 	if w != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/lease"
 	"github.com/redlock-go/redlock/internal/life"
+	"github.com/redlock-go/redlock/internal/limiter"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/system"
@@ -23,6 +24,7 @@ type Engine struct {
 	Life        *life.Life
 	Cluster     *quorum.Cluster
 	Renewer     *lease.Renewer
+	Attempts    *limiter.Limiter // how many attempts are under way
 	Observer    Observer
 
 	queue     atomic.Pointer[waitqueue.Queue] // nil until the first caller waits
@@ -41,6 +43,11 @@ type Observer interface {
 	// Attempted is called after each attempt that ctx or Close has not ended. refusal is nil if
 	// the attempt was granted.
 	Attempted(refusal *Refusal)
+
+	// TurnAwaited is called before a call for the lock of that name waits for its turn to ask the
+	// nodes, behind so many other calls of the client. It returns the function that gets the
+	// result of that wait.
+	TurnAwaited(ctx context.Context, name string, ahead int) (ended func(error))
 
 	// WaitBegan is called when a caller that was refused begins to wait, at a position in the
 	// queue or at 0 if that is not known. WaitEnded gets its result when the call ends;

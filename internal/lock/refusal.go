@@ -84,6 +84,17 @@ func (c *call) refusalOf(b *quorum.Ballot, w *waitqueue.Waiter) *Refusal {
 	return r
 }
 
+// crowdedRefusal returns the refusal of a call whose turn to ask the nodes did not come in time.
+func (c *call) crowdedRefusal(why error) *Refusal {
+	e := c.engine
+	votes := &quorum.Failure{Op: opLock, Need: e.Cluster.Need, Elapsed: c.timeout(), Nodes: e.Cluster.Nodes,
+		Answers: make([]quorum.Answer, len(e.Cluster.Nodes))}
+	for i := range votes.Answers {
+		votes.Answers[i] = quorum.Answer{Count: quorum.NoAnswer, Outcome: quorum.NotSent, Cause: why}
+	}
+	return &Refusal{Votes: votes}
+}
+
 // lateRefusal returns the refusal of a ballot that was granted when no validity was left.
 func lateRefusal(b *quorum.Ballot) *Refusal {
 	votes := quorum.FailureOf(b)

@@ -33,6 +33,13 @@ type Question struct {
 	Rule   Rule
 	Reader Reader
 
+	// Attempt is set if it asks for a lock: a node with a long backlog is left out. All else goes
+	// ahead of attempts that are not sent yet, and is refused only where a node is silent.
+	Attempt bool
+
+	// Timed has the ballot measure how long a quorum of the nodes takes to answer.
+	Timed bool
+
 	// Until LateUntil, an answer after the verdict can make it Revoked. 0: never.
 	LateUntil time.Duration
 
@@ -93,8 +100,9 @@ type Ballot struct {
 	mu      sync.Mutex // protects what follows, and the votes' answers
 	tally   Tally
 	verdict Verdict
-	closed  bool    // votes that come now are too late
-	sent    NodeSet // nodes that did or may yet execute it
+	closed  bool          // votes that come now are too late
+	heard   time.Duration // if it is timed: from its start until a quorum had answered; 0: it has not
+	sent    NodeSet       // nodes that did or may yet execute it
 }
 
 // Begin makes b a ballot over all nodes. b must be new.
@@ -142,7 +150,7 @@ func (b *Ballot) Queue(must NodeSet, all bool) (yield bool) {
 			b.set(v, Answer{Count: NoAnswer, Outcome: NotSent})
 			continue
 		}
-		p, load, err := v.Node.Queue(&v.Call, v.on(), b.Start, b.Timeout, v.must)
+		p, load, err := v.Node.Queue(&v.Call, v.on(), b.Start, b.Timeout, b.urgencyOf(v))
 		if err != nil {
 			b.set(v, Answer{Count: NoAnswer, Outcome: NotSent, Cause: err})
 			if v.must {
@@ -156,6 +164,18 @@ func (b *Ballot) Queue(must NodeSet, all bool) (yield bool) {
 	}
 	b.decide()
 	return yield
+}
+
+// urgencyOf returns what the vote's call gives way to at its node.
+func (b *Ballot) urgencyOf(v *Vote) node.Urgency {
+	switch {
+	case v.must:
+		return node.Must
+	case b.Attempt:
+		return node.GivesWay
+	default:
+		return node.Upkeep
+	}
 }
 
 // SetAnswers makes the ballot one whose votes came in another way: nodes in sent may have
@@ -229,6 +249,9 @@ func (b *Ballot) set(v *Vote, a Answer) {
 	b.tally[a.Count]++
 	v.answer = a
 	v.record(a)
+	if b.Timed && b.heard == 0 && b.tally.answered() >= b.cluster.Need {
+		b.heard = max(b.cluster.Clock()-b.Start, 1)
+	}
 }
 
 // decide applies the Rule to the votes so far. Called under b.mu.
@@ -245,6 +268,14 @@ func (b *Ballot) decide() {
 	case b.changed <- struct{}{}:
 	default: // Await has not read the last signal yet; it will read the newest verdict
 	}
+}
+
+// Heard returns how long a quorum of the nodes took to answer; 0 if it has not answered, or the ballot is
+// not timed.
+func (b *Ballot) Heard() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.heard
 }
 
 // Verdict returns the verdict so far.

@@ -16,6 +16,9 @@ const (
 // Tally is the number of nodes for each Count in one ballot.
 type Tally [counts]int
 
+// answered returns the number of nodes that answered.
+func (t *Tally) answered() int { return t[Yes] + t[Recreated] + t[No] + t[NotFound] }
+
 // Verdict is the result of the votes so far. The order matters: from Failed on it is final.
 type Verdict int
 

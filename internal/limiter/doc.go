@@ -1,0 +1,16 @@
+// Package limiter bounds how many attempts of a client are under way at the nodes. The other
+// attempts wait in the process for their turn.
+//
+// Without a bound, a burst of calls fills the nodes' queues with more work than a node timeout
+// holds. Then each answer comes too late, each attempt is rolled back and made again, and no call
+// gets its lock, though every lock is free.
+//
+// # Life
+//
+// A caller calls Enter, makes its attempt, and calls Leave. The Limiter learns from the attempts
+// how many at a time come back in time, and adapts its limit to that.
+//
+// # Goroutines and locks
+//
+// A Limiter has no goroutine. Its one lock is innermost, but for a timer of the runtime.
+package limiter

@@ -1,0 +1,248 @@
+package limiter
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/life"
+	"github.com/redlock-go/redlock/internal/system"
+)
+
+const (
+	// firstLimit is the limit before anything is known: so few attempts that even slow nodes execute
+	// them within a short node timeout. It doubles in a round trip where there is room.
+	firstLimit = 64
+
+	// minLimit keeps a client moving whose nodes answer nothing in time. It is small: what is given
+	// up after a node timeout is still in the nodes' queues, and must get less meanwhile.
+	minLimit = 2
+
+	// maxLimit bounds what is unanswered on a connection to some 4 MB.
+	maxLimit = 4096
+
+	// growth is by which part of itself the limit grows while as many attempts as it allows come
+	// back early. It doubles while they come back very early.
+	growth = 1.0 / 8
+
+	// sampleEvery is the share of the attempts that are measured while the limit is far away.
+	sampleEvery = 16
+
+	// baseAge is for how long, at least, the shortest measured time counts.
+	baseAge = 10 * time.Second
+)
+
+// ErrTooLate is why an attempt was not made: its turn did not come while the caller was ready to
+// wait for it.
+var ErrTooLate = errors.New("not asked: too many calls of this client are ahead")
+
+// Limiter bounds the attempts of one client.
+type Limiter struct {
+	clock system.Clock
+	life  *life.Life
+
+	mu      sync.Mutex    // protects what follows; innermost
+	waiting turnQueue     // the caller that asked first is the first
+	serial  uint64        // of the last caller that waited
+	running int           // attempts under way; with a caller waiting, at least as many as the limit allows
+	limit   float64       // from minLimit to maxLimit
+	cut     time.Duration // when the limit shrank last
+	measured
+}
+
+// measured is what the Limiter knows of the time that a quorum takes to answer an attempt. It is
+// protected by the Limiter's lock.
+type measured struct {
+	attempts     uint64        // so many were made
+	least, older time.Duration // the shortest time since aged, and in the period before; 0: none
+	aged         time.Duration // when the period began
+}
+
+// New makes the Limiter of a client.
+func New(clock system.Clock, l *life.Life) *Limiter {
+	return &Limiter{clock: clock, life: l, limit: firstLimit}
+}
+
+// Attempt is an attempt that may be made.
+type Attempt struct {
+	limiter *Limiter
+	timed   bool // it is to be measured
+}
+
+// Observer is informed when a caller waits for its turn.
+type Observer interface {
+	// TurnAwaited is called before a caller waits, behind so many others, and returns the function
+	// that is called when it waits no more.
+	TurnAwaited(ctx context.Context, ahead int) (ended func(error))
+}
+
+// Enter waits until the caller may make an attempt. Callers come in the order of the instants at
+// which they asked. patience bounds the wait; 0: it has no bound. Errors: ErrTooLate, life.ErrClosed,
+// or ctx's cause. After a nil error the caller must call Leave.
+func (l *Limiter) Enter(ctx context.Context, asked, patience time.Duration, o Observer) (Attempt, error) {
+	l.mu.Lock()
+	if l.waiting.Len() == 0 && float64(l.running) < l.limit {
+		a := l.begin()
+		l.mu.Unlock()
+		return a, nil
+	}
+	l.serial++
+	t := &turn{asked: asked, serial: l.serial, granted: make(chan Attempt, 1)}
+	ahead := l.waiting.Len()
+	heap.Push(&l.waiting, t)
+	l.mu.Unlock()
+
+	ended := o.TurnAwaited(ctx, ahead)
+	a, err := l.await(ctx, t, patience)
+	ended(err)
+	return a, err
+}
+
+// await waits until the caller's turn comes, or the wait ends without.
+func (l *Limiter) await(ctx context.Context, t *turn, patience time.Duration) (Attempt, error) {
+	var late <-chan time.Time
+	if patience > 0 {
+		timer := time.NewTimer(patience)
+		defer timer.Stop()
+		late = timer.C
+	}
+	var err error
+	select {
+	case a := <-t.granted:
+		return a, nil
+	case <-late:
+		err = ErrTooLate
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-l.life.Closing():
+		err = life.ErrClosed
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t.index >= 0 {
+		heap.Remove(&l.waiting, t.index)
+		if err == ErrTooLate {
+			err = fmt.Errorf("%w: its turn did not come within %v, since %d others waited", ErrTooLate, patience, l.waiting.Len())
+		}
+		return Attempt{}, err
+	}
+	a := <-t.granted // at the same instant; the turn is passed on
+	a.limiter.end()
+	return Attempt{}, err
+}
+
+// begin counts an attempt. Called under l.mu.
+func (l *Limiter) begin() Attempt {
+	l.running++
+	l.attempts++
+	near := float64(2*l.running) >= l.limit
+	return Attempt{limiter: l, timed: near || l.attempts%sampleEvery == 0}
+}
+
+// end ends an attempt, and lets further ones begin. Called under l.mu.
+func (l *Limiter) end() {
+	l.running--
+	for l.waiting.Len() > 0 && float64(l.running) < l.limit {
+		heap.Pop(&l.waiting).(*turn).granted <- l.begin()
+	}
+}
+
+// Waiting returns how many callers wait for their turn.
+func (l *Limiter) Waiting() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.waiting.Len()
+}
+
+// IsTimed reports whether Leave needs to know how long a quorum took to answer.
+func (a Attempt) IsTimed() bool { return a.timed }
+
+// Result is how an attempt went.
+type Result struct {
+	Start   time.Duration // of the attempt, on the client's clock
+	Timeout time.Duration // after it no answer counts
+
+	// Answered is how long a quorum took to answer; 0: it did not. Took is how long the attempt
+	// took in that case. Only those of an attempt that is timed count.
+	Answered, Took time.Duration
+}
+
+// Leave ends an attempt.
+func (a Attempt) Leave(r Result) {
+	l := a.limiter
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a.timed {
+		l.adapt(&r)
+	}
+	l.end()
+}
+
+// LeaveLater ends an attempt whose caller has given up. What it sent is still at the nodes, for
+// about as long as attempts took lately: until then it counts.
+func (a Attempt) LeaveLater() {
+	l := a.limiter
+	l.mu.Lock()
+	d := 2 * l.base()
+	l.mu.Unlock()
+	time.AfterFunc(d, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.end()
+	})
+}
+
+// adapt changes the limit after an attempt. Between the shortest time lately, which is the way
+// there and back, and the timeout there is room for the nodes' queues. The limit grows while
+// attempts take less than a quarter of it, and shrinks when one takes more than half of it. An
+// attempt that failed early, since no node could be asked, says nothing. Called under l.mu.
+func (l *Limiter) adapt(r *Result) {
+	took := r.Took
+	if r.Answered > 0 {
+		took = r.Answered
+		l.measure(took)
+	}
+	base := l.base()
+	room := r.Timeout - base
+	switch {
+	case took > base+room/2:
+		l.shrink(r.Start)
+	case r.Answered == 0 || float64(2*l.running) < l.limit:
+	case took < base+room/8:
+		l.limit = min(l.limit+1, maxLimit)
+	case took < base+room/4:
+		l.limit = min(l.limit+growth, maxLimit)
+	}
+}
+
+// shrink halves the limit, once for all attempts that began before it did so last. Called under
+// l.mu.
+func (l *Limiter) shrink(start time.Duration) {
+	if start >= l.cut {
+		l.cut, l.limit = l.clock(), max(l.limit/2, minLimit)
+	}
+}
+
+// measure records how long a quorum took. Called under l.mu.
+func (l *Limiter) measure(took time.Duration) {
+	if now := l.clock(); now-l.aged > baseAge {
+		l.aged, l.older, l.least = now, l.least, 0
+	}
+	if l.least == 0 || took < l.least {
+		l.least = took
+	}
+}
+
+// base returns the shortest time lately; 0 if none was measured. Called under l.mu.
+func (m *measured) base() time.Duration {
+	if m.older == 0 {
+		return m.least
+	}
+	if m.least == 0 {
+		return m.older
+	}
+	return min(m.least, m.older)
+}

@@ -1,0 +1,231 @@
+package limiter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/redlock-go/redlock/internal/life"
+	"github.com/redlock-go/redlock/internal/limiter"
+)
+
+// observer counts the callers that waited for their turn.
+type observer struct {
+	mu     sync.Mutex
+	waited int
+	ahead  int // the most
+}
+
+func (o *observer) TurnAwaited(_ context.Context, ahead int) func(error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.waited++
+	o.ahead = max(o.ahead, ahead)
+	return func(error) {}
+}
+
+// server is a model of the nodes: it executes one attempt after the other, each of which takes
+// some time, and its answers are on their way for some time.
+type server struct {
+	service, trip, timeout time.Duration
+
+	began time.Time
+
+	mu   sync.Mutex    // protects what follows
+	free time.Duration // when it has executed what was sent
+	made int           // attempts
+	vain int           // of them, those whose answer came too late
+}
+
+func (s *server) now() time.Duration { return time.Since(s.began) }
+
+// run makes an attempt of a caller, and reports whether its answer came in time.
+func (s *server) run(a limiter.Attempt) bool {
+	r := s.send()
+	time.Sleep(r.Took)
+	a.Leave(r)
+	return r.Answered > 0
+}
+
+// send sends an attempt, and returns its result. One that comes too late is rolled back, which
+// takes as long again.
+func (s *server) send() limiter.Result {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	start := s.now()
+	s.made++
+	s.free = max(s.free, start) + s.service
+	took := s.free + s.trip - start
+	if took <= s.timeout {
+		return limiter.Result{Start: start, Timeout: s.timeout, Answered: took, Took: took}
+	}
+	s.vain++
+	s.free += s.service
+	return limiter.Result{Start: start, Timeout: s.timeout, Took: s.timeout}
+}
+
+// A burst of calls, each of which tries until its answer comes in time. Without a limit most of
+// them never succeed.
+func TestBurstIsServedWithFewAttemptsInVain(t *testing.T) {
+	const callers = 10_000
+	for _, s := range []*server{
+		{service: 5 * time.Microsecond, trip: 100 * time.Microsecond, timeout: 500 * time.Millisecond},
+		{service: 70 * time.Microsecond, trip: 100 * time.Microsecond, timeout: 500 * time.Millisecond},
+		{service: 70 * time.Microsecond, trip: 100 * time.Microsecond, timeout: 50 * time.Millisecond},
+		{service: 70 * time.Microsecond, trip: 100 * time.Microsecond, timeout: 5 * time.Millisecond},
+		{service: 700 * time.Microsecond, trip: 100 * time.Microsecond, timeout: 50 * time.Millisecond},
+		{service: 5 * time.Millisecond, trip: 100 * time.Microsecond, timeout: 50 * time.Millisecond},
+		{service: 70 * time.Microsecond, trip: 30 * time.Millisecond, timeout: 500 * time.Millisecond},
+		{service: 20 * time.Microsecond, trip: 200 * time.Millisecond, timeout: 500 * time.Millisecond},
+		{service: 20 * time.Microsecond, trip: 45 * time.Millisecond, timeout: 50 * time.Millisecond},
+	} {
+		t.Run(fmt.Sprintf("%v-%v-%v", s.service, s.trip, s.timeout), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s.began = time.Now()
+				l := limiter.New(s.now, life.New())
+				var o observer
+				serve(t, l, s, &o, callers)
+				least := callers*s.service + s.trip
+				t.Logf("%d attempts, %d in vain; %v, where %v is the least; %d waited", s.made, s.vain, s.now(), least, o.waited)
+				assert.LessOrEqual(t, s.vain, callers/20, "attempts in vain")
+				assert.LessOrEqual(t, s.now(), 5*least)
+				assert.Greater(t, o.waited, callers/2)
+				assert.Zero(t, l.Waiting())
+			})
+		})
+	}
+}
+
+// serve has so many callers try until they succeed.
+func serve(t *testing.T, l *limiter.Limiter, s *server, o *observer, callers int) {
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			for {
+				a, err := l.Enter(t.Context(), 0, 0, o)
+				if !assert.NoError(t, err) || s.run(a) {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// The nodes become five times as slow between two bursts: the limit must fall before all is late.
+func TestLimitFollowsTheNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const callers = 5000
+		s := &server{service: 20 * time.Microsecond, trip: 100 * time.Microsecond, timeout: 50 * time.Millisecond, began: time.Now()}
+		l := limiter.New(s.now, life.New())
+		serve(t, l, s, new(observer), callers)
+		s.service *= 5
+		serve(t, l, s, new(observer), callers)
+		t.Logf("%d attempts, %d in vain", s.made, s.vain)
+		assert.LessOrEqual(t, s.vain, callers/3)
+	})
+}
+
+// fill begins attempts until a further one would wait, and returns a function that ends one.
+func fill(t *testing.T, l *limiter.Limiter) (leave func()) {
+	t.Helper()
+	var running []limiter.Attempt
+	for {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		a, err := l.Enter(ctx, 0, 0, new(observer))
+		if err != nil {
+			break
+		}
+		running = append(running, a)
+	}
+	return func() {
+		a := running[0]
+		running = running[1:]
+		a.Leave(limiter.Result{Timeout: time.Second, Took: time.Microsecond})
+	}
+}
+
+func TestCallersComeInTheOrderInWhichTheyAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		l := limiter.New(func() time.Duration { return time.Since(began) }, life.New())
+		leave := fill(t, l)
+		var order []int
+		var o observer
+		var all sync.WaitGroup
+		for _, asked := range []int{3, 1, 2, 1} {
+			all.Go(func() {
+				a, err := l.Enter(t.Context(), time.Duration(asked), 0, &o)
+				assert.NoError(t, err)
+				order = append(order, asked)
+				a.Leave(limiter.Result{})
+			})
+			synctest.Wait()
+		}
+		assert.Equal(t, 4, l.Waiting())
+		assert.Equal(t, 3, o.ahead)
+		leave()
+		all.Wait()
+		assert.Equal(t, []int{1, 1, 2, 3}, order)
+		assert.Zero(t, l.Waiting())
+	})
+}
+
+func TestWaitForATurnEnds(t *testing.T) {
+	cause := errors.New("gave up")
+	for name, c := range map[string]struct {
+		patience time.Duration
+		end      func(cancel context.CancelCauseFunc, l *life.Life)
+		want     error
+	}{
+		"ctx":      {end: func(cancel context.CancelCauseFunc, _ *life.Life) { cancel(cause) }, want: cause},
+		"Close":    {end: func(_ context.CancelCauseFunc, l *life.Life) { l.Close() }, want: life.ErrClosed},
+		"patience": {patience: time.Second, end: func(context.CancelCauseFunc, *life.Life) { time.Sleep(time.Second) }, want: limiter.ErrTooLate},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began, alive := time.Now(), life.New()
+				l := limiter.New(func() time.Duration { return time.Since(began) }, alive)
+				leave := fill(t, l)
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				result := make(chan error, 1)
+				go func() {
+					_, err := l.Enter(ctx, 0, c.patience, new(observer))
+					result <- err
+				}()
+				synctest.Wait()
+				c.end(cancel, alive)
+				assert.ErrorIs(t, <-result, c.want)
+				assert.Zero(t, l.Waiting())
+				leave() // nobody is woken, and nothing is counted twice
+			})
+		})
+	}
+}
+
+// What a caller that gave up has sent is still at the nodes.
+func TestAttemptOfACallerThatGaveUpCountsForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{service: time.Millisecond, trip: time.Millisecond, timeout: 500 * time.Millisecond, began: time.Now()}
+		l := limiter.New(s.now, life.New())
+		for range 100 { // it learns how long the nodes take
+			serve(t, l, s, new(observer), 1)
+		}
+		a, err := l.Enter(t.Context(), 0, 0, new(observer))
+		assert.NoError(t, err)
+		fill(t, l)
+		began := time.Now()
+		a.LeaveLater()
+		_, err = l.Enter(t.Context(), 0, 0, new(observer))
+		assert.NoError(t, err)
+		assert.Equal(t, 2*(s.service+s.trip), time.Since(began))
+	})
+}
