@@ -37,6 +37,7 @@ var simKinds = []simKind{
 // and print them.
 type simPlan struct {
 	seed       uint64
+	generation int
 	kind       simKind
 	nodes      int
 	clients    int
@@ -90,7 +91,7 @@ type simEvent struct {
 	do   func(r *simRun)
 }
 
-// newSimPlan plans the run of a seed.
+// newSimPlan plans the run of a seed, in the generation of -sim.generation.
 func newSimPlan(seed uint64) *simPlan { return drawSimPlan(seed, rand.NewPCG(seed, 0x5eed)) }
 
 // drawSimPlan plans a run. The messages' fates are the seed's; all else is drawn from
@@ -98,13 +99,14 @@ func newSimPlan(seed uint64) *simPlan { return drawSimPlan(seed, rand.NewPCG(see
 func drawSimPlan(seed uint64, source rand.Source) *simPlan {
 	draw := rand.New(source)
 	p := &simPlan{
-		seed:    seed,
-		kind:    simKinds[draw.IntN(len(simKinds))],
-		nodes:   []int{3, 3, 5, 5, 5, 4, 7}[draw.IntN(7)],
-		clients: 2 + draw.IntN(3),
-		locks:   1 + draw.IntN(5)/4,
-		ttl:     []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, 6 * time.Second, 6 * time.Second}[draw.IntN(5)],
-		renewal: draw.IntN(5) > 0,
+		seed:       seed,
+		generation: *simGeneration,
+		kind:       simKinds[draw.IntN(len(simKinds))],
+		nodes:      []int{3, 3, 5, 5, 5, 4, 7}[draw.IntN(7)],
+		clients:    2 + draw.IntN(3),
+		locks:      1 + draw.IntN(5)/4,
+		ttl:        []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, 6 * time.Second, 6 * time.Second}[draw.IntN(5)],
+		renewal:    draw.IntN(5) > 0,
 	}
 	if p.kind == simVerdicts && draw.IntN(2) == 0 {
 		p.ttl = 500 * time.Millisecond // connections outlast it, so that late answers arrive
@@ -128,6 +130,7 @@ func drawSimPlan(seed uint64, source rand.Source) *simPlan {
 	p.drawDelays(p.stream(delaysStream))
 	p.uses.lengths = p.stream(lengthsStream).IntN(3) == 0
 	p.drawHandoffs(p.stream(handoffsStream))
+	p.drawLater()
 	return p
 }
 

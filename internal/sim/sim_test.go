@@ -66,7 +66,7 @@ func TestSimulation(t *testing.T) {
 					}
 					h := runSeed(t, seed, false)
 					if wrong := h.check(); len(wrong) > 0 {
-						t.Errorf("seed %d (%s): %q\nreplay it with: go test -run '^TestSimulation$' -sim.seed=%d -sim.show .", seed, h.plan.kind, wrong, seed)
+						t.Errorf("seed %d (%s): %q\nreplay it with: %s", seed, h.plan.kind, wrong, h.plan.replay())
 					}
 					done.Add(1)
 					for _, v := range h.visits {
@@ -94,6 +94,15 @@ func FuzzFaultPlan(f *testing.F) {
 		h := runPlan(t, p, false)
 		require.Empty(t, h.check(), "%s", h.text())
 	})
+}
+
+// replay returns the command that shows the history of the run.
+func (p *simPlan) replay() string {
+	command := fmt.Sprintf("go test ./internal/sim -run '^TestSimulation$' -sim.seed=%d -sim.show", p.seed)
+	if p.generation != simLatest {
+		command += fmt.Sprintf(" -sim.generation=%d", p.generation)
+	}
+	return command
 }
 
 // choiceSource draws from bytes, two for a number; then from another source.
