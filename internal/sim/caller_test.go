@@ -65,7 +65,7 @@ func (c *simCaller) work() {
 		}
 		c.visit(v, c.span(0, 1, 5*time.Millisecond), simProlongs{})
 		c.random.await()
-		v.left(lease.Unlock(context.Background()))
+		v.unlocks()
 	}
 	for k := range uint64(3) { // attempts that fail: nothing of them may stay
 		if c.index > 0 {
@@ -233,7 +233,7 @@ func (c *simCaller) unlock(v *simVisit, turn uint64) {
 		renewsLate(c, v, turn)
 		c.handsOver(v, turn)
 		c.random.await()
-		v.left(v.lease.Unlock(context.Background()))
+		v.unlocks()
 	}
 }
 
@@ -327,7 +327,9 @@ func (v *simVisit) prolong(name string, method func(context.Context) error) erro
 	v.caller.random.await()
 	ended := !v.lease.Valid()
 	v.prolongs.Store(true)
+	over := h.run.watchdog.does("%v's %s of token %d", v.caller, name, v.token)
 	err := method(v.caller.life)
+	over()
 	v.prolongs.Store(false)
 	h.note("%v %ss token %d: %v", v.caller, name, v.token, err)
 	switch {
@@ -344,6 +346,8 @@ func (c *simCaller) force(lock string) {
 	h := &c.client.run.history
 	c.random.await()
 	f := h.forces(c, lock)
+	over := c.client.run.watchdog.does("%v's ForceUnlock of %s", c, lock)
 	s, err := c.client.client.ForceUnlock(c.life, lock)
+	over()
 	f.returned(s, err)
 }

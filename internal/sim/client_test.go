@@ -166,7 +166,9 @@ func (c *simClient) close() {
 		}
 		began, awake := r.world.Now(), r.awake()
 		r.history.note("client %d begins its Close", c.index)
+		over := r.watchdog.does("client %d's Close", c.index)
 		_ = c.client.Close()
+		over()
 		r.history.note("client %d is closed", c.index)
 		r.wellness.shakes()
 		r.history.closes(c, began, r.awake()-awake)

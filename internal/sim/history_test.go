@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -65,6 +66,7 @@ type simVisit struct {
 	dead     atomic.Bool   // it was seen not to be valid
 	robbed   time.Duration // its keys were deleted; 0: they were not; protected by history.mu
 	doneAt   chan time.Duration
+	arrives  func()      // ends what the watchdog knows of the call
 	err      error       // why it got no lock
 	handed   *simHandoff // of its lease; nil: it was not handed off
 	from     *simHandoff // the lease that it resumes; nil: it is no Resume
@@ -80,6 +82,7 @@ func (h *simHistory) note(format string, args ...any) {
 	h.add(h.now(), fmt.Sprintf(format, args...))
 }
 
+// fail records a violation. Hooks of the servers may call it.
 func (h *simHistory) fail(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	h.note("WRONG: %s", text)
@@ -98,6 +101,7 @@ func (h *simHistory) orphan(node int, p simPossession) {
 func (h *simHistory) call(c *simCaller, m simLock, waits bool) *simVisit {
 	reads := testhook.Lock(lockOf(m)).Shared()
 	v := &simVisit{history: h, caller: c, mutex: m, waits: waits, reads: reads, called: h.now(), ended: math.MaxInt64}
+	v.arrives = h.run.watchdog.does("%v's call for %s", c, v.name())
 	h.mu.Lock()
 	h.visits = append(h.visits, v)
 	h.mu.Unlock()
@@ -141,6 +145,7 @@ func keysLast(v *simVisit) time.Duration { return testhook.Lease(v.lease).TTL() 
 func (v *simVisit) returned(l *redlock.Lease, err error) {
 	h := v.history
 	v.answered = h.now()
+	v.arrives()
 	if v.err = err; err != nil {
 		h.note("%v does not get %s: %v", v.caller, v.name(), err)
 		v.refused(err)
@@ -217,6 +222,12 @@ func (v *simVisit) leaves() {
 	h.note("%v leaves %s, token %d (lost: %t)", v.caller, v.name(), v.token, v.lost)
 }
 
+// unlocks calls Unlock, and records its result.
+func (v *simVisit) unlocks() {
+	defer v.history.run.watchdog.does("%v's unlock of token %d", v.caller, v.token)()
+	v.left(v.lease.Unlock(context.Background()))
+}
+
 // left records the result of Unlock.
 func (v *simVisit) left(err error) {
 	if err != nil {
@@ -225,7 +236,10 @@ func (v *simVisit) left(err error) {
 }
 
 // text is the whole history, line by line, by its instants.
-func (h *simHistory) text() string {
+func (h *simHistory) text() string { return h.excerpt("", 0, math.MaxInt64) }
+
+// excerpt is what the history says between two instants, in lines that contain a word.
+func (h *simHistory) excerpt(word string, from, to time.Duration) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	slices.SortStableFunc(h.lines, func(a, b simLine) int {
@@ -236,6 +250,9 @@ func (h *simHistory) text() string {
 	})
 	var out strings.Builder
 	for _, l := range h.lines {
+		if l.at < from || l.at > to || !strings.Contains(l.text, word) {
+			continue
+		}
 		fmt.Fprintf(&out, "%14.9f %s\n", l.at.Seconds(), l.text)
 	}
 	return out.String()

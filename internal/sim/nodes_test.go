@@ -79,6 +79,7 @@ func (r *simRun) executed(at time.Duration, node int, _ string, args []string, r
 	noteRest(r, node, args, reply)
 	noteRenewal(&r.history, at, args, reply)
 	noteTransfer(&r.history, at, node, args, reply)
+	noteScript(&r.history, node, args, reply)
 }
 
 // suspend stops all clients and servers for a while.
