@@ -105,6 +105,9 @@ func (c *simClient) block(nodes quorum.NodeSet, ways int, held bool) {
 	if c.isDead() && !held {
 		return
 	}
+	if lacks := c.lacks(); !held {
+		nodes &^= lacks
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for n, l := range c.links {

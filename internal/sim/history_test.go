@@ -24,17 +24,18 @@ type simHistory struct {
 	plan *simPlan
 	now  func() time.Duration
 
-	mu        sync.Mutex // protects what follows
-	lines     []simLine
-	visits    []*simVisit
-	orphans   []string
-	forced    []*simForce
-	rested    map[simRested]bool       // after whose release a lock rested, and whether it may still do so
-	renewed   map[string]time.Duration // when a server executed the last renewal of an owner's lease
-	handoffs  []*simHandoff
-	transfers []simTransfer
-	outside   string // which assumption was broken; "" if none
-	failures  []string
+	mu            sync.Mutex // protects what follows
+	lines         []simLine
+	visits        []*simVisit
+	orphans       []string
+	forced        []*simForce
+	rested        map[simRested]bool       // after whose release a lock rested, and whether it may still do so
+	renewed       map[string]time.Duration // when a server executed the last renewal of an owner's lease
+	handoffs      []*simHandoff
+	transfers     []simTransfer
+	outside       string // which assumption was broken; "" if none
+	failures      []string
+	brokenScripts []string // that failed at a node
 }
 
 type simLine struct {
@@ -66,10 +67,11 @@ type simVisit struct {
 	dead     atomic.Bool   // it was seen not to be valid
 	robbed   time.Duration // its keys were deleted; 0: they were not; protected by history.mu
 	doneAt   chan time.Duration
-	arrives  func()      // ends what the watchdog knows of the call
-	err      error       // why it got no lock
-	handed   *simHandoff // of its lease; nil: it was not handed off
-	from     *simHandoff // the lease that it resumes; nil: it is no Resume
+	arrives  func()        // ends what the watchdog knows of the call
+	told     time.Duration // when its holder learned that others want the lock; 0: never; protected by history.mu
+	err      error         // why it got no lock
+	handed   *simHandoff   // of its lease; nil: it was not handed off
+	from     *simHandoff   // the lease that it resumes; nil: it is no Resume
 }
 
 func (h *simHistory) add(at time.Duration, text string) {
@@ -154,6 +156,7 @@ func (v *simVisit) returned(l *redlock.Lease, err error) {
 	v.lease, v.token = l, l.Token()
 	v.began = v.caller.client.trueTime(testhook.Lease(l).Begun)
 	h.note("%v has %s, token %d, owner %q", v.caller, v.name(), l.Token(), l.Owner())
+	v.listens()
 	done := l.Done()
 	v.doneAt = make(chan time.Duration, 1)
 	go func() {

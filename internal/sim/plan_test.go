@@ -58,7 +58,9 @@ type simPlan struct {
 	calm       time.Duration // until then the new cluster comes to life
 	busy       time.Duration // from then until then there is trouble
 	events     []simEvent
-	outside    string // which assumption it breaks; "" if none
+	lacks      []quorum.NodeSet // the nodes that a client never reaches; of no client if it is empty
+	setBack    bool             // clocks of servers are set back: exclusion and tokens alone are checked
+	outside    string           // which assumption it breaks; "" if none
 }
 
 // simUses are how callers use the library, beside Lock, TryLock and Unlock.
@@ -77,6 +79,13 @@ type simUses struct {
 	delay    time.Duration // half of the calls for one lock alone have this lock delay; 0: none has one
 	lengths  bool          // some holders call ExtendTo
 	handoffs bool          // half of the holders of one lock alone hand it off
+
+	// Of later generations (generation_test.go).
+	sizes      []uint64 // how many permits the semaphore has for each client, where they differ
+	slots      bool     // some calls are for the lock of a slot of the semaphore, alone, as a reader or in a set
+	forceSlots bool     // ForceUnlock is called for slots of the semaphore now and then
+	flushes    bool     // scripts of nodes are flushed all the time: a release may be sent twice
+	wanted     bool     // half of the leases are WithWanted, and Ask is called now and then
 }
 
 // simOdds are in how many of a million messages something happens to it.
