@@ -60,12 +60,14 @@ func (c *simCaller) work() {
 		lease, err := v.mutex.Lock(ctx)
 		v.returned(lease, err)
 		if err != nil {
-			r.history.fail("%v is not served when all trouble is over: %v", c, err)
+			if !cannotAdmit(c.client) {
+				r.history.fail("%v is not served when all trouble is over: %v", c, err)
+			}
 			continue
 		}
 		c.visit(v, c.span(0, 1, 5*time.Millisecond), simProlongs{})
 		c.random.await()
-		v.left(lease.Unlock(context.Background()))
+		v.unlocks()
 	}
 	for k := range uint64(3) { // attempts that fail: nothing of them may stay
 		if c.index > 0 {
@@ -89,8 +91,11 @@ func (c *simCaller) lastMutexes() (all []simLock) {
 	if p.uses.sets {
 		all = append(all, c.multi(1<<p.locks-1))
 	}
-	if n := p.uses.permits; n > 0 {
+	if n := p.size(c.client.index); n > 0 {
 		all = append(all, c.permits(1+c.roll(0, 57, n)))
+	}
+	if p.uses.slots {
+		all = append(all, slotFor(c, 0, nil))
 	}
 	return all
 }
@@ -136,6 +141,12 @@ func (c *simCaller) mutexFor(turn uint64) simLock {
 		label := []string{"", "worker 7", "a@b", "10.0.0.1:7\tü"}[c.roll(turn, 34, 4)]
 		opts = append(opts, redlock.WithOwnerLabel(label))
 	}
+	if p.uses.wanted && c.roll(turn, 130, 2) == 0 {
+		opts = append(opts, redlock.WithWanted())
+	}
+	if p.uses.slots && c.roll(turn, 120, 5) == 0 {
+		return slotFor(c, turn, opts)
+	}
 	if p.uses.permits > 0 && c.roll(turn, 60, 3) == 0 {
 		return permitsFor(c, turn, opts)
 	}
@@ -156,6 +167,9 @@ func (c *simCaller) turn(turn uint64) {
 	m := c.mutexFor(turn)
 	if p.uses.forces && r.awake() > p.calm && r.awake() < p.busy && c.roll(turn, 35, 25) == 0 {
 		c.force(fmt.Sprintf("lock-%d", c.roll(turn, 1, uint64(p.locks))))
+		return
+	}
+	if operates(c, turn) {
 		return
 	}
 	var tail *simTailLoss
@@ -233,7 +247,7 @@ func (c *simCaller) unlock(v *simVisit, turn uint64) {
 		renewsLate(c, v, turn)
 		c.handsOver(v, turn)
 		c.random.await()
-		v.left(v.lease.Unlock(context.Background()))
+		v.unlocks()
 	}
 }
 
@@ -300,7 +314,7 @@ func (c *simCaller) visit(v *simVisit, hold time.Duration, at simProlongs) {
 			break
 		}
 		left := until - r.awake()
-		if left <= 0 && k > at.downgrade {
+		if left <= 0 && k > at.downgrade || letsGo(v, k) {
 			break
 		}
 		switch k {
@@ -327,7 +341,9 @@ func (v *simVisit) prolong(name string, method func(context.Context) error) erro
 	v.caller.random.await()
 	ended := !v.lease.Valid()
 	v.prolongs.Store(true)
+	over := h.run.watchdog.does("%v's %s of token %d", v.caller, name, v.token)
 	err := method(v.caller.life)
+	over()
 	v.prolongs.Store(false)
 	h.note("%v %ss token %d: %v", v.caller, name, v.token, err)
 	switch {
@@ -344,6 +360,8 @@ func (c *simCaller) force(lock string) {
 	h := &c.client.run.history
 	c.random.await()
 	f := h.forces(c, lock)
+	over := c.client.run.watchdog.does("%v's ForceUnlock of %s", c, lock)
 	s, err := c.client.client.ForceUnlock(c.life, lock)
+	over()
 	f.returned(s, err)
 }

@@ -22,7 +22,10 @@ func (h *simHistory) leases(lock string) []*simVisit {
 // two holders, and is counted as such. In every schedule, no caller writes with another
 // one's token, or with a token lower than one that was handed out before it asked.
 func (h *simHistory) check() []string {
-	wrong := slices.Clone(h.failures)
+	if h.plan.setBack {
+		return h.checkSetBack()
+	}
+	wrong := slices.Concat(h.failures, h.brokenScripts)
 	for lock := range h.plan.locks {
 		name := fmt.Sprintf("lock-%d", lock)
 		leases := h.leases(name)
@@ -48,6 +51,7 @@ func (h *simHistory) check() []string {
 	wrong = append(wrong, checkPermits(h)...)
 	wrong = append(wrong, restsOfLeases(h)...)
 	wrong = append(wrong, checkHandoffs(h)...)
+	wrong = append(wrong, untold(h)...)
 	return append(wrong, h.orphans...)
 }
 

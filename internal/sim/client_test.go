@@ -105,6 +105,9 @@ func (c *simClient) block(nodes quorum.NodeSet, ways int, held bool) {
 	if c.isDead() && !held {
 		return
 	}
+	if lacks := c.lacks(); !held {
+		nodes &^= lacks
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for n, l := range c.links {
@@ -166,7 +169,9 @@ func (c *simClient) close() {
 		}
 		began, awake := r.world.Now(), r.awake()
 		r.history.note("client %d begins its Close", c.index)
+		over := r.watchdog.does("client %d's Close", c.index)
 		_ = c.client.Close()
+		over()
 		r.history.note("client %d is closed", c.index)
 		r.wellness.shakes()
 		r.history.closes(c, began, r.awake()-awake)

@@ -218,7 +218,7 @@ func notResumed(c *simCaller, v *simVisit, err error) {
 		return
 	}
 	settles := simSettles
-	if r.plan.odds == (simOdds{}) {
+	if r.plan.odds == (simOdds{}) && !r.plan.uses.flushes {
 		// The keys end soon by themselves: on a good network there is no need to wait for longer than the release takes.
 		settles = 2*(slices.Max(r.plan.trip)+r.plan.slow[c.client.index]) + time.Millisecond
 	}

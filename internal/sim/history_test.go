@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -23,18 +24,19 @@ type simHistory struct {
 	plan *simPlan
 	now  func() time.Duration
 
-	mu        sync.Mutex // protects what follows
-	lines     []simLine
-	visits    []*simVisit
-	orphans   []string
-	forced    []*simForce
-	rested    map[simRested]bool       // after whose release a lock rested, and whether it may still do so
-	renewed   map[string]time.Duration // when a server executed the last renewal of an owner's lease
-	handoffs  []*simHandoff
-	passed    map[string]string // the owner of the lease whose hand-off gave a key this value
-	transfers []simTransfer
-	outside   string // which assumption was broken; "" if none
-	failures  []string
+	mu            sync.Mutex // protects what follows
+	lines         []simLine
+	visits        []*simVisit
+	orphans       []string
+	forced        []*simForce
+	rested        map[simRested]bool       // after whose release a lock rested, and whether it may still do so
+	renewed       map[string]time.Duration // when a server executed the last renewal of an owner's lease
+	handoffs      []*simHandoff
+	passed        map[string]string // the owner of the lease whose hand-off gave a key this value
+	transfers     []simTransfer
+	outside       string // which assumption was broken; "" if none
+	failures      []string
+	brokenScripts []string // that failed at a node
 }
 
 type simLine struct {
@@ -71,6 +73,8 @@ type simVisit struct {
 	from      *simHandoff   // the lease that it resumes; nil: it is no Resume
 	keptAt    time.Duration // a hand-off of its lease failed then; 0: none did
 	keptUntil time.Duration // it was lost by then; 0: it was not
+	arrives   func()        // ends what the watchdog knows of the call
+	told      time.Duration // when its holder learned that others want the lock; 0: never; protected by history.mu
 }
 
 func (h *simHistory) add(at time.Duration, text string) {
@@ -83,6 +87,7 @@ func (h *simHistory) note(format string, args ...any) {
 	h.add(h.now(), fmt.Sprintf(format, args...))
 }
 
+// fail records a violation. Hooks of the servers may call it.
 func (h *simHistory) fail(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	h.note("WRONG: %s", text)
@@ -101,6 +106,7 @@ func (h *simHistory) orphan(node int, p simPossession) {
 func (h *simHistory) call(c *simCaller, m simLock, waits bool) *simVisit {
 	reads := testhook.Lock(lockOf(m)).Shared()
 	v := &simVisit{history: h, caller: c, mutex: m, waits: waits, reads: reads, called: h.now(), ended: math.MaxInt64}
+	v.arrives = h.run.watchdog.does("%v's call for %s", c, v.name())
 	h.mu.Lock()
 	h.visits = append(h.visits, v)
 	h.mu.Unlock()
@@ -144,6 +150,7 @@ func keysLast(v *simVisit) time.Duration { return testhook.Lease(v.lease).TTL() 
 func (v *simVisit) returned(l *redlock.Lease, err error) {
 	h := v.history
 	v.answered = h.now()
+	v.arrives()
 	if v.err = err; err != nil {
 		h.note("%v does not get %s: %v", v.caller, v.name(), err)
 		v.refused(err)
@@ -152,6 +159,7 @@ func (v *simVisit) returned(l *redlock.Lease, err error) {
 	v.lease, v.token = l, l.Token()
 	v.began = v.caller.client.trueTime(testhook.Lease(l).Begun)
 	h.note("%v has %s, token %d, owner %q", v.caller, v.name(), l.Token(), l.Owner())
+	v.listens()
 	done := l.Done()
 	v.doneAt = make(chan time.Duration, 1)
 	go func() {
@@ -220,6 +228,12 @@ func (v *simVisit) leaves() {
 	h.note("%v leaves %s, token %d (lost: %t)", v.caller, v.name(), v.token, v.lost)
 }
 
+// unlocks calls Unlock, and records its result.
+func (v *simVisit) unlocks() {
+	defer v.history.run.watchdog.does("%v's unlock of token %d", v.caller, v.token)()
+	v.left(v.lease.Unlock(context.Background()))
+}
+
 // left records the result of Unlock.
 func (v *simVisit) left(err error) {
 	if err != nil {
@@ -228,7 +242,10 @@ func (v *simVisit) left(err error) {
 }
 
 // text is the whole history, line by line, by its instants.
-func (h *simHistory) text() string {
+func (h *simHistory) text() string { return h.excerpt("", 0, math.MaxInt64) }
+
+// excerpt is what the history says between two instants, in lines that contain a word.
+func (h *simHistory) excerpt(word string, from, to time.Duration) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	slices.SortStableFunc(h.lines, func(a, b simLine) int {
@@ -239,6 +256,9 @@ func (h *simHistory) text() string {
 	})
 	var out strings.Builder
 	for _, l := range h.lines {
+		if l.at < from || l.at > to || !strings.Contains(l.text, word) {
+			continue
+		}
 		fmt.Fprintf(&out, "%14.9f %s\n", l.at.Seconds(), l.text)
 	}
 	return out.String()

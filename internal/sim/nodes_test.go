@@ -80,6 +80,7 @@ func (r *simRun) executed(at time.Duration, node int, _ string, args []string, r
 	noteRenewal(&r.history, at, args, reply)
 	noteHandoffAt(&r.history, args)
 	noteTransfer(&r.history, at, node, args, reply)
+	noteScript(&r.history, node, args, reply)
 }
 
 // suspend stops all clients and servers for a while.

@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -47,12 +46,12 @@ func (p *simPlan) drawPermits(draw *rand.Rand) {
 
 // permits returns so many permits of the semaphore.
 func (c *simCaller) permits(n uint64, opts ...redlock.Option) simLock {
-	return simPermits{c.client.client.Semaphore(simSemaphore, int(c.client.run.plan.uses.permits), append(opts, withRandom(c.random))...), int(n)}
+	return simPermits{c.client.client.Semaphore(simSemaphore, int(c.client.run.plan.size(c.client.index)), append(opts, withRandom(c.random))...), int(n)}
 }
 
 // permitsFor returns the permits of a turn: mostly few.
 func permitsFor(c *simCaller, turn uint64, opts []redlock.Option) simLock {
-	n := 1 + c.roll(turn, 58, c.client.run.plan.uses.permits)
+	n := 1 + c.roll(turn, 58, c.client.run.plan.size(c.client.index))
 	if c.roll(turn, 59, 2) == 0 {
 		n = 1
 	}
@@ -89,25 +88,10 @@ func checkPermits(h *simHistory) (wrong []string) {
 		}
 		wrong = append(wrong, groundless(h, v)...)
 	}
-	slots := make(map[int][]*simVisit)
-	for _, v := range leases {
-		for _, p := range v.lease.Permits() {
-			slots[p.Slot] = append(slots[p.Slot], v)
-		}
-	}
-	for _, slot := range slices.Sorted(maps.Keys(slots)) {
-		leases := slots[slot]
-		if slot < 0 || slot >= int(h.plan.uses.permits) {
-			wrong = append(wrong, fmt.Sprintf("%v has slot %d of %d", leases[0].caller, slot, h.plan.uses.permits))
-		}
-		if h.outside == "" {
-			wrong = append(wrong, h.exclusion(leases, fmt.Sprintf("slot %d", slot))...)
-		}
-		wrong = append(wrong, tokens(leases)...)
-	}
+	wrong = append(wrong, checkSlots(h)...)
 	wrong = append(wrong, maxHolds(leases)...)
 	if h.plan.kind != simClocks && !h.plan.uses.lateness {
-		wrong = append(wrong, permitsIdle(h, leases)...)
+		wrong = append(wrong, permitsIdle(h)...)
 	}
 	if (h.plan.kind == simMinority || h.plan.kind == simCrowds) && !h.plan.uses.lateness {
 		wrong = append(wrong, h.order(leases, simSemaphore)...)
@@ -119,7 +103,7 @@ func checkPermits(h *simHistory) (wrong []string) {
 // well for its client, the client was suspended, or its longest time was over.
 func groundless(h *simHistory, v *simVisit) (wrong []string) {
 	c := v.caller.client
-	if !v.lost || h.outside != "" || c.isOver() || !h.plan.renewal || v.terms().Lease.MaxHold > 0 || h.plan.odds != (simOdds{}) {
+	if !v.lost || h.outside != "" || c.isOver() || !h.plan.renewal || v.terms().Lease.MaxHold > 0 || h.plan.odds != (simOdds{}) || isForcedSlot(h, v) {
 		return nil
 	}
 	for i := range h.plan.nodes {
@@ -136,7 +120,7 @@ func groundless(h *simHistory, v *simVisit) (wrong []string) {
 
 // permitsIdle checks that no caller waits for long while enough permits are free for it, and for
 // those that asked before it.
-func permitsIdle(h *simHistory, leases []*simVisit) (wrong []string) {
+func permitsIdle(h *simHistory) (wrong []string) {
 	for _, v := range h.visits {
 		if permitsOf(v) == 0 || !v.waits {
 			continue
@@ -148,42 +132,29 @@ func permitsIdle(h *simHistory, leases []*simVisit) (wrong []string) {
 		}
 		for _, w := range h.visits {
 			if w != v && permitsOf(w) > 0 && w.waits && w.called <= v.called+headStart(v.called) {
-				excuses = append(excuses, simSpan{w.called, gaveUpAt(w, h.plan)})
+				excuses = append(excuses, simSpan{w.called, gaveUpAt(w, v, h.plan)})
 			}
 		}
-		excuses = append(excuses, tooFewFree(h, leases, permitsOf(v))...)
+		excuses = append(excuses, tooFewFree(h, v)...)
 		wrong = append(wrong, h.idle(v, simSemaphore, excuses)...)
 	}
 	return wrong
 }
 
-// tooFewFree returns when fewer than n permits were free.
-func tooFewFree(h *simHistory, leases []*simVisit, n int) (times simSpans) {
-	type change struct {
-		at time.Duration
-		by int
-	}
-	var changes []change
-	for _, l := range leases {
-		for _, span := range h.taken([]*simVisit{l}, (*simVisit).held) {
-			changes = append(changes, change{span.from, permitsOf(l)}, change{span.to, -permitsOf(l)})
+// tooFewFree returns when too few permits were free for a call: by the number of permits that its client
+// gives the semaphore. A slot counts as taken while a caller waits for its lock: it may be reserved for
+// that caller.
+func tooFewFree(h *simHistory, v *simVisit) simSpans {
+	size := int(h.plan.size(v.caller.client.index))
+	slots := make([]simSpans, size)
+	for slot := range slots {
+		slots[slot] = h.taken(leasesOfSlot(h, slot), (*simVisit).held)
+		for _, w := range h.visits {
+			if w.waits && w.wants(slotName(slot)) {
+				slots[slot] = append(slots[slot], simSpan{w.called, gaveUpAt(w, v, h.plan)})
+			}
 		}
+		slots[slot] = merged(slots[slot])
 	}
-	slices.SortFunc(changes, func(a, b change) int {
-		if a.at != b.at {
-			return int(a.at - b.at)
-		}
-		return a.by - b.by
-	})
-	held, full := 0, time.Duration(-1)
-	for _, c := range changes {
-		held += c.by
-		switch few := held+n > int(h.plan.uses.permits); {
-		case few && full < 0:
-			full = c.at
-		case !few && full >= 0:
-			times, full = append(times, simSpan{full, c.at}), -1
-		}
-	}
-	return times
+	return crowded(slots, size-permitsOf(v))
 }

@@ -37,6 +37,7 @@ var simKinds = []simKind{
 // and print them.
 type simPlan struct {
 	seed       uint64
+	generation int
 	kind       simKind
 	nodes      int
 	clients    int
@@ -57,7 +58,9 @@ type simPlan struct {
 	calm       time.Duration // until then the new cluster comes to life
 	busy       time.Duration // from then until then there is trouble
 	events     []simEvent
-	outside    string // which assumption it breaks; "" if none
+	lacks      []quorum.NodeSet // the nodes that a client never reaches; of no client if it is empty
+	setBack    bool             // clocks of servers are set back: exclusion and tokens alone are checked
+	outside    string           // which assumption it breaks; "" if none
 }
 
 // simUses are how callers use the library, beside Lock, TryLock and Unlock.
@@ -76,6 +79,13 @@ type simUses struct {
 	delay    time.Duration // half of the calls for one lock alone have this lock delay; 0: none has one
 	lengths  bool          // some holders call ExtendTo
 	handoffs bool          // half of the holders of one lock alone hand it off
+
+	// Of later generations (generation_test.go).
+	sizes      []uint64 // how many permits the semaphore has for each client, where they differ
+	slots      bool     // some calls are for the lock of a slot of the semaphore, alone, as a reader or in a set
+	forceSlots bool     // ForceUnlock is called for slots of the semaphore now and then
+	flushes    bool     // scripts of nodes are flushed all the time: a release may be sent twice
+	wanted     bool     // half of the leases are WithWanted, and Ask is called now and then
 }
 
 // simOdds are in how many of a million messages something happens to it.
@@ -90,7 +100,7 @@ type simEvent struct {
 	do   func(r *simRun)
 }
 
-// newSimPlan plans the run of a seed.
+// newSimPlan plans the run of a seed, in the generation of -sim.generation.
 func newSimPlan(seed uint64) *simPlan { return drawSimPlan(seed, rand.NewPCG(seed, 0x5eed)) }
 
 // drawSimPlan plans a run. The messages' fates are the seed's; all else is drawn from
@@ -98,13 +108,14 @@ func newSimPlan(seed uint64) *simPlan { return drawSimPlan(seed, rand.NewPCG(see
 func drawSimPlan(seed uint64, source rand.Source) *simPlan {
 	draw := rand.New(source)
 	p := &simPlan{
-		seed:    seed,
-		kind:    simKinds[draw.IntN(len(simKinds))],
-		nodes:   []int{3, 3, 5, 5, 5, 4, 7}[draw.IntN(7)],
-		clients: 2 + draw.IntN(3),
-		locks:   1 + draw.IntN(5)/4,
-		ttl:     []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, 6 * time.Second, 6 * time.Second}[draw.IntN(5)],
-		renewal: draw.IntN(5) > 0,
+		seed:       seed,
+		generation: *simGeneration,
+		kind:       simKinds[draw.IntN(len(simKinds))],
+		nodes:      []int{3, 3, 5, 5, 5, 4, 7}[draw.IntN(7)],
+		clients:    2 + draw.IntN(3),
+		locks:      1 + draw.IntN(5)/4,
+		ttl:        []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, 6 * time.Second, 6 * time.Second}[draw.IntN(5)],
+		renewal:    draw.IntN(5) > 0,
 	}
 	if p.kind == simVerdicts && draw.IntN(2) == 0 {
 		p.ttl = 500 * time.Millisecond // connections outlast it, so that late answers arrive
@@ -129,6 +140,7 @@ func drawSimPlan(seed uint64, source rand.Source) *simPlan {
 	p.uses.lengths = p.stream(lengthsStream).IntN(3) == 0
 	p.drawHandoffs(p.stream(handoffsStream))
 	p.drawTogether(p.stream(togetherStream))
+	p.drawLater()
 	return p
 }
 

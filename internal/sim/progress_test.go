@@ -61,6 +61,9 @@ func (h *simHistory) idle(v *simVisit, lock string, excused simSpans) (wrong []s
 // was held.
 func (h *simHistory) setsAhead(v *simVisit) (times simSpans) {
 	for _, w := range h.visits {
+		if v.isSet() && hasSlotOf(w, v) {
+			times = append(times, h.taken([]*simVisit{w}, (*simVisit).held)...)
+		}
 		if !overlap(w, v) {
 			continue
 		}
@@ -68,19 +71,10 @@ func (h *simHistory) setsAhead(v *simVisit) (times simSpans) {
 			times = append(times, h.taken([]*simVisit{w}, (*simVisit).held)...)
 		}
 		if w != v && w.isSet() && w.waits && w.called <= v.called+headStart(v.called) {
-			times = append(times, simSpan{w.called, gaveUpAt(w, h.plan)})
+			times = append(times, simSpan{w.called, gaveUpAt(w, v, h.plan)})
 		}
 	}
 	return times
-}
-
-// gaveUpAt returns when a call no longer stood in the queues. The tickets of a client that died
-// stay for as long as it may count as alive.
-func gaveUpAt(w *simVisit, p *simPlan) time.Duration {
-	if died := w.caller.client.diedAt; died > 0 && died <= w.answered {
-		return died + p.countsAsAlive()
-	}
-	return w.answered
 }
 
 // taken returns when a lock is held, rests or is delayed. The keys of a client that died,
@@ -133,19 +127,9 @@ func (h *simHistory) writersAhead(v *simVisit) (times simSpans) {
 		if w.reads || !w.waits || !overlap(w, v) || w.called > v.called+headStart(v.called) {
 			continue
 		}
-		times = append(times, simSpan{w.called, gaveUpAt(w, h.plan)})
+		times = append(times, simSpan{w.called, gaveUpAt(w, v, h.plan)})
 	}
 	return times
-}
-
-// countsAsAlive returns for how long after its death a client may count as alive where others
-// hold the lock, so that nobody challenges it: by the position of its last waiter.
-func (p *simPlan) countsAsAlive() time.Duration {
-	last := time.Second
-	for _, n := range p.callers {
-		last += time.Duration(n) * 2500 * time.Millisecond
-	}
-	return last
 }
 
 // order checks that callers that asked a good while later do not pass a waiter again and

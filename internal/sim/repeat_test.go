@@ -69,7 +69,7 @@ func requireSameHistories(t *testing.T, first uint64, a, b []simDigest, run stri
 		}
 	}
 	require.Empty(t, differ, "these seeds gave another history %s; "+
-		"see one with: go test -run '^TestSimulation$' -sim.seed=N -sim.show .", run)
+		"see one with: go test ./internal/sim -run '^TestSimulation$' -sim.seed=N -sim.show", run)
 }
 
 // A failure that was seen once can be seen again: the same seed gives the same

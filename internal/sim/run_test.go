@@ -25,6 +25,7 @@ type simRun struct {
 	history    simHistory
 	wellness   *simWellness
 	admissions simAdmissions
+	watchdog   simWatchdog
 	work       sync.WaitGroup // clients, and callers that resume leases
 
 	mu       sync.Mutex        // protects what follows
@@ -54,7 +55,8 @@ func simulate(p *simPlan, verbose bool) *simHistory {
 	r.history.passed = make(map[string]string)
 	r.wellness.now = r.simInstants.now
 	r.world = simredis.NewWorld(r.logger(verbose))
-	r.history.now = r.world.Now
+	defer r.watchdog.watch(p, panics)()
+	r.history.now = r.simInstants.now // takes no lock: hooks of the servers call it too
 	if p.uses.lateness {
 		r.world.ForbidClient()
 	}
@@ -159,7 +161,9 @@ func (r *simRun) rest() {
 	}
 	r.admissions.end(r.now())
 	for _, c := range r.clients {
+		over := r.watchdog.does("client %d's last Close", c.index)
 		_ = c.client.Close()
+		over()
 	}
 }
 

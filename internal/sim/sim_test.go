@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"sync/atomic"
@@ -25,6 +26,9 @@ var (
 	simRuns = flag.Int("sim.runs", 0, "how many seeds it runs; 0: as many as fit into a test")
 	simTime = flag.Duration("sim.time", 0, "how long it goes on with further seeds, instead of -sim.runs")
 	simShow = flag.Bool("sim.show", false, "print the history of -sim.seed, with all that the nodes execute")
+	simWord = flag.String("sim.lock", "", "with -sim.show: only lines that contain this, such as the name of a lock")
+	simFrom = flag.Duration("sim.from", 0, "with -sim.show: only lines from this instant on")
+	simTo   = flag.Duration("sim.to", math.MaxInt64, "with -sim.show: only lines up to this instant")
 )
 
 // runSeed simulates a seed and returns its history.
@@ -41,7 +45,10 @@ func runPlan(t *testing.T, p *simPlan, verbose bool) *simHistory {
 func TestSimulation(t *testing.T) {
 	if *simShow {
 		h := runSeed(t, *simSeed, true)
-		fmt.Printf("seed %d: %s, outside: %q\n%s%v\n", *simSeed, h.plan.kind, h.outside, h.text(), h.check())
+		fmt.Printf("seed %d: %s, outside: %q\n%s", *simSeed, h.plan.kind, h.outside, h.excerpt(*simWord, *simFrom, *simTo))
+		if wrong := h.check(); len(wrong) > 0 {
+			t.Errorf("%q", wrong)
+		}
 		return
 	}
 	runs := uint64(*simRuns)
@@ -66,7 +73,7 @@ func TestSimulation(t *testing.T) {
 					}
 					h := runSeed(t, seed, false)
 					if wrong := h.check(); len(wrong) > 0 {
-						t.Errorf("seed %d (%s): %q\nreplay it with: go test -run '^TestSimulation$' -sim.seed=%d -sim.show .", seed, h.plan.kind, wrong, seed)
+						t.Errorf("seed %d (%s): %q\nreplay it with: %s", seed, h.plan.kind, wrong, h.plan.replay())
 					}
 					done.Add(1)
 					for _, v := range h.visits {
@@ -94,6 +101,15 @@ func FuzzFaultPlan(f *testing.F) {
 		h := runPlan(t, p, false)
 		require.Empty(t, h.check(), "%s", h.text())
 	})
+}
+
+// replay returns the command that shows the history of the run.
+func (p *simPlan) replay() string {
+	command := fmt.Sprintf("go test ./internal/sim -run '^TestSimulation$' -sim.seed=%d -sim.show", p.seed)
+	if p.generation != simLatest {
+		command += fmt.Sprintf(" -sim.generation=%d", p.generation)
+	}
+	return command
 }
 
 // choiceSource draws from bytes, two for a number; then from another source.

@@ -134,17 +134,30 @@ func (n *Node) Label(cmd string, args []string) string {
 	return strings.ToLower(cmd)
 }
 
-// Executed counts a command in the log.
+// Executed counts a command in the log, by its label; "client" counts all commands of that name. It
+// panics for a label that no command can have: a count of it would be 0 for ever.
 func (n *Node) Executed(label string) int {
+	if !isLabel(label) {
+		panic(fmt.Sprintf("testnet: %q is neither a script of package protocol nor a command of commandLabels", label))
+	}
 	n.Mu.Lock()
 	defer n.Mu.Unlock()
 	count := 0
 	for _, l := range n.Log {
-		if l == label {
+		if l == label || strings.HasPrefix(l, label+" ") {
 			count++
 		}
 	}
 	return count
+}
+
+// commandLabels are the labels of commands that are no scripts.
+var commandLabels = []string{"claim", "client", "client id", "client kill", "del", "eval", "evalsha", "exists", "get", "hget", "hgetall",
+	"hincrby", "hset", "info", "ping", "publish", "scan", "script", "set", "subscribe", "time"}
+
+// isLabel reports whether a command can have the label.
+func isLabel(label string) bool {
+	return slices.Contains(commandLabels, label) || slices.ContainsFunc(protocol.All, func(s *protocol.Script) bool { return s.Name == label })
 }
 
 // Set changes the node's behaviour.

@@ -1,0 +1,44 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// Faults that go on during the whole time of trouble.
+
+// drawFlushes flushes the scripts of nodes all the time.
+func drawFlushes(p *simPlan, draw *rand.Rand) {
+	if draw.IntN(12) > 0 || p.kind == simDeleted {
+		return // an error may hide a deletion, as an answer that is lost may
+	}
+	p.uses.flushes = true
+	every := 10*time.Millisecond + below(draw, 200*time.Millisecond)
+	for at := p.calm; at < p.busy; at += 1 + below(draw, 2*every) {
+		node := draw.IntN(p.nodes)
+		p.add(at, func(r *simRun) { r.servers[node].FlushScripts() }, "node %d's scripts are flushed", node)
+	}
+}
+
+// drawWipes lets masters lose their memory one after another, some of them more than once, with a pause: for
+// which the one before may be admitted again, or not. Where a minority of the nodes fails, it is that minority.
+func drawWipes(p *simPlan, draw *rand.Rand) {
+	if draw.IntN(10) > 0 || p.kind == simDeleted || p.kind == simRestarts {
+		return // restarts have wipes of their own, at the edge of the guard
+	}
+	pause := below(draw, p.ttl) + time.Millisecond
+	if draw.IntN(2) == 0 {
+		pause = p.longestOf(p.longest()) + simAdmitting
+	}
+	at := p.calm + below(draw, time.Second)
+	for range 1 + draw.IntN(2) {
+		for _, node := range draw.Perm(p.nodes) {
+			if !p.victims.Has(node) {
+				continue
+			}
+			p.add(at, func(r *simRun) { r.wipe(node) }, "node %d is wiped", node)
+			at += pause
+		}
+	}
+	p.busy = max(p.busy, min(at, 40*time.Second))
+}
