@@ -69,7 +69,7 @@ func sicknesses() []sickness {
 			name:    "no RESP",
 			fall:    func(_ *testing.T, n *cluster.Node) { n.Garble("HTTP/1.1 400 Bad Request\r\n\r\n") },
 			recover: func(_ *testing.T, n *cluster.Node) { n.Heal() },
-			cause:   "redigo: unexpected response line",
+			cause:   "no reply of a Redis server",
 		},
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,29 +17,77 @@ import (
 // reads as many at once.
 const flushAt = 16 << 10
 
-// conn is a connection of redigo whose commands are encoded and collected here. redigo's own writer
-// costs more where many callers share the connection: it writes to the socket after every 4096 bytes, which
+// conn is a connection to a server. Commands are encoded and collected here: redigo's own writer
+// costs more if many callers share the connection. It writes to the socket after every 4096 bytes, which
 // is a system call that wakes the server, and copies each argument in four pieces. docs/performance.md has
-// the figures.
+// the figures. The decoder of replies is this package's own too: redigo's makes room for what a reply
+// announces, so that one server's reply could end the process.
 type conn struct {
-	replies
 	socket net.Conn
-	out    []byte // commands that are not written yet
+	out    []byte        // commands that are not written yet
+	sent   atomic.Uint64 // commands; the sending goroutine counts
 
-	sent     uint64        // commands
-	received atomic.Uint64 // replies that were asked for; pipe.Cut asks beside the goroutine that receives
+	// Used by the receiving goroutine alone.
+	replies  *decoder
+	received uint64 // replies that came whole
+	timed    bool   // the socket has a deadline for reading
+
+	subscribed atomic.Bool // the server sends messages without being asked
+
+	mu  sync.Mutex // protects err
+	err error      // why the socket is closed
 }
 
-// replies is what redigo's connections implement.
-type replies interface {
-	redis.ConnWithContext
-	redis.ConnWithTimeout
-}
-
-// newConn makes a connection over a socket. As with redigo's, one goroutine may call Send and
+// newConn makes a connection over a socket. As with redigo's, one goroutine can call Send and
 // Flush while another one calls Receive.
 func newConn(socket net.Conn) *conn {
-	return &conn{replies: redis.NewConn(socket, 0, 0).(replies), socket: socket}
+	c := &conn{socket: socket}
+	c.replies = newDecoder(answers{c})
+	return c
+}
+
+// answers reads the socket for the decoder. Data that no command asked for is an error as soon as it comes: no
+// caller would wait for its end.
+type answers struct{ *conn }
+
+func (a answers) Read(p []byte) (int, error) {
+	n, err := a.socket.Read(p)
+	if n > 0 && !a.isAsked() {
+		return 0, errUnasked()
+	}
+	return n, err
+}
+
+// isAsked reports whether the server owes a reply, or may send at any time. The receiving goroutine calls it.
+func (c *conn) isAsked() bool { return c.received < c.sent.Load() || c.subscribed.Load() }
+
+// Close implements redis.Conn.
+func (c *conn) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return c.err
+	}
+	c.err = errors.New("the connection was closed")
+	return c.socket.Close()
+}
+
+// fail closes the socket, so that reads and writes return, and returns why.
+func (c *conn) fail(why error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.err = why
+		_ = c.socket.Close() // it is broken
+	}
+	return why
+}
+
+// Err implements redis.Conn.
+func (c *conn) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
 }
 
 // Send implements redis.Conn. It takes arguments that are text, bytes, or integers.
@@ -61,14 +110,18 @@ func (c *conn) Send(command string, args ...any) error {
 			return fmt.Errorf("an argument of %s is a %T: it must be a string, []byte, int or int64", command, arg)
 		}
 	}
-	c.sent++
+	c.sent.Add(1)
+	if command == "SUBSCRIBE" {
+		c.subscribed.Store(true)
+	}
 	if len(c.out) < flushAt {
 		return nil
 	}
 	return c.Flush()
 }
 
-// Flush implements redis.Conn.
+// Flush implements redis.Conn. An error leaves the connection open for Receive: what the server said before it
+// closed its end can still be read.
 func (c *conn) Flush() error {
 	if len(c.out) == 0 {
 		return nil
@@ -94,21 +147,47 @@ func appendLength(to []byte, kind byte, n int) []byte {
 }
 
 // Receive implements redis.Conn.
-func (c *conn) Receive() (any, error) {
-	c.received.Add(1)
-	return c.replies.Receive()
-}
+func (c *conn) Receive() (any, error) { return c.ReceiveWithTimeout(0) }
 
-// ReceiveWithTimeout implements redis.ConnWithTimeout.
+// ReceiveWithTimeout implements redis.ConnWithTimeout. The timeout is one of the whole reply.
 func (c *conn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
-	c.received.Add(1)
-	return c.replies.ReceiveWithTimeout(timeout)
+	if timeout != 0 || c.timed {
+		var deadline time.Time
+		if timeout != 0 {
+			deadline = time.Now().Add(timeout)
+		}
+		if err := c.socket.SetReadDeadline(deadline); err != nil {
+			return nil, c.fail(err)
+		}
+		c.timed = timeout != 0
+	}
+	if c.replies.hasMore() && !c.isAsked() {
+		return nil, c.fail(errUnasked())
+	}
+	reply, err := c.replies.decode()
+	if err != nil {
+		return nil, c.fail(err)
+	}
+	c.received++
+	if refusal, refused := reply.(redis.Error); refused {
+		return nil, refusal
+	}
+	return reply, nil
 }
 
-// ReceiveContext implements redis.ConnWithContext.
+// ReceiveContext implements redis.ConnWithContext. If ctx ends first, it closes the socket; if ctx has ended
+// already, it does nothing else, and can run beside Receive.
 func (c *conn) ReceiveContext(ctx context.Context) (any, error) {
-	c.received.Add(1)
-	return c.replies.ReceiveContext(ctx)
+	if err := ctx.Err(); err != nil {
+		return nil, c.fail(err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = c.fail(ctx.Err()) })
+	defer stop()
+	reply, err := c.Receive()
+	if _, refused := err.(redis.Error); err != nil && !refused && ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return reply, err
 }
 
 // Do implements redis.Conn.
@@ -137,7 +216,7 @@ func (c *conn) do(receive func() (any, error), command string, args []any) (repl
 	if err := c.Flush(); err != nil {
 		return nil, err
 	}
-	for c.received.Load() < c.sent {
+	for c.received < c.sent.Load() {
 		var err error
 		reply, err = receive()
 		if first == nil {

@@ -2,21 +2,31 @@ package endpoint
 
 import (
 	"bytes"
+	"context"
+	"io"
 	"net"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 )
 
-// recorder is a socket that keeps what is written to it.
+// recorder is a socket that keeps what is written to it, and reads from a text.
 type recorder struct {
 	net.Conn
 	writes [][]byte
+	from   io.Reader
 }
+
+func (r *recorder) Read(p []byte) (int, error) { return r.from.Read(p) }
+
+func (*recorder) SetReadDeadline(time.Time) error { return nil }
+
+func (*recorder) Close() error { return nil }
 
 func (r *recorder) Write(p []byte) (int, error) {
 	r.writes = append(r.writes, bytes.Clone(p))
@@ -113,4 +123,94 @@ func TestConnDoReceivesWhatIsDue(t *testing.T) {
 	server.Close()
 	_, err = conn.Do("PING")
 	require.Error(t, err)
+}
+
+// dial connects to a listener of the test's own, and returns both ends.
+func dial(t *testing.T) (c *conn, server net.Conn) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	socket, err := net.Dial("tcp", l.Addr().String())
+	require.NoError(t, err)
+	server, err = l.Accept()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = server.Close() })
+	c = newConn(socket)
+	t.Cleanup(func() { _ = c.Close() })
+	return c, server
+}
+
+func TestConnTimesTheWholeReply(t *testing.T) {
+	c, server := dial(t)
+	require.NoError(t, c.Send("PING"))
+	require.NoError(t, c.Flush())
+	_, err := server.Write([]byte("+PO"))
+	require.NoError(t, err)
+	_, err = c.ReceiveWithTimeout(20 * time.Millisecond)
+	require.ErrorContains(t, err, "timeout")
+	require.Error(t, c.Err(), "the connection is broken")
+}
+
+func TestConnForgetsTheTimeoutOfTheReplyBefore(t *testing.T) {
+	c, server := dial(t)
+	for range 2 {
+		require.NoError(t, c.Send("PING"))
+	}
+	require.NoError(t, c.Flush())
+	_, err := server.Write([]byte("+PONG\r\n"))
+	require.NoError(t, err)
+	_, err = c.ReceiveWithTimeout(100 * time.Millisecond)
+	require.NoError(t, err)
+	time.AfterFunc(200*time.Millisecond, func() { _, _ = server.Write([]byte("+PONG\r\n")) })
+	_, err = c.ReceiveWithTimeout(0)
+	require.NoError(t, err)
+}
+
+func TestConnIsCutBesideItsReceiver(t *testing.T) {
+	c, _ := dial(t)
+	require.NoError(t, c.Send("PING"))
+	received := make(chan error, 1)
+	go func() {
+		_, err := c.Receive()
+		received <- err
+	}()
+	ended, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
+	defer cancel()
+	_, err := c.ReceiveContext(ended)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Error(t, <-received)
+	require.ErrorIs(t, c.Err(), context.DeadlineExceeded)
+	require.ErrorIs(t, c.Close(), context.DeadlineExceeded)
+}
+
+func TestConnReceivesUntilItsContextEnds(t *testing.T) {
+	c, server := dial(t)
+	for range 2 {
+		require.NoError(t, c.Send("PING"))
+	}
+	_, err := server.Write([]byte("-ERR no\r\n"))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err = c.ReceiveContext(ctx)
+	require.Equal(t, redis.Error("ERR no"), err)
+	require.NoError(t, c.Err())
+	time.AfterFunc(20*time.Millisecond, cancel)
+	_, err = c.ReceiveContext(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// A server that has no room says so and closes its end: a write that fails after that does not hide what it said.
+func TestConnReceivesAfterAWriteThatFailed(t *testing.T) {
+	c, server := dial(t)
+	require.NoError(t, c.Send("PING"))
+	require.NoError(t, c.Flush())
+	_, err := server.Write([]byte("-ERR max number of clients reached\r\n"))
+	require.NoError(t, err)
+	require.NoError(t, server.Close()) // with unread bytes: a reset
+	for err == nil {
+		require.NoError(t, c.Send("ECHO", strings.Repeat("x", flushAt/2)))
+		err = c.Flush()
+	}
+	_, err = c.Receive()
+	require.ErrorContains(t, err, "max number of clients")
 }

@@ -20,10 +20,7 @@ func dial(ctx context.Context, pool Pool, deadAfter time.Duration, late func()) 
 	defer cancel()
 	result := make(chan dialled, 1)
 	go func() {
-		conn, err := pool.GetContext(dialCtx)
-		if err == nil && conn == nil {
-			err = &UnfitError{"the pool returned no connection and no error"}
-		}
+		conn, err := get(dialCtx, pool)
 		result <- dialled{conn, err}
 	}()
 	select {
@@ -43,6 +40,21 @@ func dial(ctx context.Context, pool Pool, deadAfter time.Duration, late func()) 
 		}()
 		return nil, context.Cause(ctx)
 	}
+}
+
+// get gets a connection from the pool. A pool that logs in reads replies, at which other libraries' readers can
+// panic: that is an error here, as in pipe.Receive.
+func get(ctx context.Context, pool Pool) (conn redis.Conn, err error) {
+	defer func() {
+		if why := recover(); why != nil {
+			conn, err = nil, fmt.Errorf("the pool (%T) panics: %v", pool, why)
+		}
+	}()
+	conn, err = pool.GetContext(ctx)
+	if err == nil && conn == nil {
+		err = &UnfitError{"the pool returned no connection and no error"}
+	}
+	return conn, err
 }
 
 // shareable returns an error if a connection cannot be shared and cut.

@@ -85,7 +85,7 @@ func (h handshake) greet(ctx context.Context) ([]Reply, error) {
 	replies := make([]Reply, len(commands))
 	for i := range replies {
 		left := max(deadline-h.node.cfg.Clock(), time.Millisecond)
-		value, err := redis.ReceiveWithTimeout(h.conn, left)
+		value, err := pipe.Receive(h.conn, left)
 		var refusal redis.Error
 		if err != nil && !errors.As(err, &refusal) {
 			return nil, err

@@ -116,7 +116,7 @@ func (s *subscription) subscribe(ctx context.Context) error {
 	}()
 	for err == nil {
 		var reply []any
-		if reply, err = redis.Values(redis.ReceiveWithTimeout(conn, maxSilence)); err == nil {
+		if reply, err = redis.Values(pipe.Receive(conn, maxSilence)); err == nil {
 			s.handlePush(reply)
 		}
 	}

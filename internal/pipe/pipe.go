@@ -213,7 +213,7 @@ func (p *Pipe) write() error {
 func (p *Pipe) read() {
 	defer p.releaseConn()
 	for {
-		reply, err := redis.ReceiveWithTimeout(p.conn, 0)
+		reply, err := Receive(p.conn, 0)
 		if err != nil && !isReply(err) {
 			p.fail(err)
 			return
@@ -228,6 +228,18 @@ func (p *Pipe) read() {
 			p.Flush()
 		}
 	}
+}
+
+// Receive returns the next reply; timeout 0 is none. The readers of other libraries can panic at a reply that is
+// none: that ends the connection, and not the process.
+func Receive(conn redis.Conn, timeout time.Duration) (reply any, err error) {
+	defer func() {
+		if why := recover(); why != nil {
+			Cut(conn)
+			reply, err = nil, fmt.Errorf("the server's reply is wrong: %T panics: %v", conn, why)
+		}
+	}()
+	return redis.ReceiveWithTimeout(conn, timeout)
 }
 
 // isReply reports whether err is an error reply of the server, not a broken connection.

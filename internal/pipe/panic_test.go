@@ -1,0 +1,55 @@
+package pipe
+
+import (
+	"io"
+	"net"
+	"testing"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+)
+
+// redigo's reader panics at the length. The process goes on, and every call gets an error.
+func TestPipeEndsAtAReplyAtWhichTheReaderPanics(t *testing.T) {
+	for _, reply := range []string{"*9223372036854775807\r\n", "$9223372036854775807\r\n"} {
+		near, far := net.Pipe()
+		p := New(redis.NewConn(near, 0, 0))
+		var boxes []box
+		for range 3 {
+			c, b := call("x")
+			flush, _, err := p.Queue(c, 0, nil)
+			require.NoError(t, err)
+			require.Equal(t, len(boxes) == 0, flush)
+			boxes = append(boxes, b)
+		}
+		go p.Flush()
+		go func() { _, _ = io.Copy(io.Discard, far) }()
+		_, err := io.WriteString(far, reply)
+		require.NoError(t, err)
+		for _, b := range boxes {
+			require.ErrorContains(t, (<-b).err, "the server's reply is wrong: *redis.conn panics")
+		}
+		<-p.Done()
+		require.ErrorContains(t, p.Err(), "panics")
+		require.NoError(t, far.Close())
+	}
+}
+
+// A panic of a receiver is a bug of this library, and no node's.
+func TestPipeDoesNotHideAPanicOfAReceiver(t *testing.T) {
+	require.PanicsWithValue(t, "bug", func() {
+		near, far := net.Pipe()
+		defer far.Close()
+		p := &Pipe{conn: redis.NewConn(near, 0, 0), done: make(chan struct{}), users: 1}
+		_, _, err := p.Queue(&Call{Command: "PING", To: buggy{}}, 0, nil)
+		require.NoError(t, err)
+		go func() { _, _ = io.WriteString(far, "+PONG\r\n") }()
+		go func() { _, _ = io.Copy(io.Discard, far) }()
+		p.Flush()
+		p.read()
+	})
+}
+
+type buggy struct{}
+
+func (buggy) Receive(any, error) { panic("bug") }
