@@ -85,10 +85,6 @@ var burstKinds = []struct {
 		m := c.RWMutex("burst")
 		return func(ctx context.Context, _ int) (*redlock.Lease, error) { return m.RLock(ctx) }
 	}},
-	{"Acquire", func(c *redlock.Client) func(context.Context, int) (*redlock.Lease, error) {
-		s := c.Semaphore("burst", 256)
-		return func(ctx context.Context, _ int) (*redlock.Lease, error) { return s.Acquire(ctx, 1) }
-	}},
 }
 
 // A burst of one client neither collapses nor costs the client a lease that it holds.
