@@ -14,7 +14,7 @@ type call struct {
 	*Lock
 	waits  bool // it is Acquire, and nodes may wake it
 	asked  time.Duration
-	limit  time.Duration // how long it waits for its turn to ask, at most; 0: as long as ctx allows
+	limit  time.Duration     // how long it waits for its turn to ask, at most; 0: as long as ctx allows
 	waiter *waitqueue.Waiter // from its first refusal on; where the client listens, from its first attempt on
 
 	// While it waits.
