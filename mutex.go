@@ -169,6 +169,8 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 // node timeout, and another one where the nodes' counts differ; where the votes were
 // split among callers that came at the same instant, it asks up to three times, and
 // takes five node timeouts at most.
+// While the client has enough attempts under way, it waits for its turn, for a node timeout
+// at most.
 //
 // Errors: ErrHeld where a quorum answered and one owner may have a quorum (a *HeldError
 // names it), or ctx is that of a Do or Lease of this very lock (WithReentry joins that lease
