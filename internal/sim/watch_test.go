@@ -64,6 +64,7 @@ func TestWatchdogNamesTheCallsUnderWay(t *testing.T) {
 		w.does("client %d's call", 0)()
 		_ = w.does("client %d's Close", 1)
 		time.Sleep(simLongestRun + 1)
+		synctest.Wait()
 		require.Len(t, barked, 1)
 		require.Contains(t, barked[0], "seed 7 (anything)")
 		require.Contains(t, barked[0], "under way: client 1's Close\n")
