@@ -116,6 +116,7 @@ func TestDoctorFindsEachPlantedFault(t *testing.T) {
 			nodes[1].Freeze(t)
 		}},
 		{"a young server", "warning", "young", 0, false, func(t *testing.T, nodes cluster.Nodes, _ []string) {
+			letVote(t, nodes)
 			time.Sleep(4 * time.Second) // the others are older
 			nodes[1].Restart(t)
 		}},
@@ -220,6 +221,18 @@ func TestDoctorNamesNodesWithoutPersistence(t *testing.T) {
 	assert.Empty(t, d.nodesWith("warning", "persistence"))
 }
 
+// letVote uses the cluster until all of its nodes vote.
+func letVote(t *testing.T, nodes cluster.Nodes) {
+	t.Helper()
+	require.True(t, eventually(2*soon, func() bool {
+		code, _, log := callTool(t, nodes.URLs(), "run", "job", "--ttl", "3s", "--", "true")
+		require.Zero(t, code, log)
+		d := doctor(t, nodes.URLs())
+		return len(d.nodesWith("note", "no-quorum-yet"))+len(d.nodesWith("warning", "no-quorum-yet"))+
+			len(d.nodesWith("warning", "not-admitted"))+len(d.nodesWith("danger", "other-list")) == 0
+	}))
+}
+
 func TestDoctorNamesNodesThatMayNotVote(t *testing.T) {
 	t.Parallel()
 	notInShort(t)
@@ -228,18 +241,14 @@ func TestDoctorNamesNodesThatMayNotVote(t *testing.T) {
 	assert.Zero(t, d.code)
 	assert.Len(t, d.nodesWith("note", "no-quorum-yet"), 1, "no client has used them")
 
-	code, _, log := callTool(t, nodes.URLs(), "run", "job", "--ttl", "3s", "--", "true")
-	require.Zero(t, code, log)
-	voting := func(d diagnosis) bool {
-		return len(d.nodesWith("note", "no-quorum-yet"))+len(d.nodesWith("warning", "no-quorum-yet"))+len(d.nodesWith("warning", "not-admitted")) == 0
-	}
-	require.True(t, eventually(2*soon, func() bool { return voting(doctor(t, nodes.URLs())) }))
+	letVote(t, nodes)
 
 	nodes[1].Do(t, "FLUSHALL")
 	assert.Equal(t, named(t, "1", nodes.URLs()[1]), doctor(t, nodes.URLs()).nodesWith("warning", "not-admitted"), "wiped")
 	five := append(nodes.URLs(), "redis://127.0.0.1:1", "redis://127.0.0.1:2")
 	assert.Len(t, doctor(t, five).nodesWith("danger", "other-list"), 2, "the records are of three nodes, and five are given")
 
+	letVote(t, nodes)
 	nodes[2].Do(t, "DEL", nodes[2].Do(t, "GET", "redlock::newest"))
 	assert.Contains(t, doctor(t, nodes.URLs()).nodesWith("warning", "not-admitted"), named(t, "2", nodes.URLs()[2])[0], "its record was deleted, not the key of its quarantine")
 }

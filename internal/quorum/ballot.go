@@ -33,8 +33,8 @@ type Question struct {
 	Rule   Rule
 	Reader Reader
 
-	// Attempt is set if it asks for a lock: a node with a long backlog is left out. All else goes
-	// ahead of attempts that are not sent yet, and is refused only where a node is silent.
+	// Attempt is set if it asks for a lock: a node with a long backlog is left out. All else leaves
+	// out a silent node only.
 	Attempt bool
 
 	// Timed has the ballot measure how long a quorum of the nodes takes to answer.
