@@ -266,10 +266,11 @@ func (h *heldLease) find(m *locker, whole bool) *Lease {
 	return nil
 }
 
-// covers reports whether the lease holds all that the lock asks for: its names, and alone
-// unless it asks for a share.
+// covers reports whether the lease holds all that the lock asks for: its names, and exclusively
+// unless it asks for a share. A share that joined an exclusive lease does not: it stays when that is
+// unlocked.
 func (l *Lease) covers(m *locker) bool {
-	return lock.Cover(l.lock.lock.Keys(), m.lock.Keys()) && (m.lock.Shared() || !l.Shared())
+	return lock.Cover(l.lock.lock.Keys(), m.lock.Keys()) && (m.lock.Shared() || !l.Shared() && !l.handle.IsShare())
 }
 
 // endError is the error of a call on a lease that has ended.

@@ -90,6 +90,9 @@ func (l *Lease) Bind(h *Handle) {
 	}
 }
 
+// IsShare reports whether h joined its lease for a share: then the lease need not stay exclusive for it.
+func (h *Handle) IsShare() bool { return h.joined != nil && h.joined.share != nil }
+
 // Join makes h a further handle of the lease of outer. shared reports whether h asks for a share; to is the
 // lock of which the lease becomes one when only such handles are left, as Downgrade has it, or nil if it stays
 // exclusive. Join returns why outer does not hold what h asks for any more; nil if h has joined. The
