@@ -58,6 +58,7 @@ type Limiter struct {
 type measured struct {
 	attempts     uint64        // so many were made
 	least, older time.Duration // the shortest time since aged, and in the period before; 0: none
+	gaveUp       time.Duration // the shortest time since aged after which a caller gave up in vain; 0: none
 	aged         time.Duration // when the period began
 }
 
@@ -182,11 +183,19 @@ func (a Attempt) Leave(r Result) {
 }
 
 // LeaveLater ends an attempt whose caller has given up. What it sent is still at the nodes, for
-// about as long as attempts took lately: until then it counts.
-func (a Attempt) LeaveLater() {
+// about as long as attempts took lately: until then it counts. If no quorum had answered for much
+// longer than that, the nodes have too much to do for such a caller: the limit shrinks, and the
+// time that the caller waited counts as a timeout for a while.
+func (a Attempt) LeaveLater(r Result) {
 	l := a.limiter
 	l.mu.Lock()
 	d := 2 * l.base()
+	if a.timed && r.Answered == 0 && d > 0 && r.Took > 2*d {
+		if l.gaveUp == 0 || r.Took < l.gaveUp {
+			l.gaveUp = r.Took
+		}
+		l.shrink(r.Start)
+	}
 	l.mu.Unlock()
 	time.AfterFunc(d, func() {
 		l.mu.Lock()
@@ -206,7 +215,11 @@ func (l *Limiter) adapt(r *Result) {
 		l.measure(took)
 	}
 	base := l.base()
-	room := r.Timeout - base
+	timeout := r.Timeout
+	if l.gaveUp > 0 {
+		timeout = min(timeout, l.gaveUp)
+	}
+	room := timeout - base
 	switch {
 	case took > base+room/2:
 		l.shrink(r.Start)
@@ -229,7 +242,7 @@ func (l *Limiter) shrink(start time.Duration) {
 // measure records how long a quorum took. Called under l.mu.
 func (l *Limiter) measure(took time.Duration) {
 	if now := l.clock(); now-l.aged > baseAge {
-		l.aged, l.older, l.least = now, l.least, 0
+		l.aged, l.older, l.least, l.gaveUp = now, l.least, 0, 0
 	}
 	if l.least == 0 || took < l.least {
 		l.least = took

@@ -34,6 +34,7 @@ func (o *observer) TurnAwaited(_ context.Context, ahead int) func(error) {
 // some time, and its answers are on their way for some time.
 type server struct {
 	service, trip, timeout time.Duration
+	patience               time.Duration // after it a caller gives its attempt up; 0: it does not
 
 	began time.Time
 
@@ -49,7 +50,11 @@ func (s *server) now() time.Duration { return time.Since(s.began) }
 func (s *server) run(a limiter.Attempt) bool {
 	r := s.send()
 	time.Sleep(r.Took)
-	a.Leave(r)
+	if r.Answered == 0 && s.patience > 0 {
+		a.LeaveLater(r)
+	} else {
+		a.Leave(r)
+	}
 	return r.Answered > 0
 }
 
@@ -62,12 +67,16 @@ func (s *server) send() limiter.Result {
 	s.made++
 	s.free = max(s.free, start) + s.service
 	took := s.free + s.trip - start
-	if took <= s.timeout {
+	most := s.timeout
+	if s.patience > 0 {
+		most = s.patience
+	}
+	if took <= most {
 		return limiter.Result{Start: start, Timeout: s.timeout, Answered: took, Took: took}
 	}
 	s.vain++
 	s.free += s.service
-	return limiter.Result{Start: start, Timeout: s.timeout, Took: s.timeout}
+	return limiter.Result{Start: start, Timeout: s.timeout, Took: most}
 }
 
 // A burst of calls, each of which tries until its answer comes in time. Without a limit most of
@@ -116,6 +125,20 @@ func serve(t *testing.T, l *limiter.Limiter, s *server, o *observer, callers int
 		})
 	}
 	all.Wait()
+}
+
+// Callers that give up long before the node timeout must not keep each other from being served.
+func TestBurstOfImpatientCallersIsServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const callers = 10_000
+		s := &server{service: 70 * time.Microsecond, trip: 100 * time.Microsecond, timeout: 500 * time.Millisecond,
+			patience: 20 * time.Millisecond, began: time.Now()}
+		l := limiter.New(s.now, life.New())
+		serve(t, l, s, new(observer), callers)
+		t.Logf("%d attempts, %d in vain; %v", s.made, s.vain, s.now())
+		assert.LessOrEqual(t, s.vain, callers/5)
+		assert.LessOrEqual(t, s.now(), 2*callers*s.service)
+	})
 }
 
 // The nodes become five times as slow between two bursts: the limit must fall before all is late.
@@ -223,7 +246,7 @@ func TestAttemptOfACallerThatGaveUpCountsForAWhile(t *testing.T) {
 		assert.NoError(t, err)
 		fill(t, l)
 		began := time.Now()
-		a.LeaveLater()
+		a.LeaveLater(limiter.Result{})
 		_, err = l.Enter(t.Context(), 0, 0, new(observer))
 		assert.NoError(t, err)
 		assert.Equal(t, 2*(s.service+s.trip), time.Since(began))

@@ -113,13 +113,13 @@ func (l *Lock) TurnAwaited(ctx context.Context, ahead int) (ended func(error)) {
 // endTurn lets the next call of the client ask the nodes, after the attempt a, which err ended from
 // outside if it is not nil.
 func (c *call) endTurn(t limiter.Attempt, a *Attempt, err error) {
-	if err != nil {
-		t.LeaveLater()
-		return
-	}
 	r := limiter.Result{Start: a.Start, Timeout: c.timeout()}
 	if a.Timed {
 		r.Answered, r.Took = a.Heard(), c.engine.Clock()-a.Start
+	}
+	if err != nil {
+		t.LeaveLater(r)
+		return
 	}
 	t.Leave(r)
 }
