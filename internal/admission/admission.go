@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -29,6 +30,10 @@ const (
 	// QuarantineInterval is how often, at least, a node in quarantine is probed: it may
 	// have lost its memory once more, or another client may have admitted it.
 	QuarantineInterval = 2 * time.Second
+
+	// waitTolerance is by how much a quarantine may last longer than was logged without another
+	// line: a person reads seconds.
+	waitTolerance = time.Second
 
 	// MajorityLossGuard is the least guard after a majority lost its memory: by its end
 	// every connected client has probed the nodes, and has named the longest ttl that it
@@ -213,12 +218,17 @@ func (a *admission) whole(ctx context.Context, reply []any) time.Duration {
 func (a *admission) wait(left time.Duration) time.Duration {
 	m := a.member
 	until := m.group.cfg.Clock() + left
-	if m.quarantineLogged != a.run {
-		m.quarantineLogged = a.run
+	switch {
+	case m.quarantineLogged != a.run:
+		m.quarantineLogged, m.untilLogged = a.run, until
 		m.Status.ExpectUpLine(true)
 		if !m.group.first.add(m, until) {
 			m.logQuarantine(left)
 		}
+	case left > waitTolerance && until > m.untilLogged+waitTolerance:
+		m.untilLogged = until
+		m.group.cfg.Events.Log(slog.LevelWarn, "a node waits for longer than was logged: a majority of the nodes lost its memory, "+
+			"or a client uses a longer ttl", "node", m.Name, "wait", left)
 	}
 	a.set(VoteRight{why: &QuarantineError{left}, until: until, bare: true})
 	return min(left, QuarantineInterval)
