@@ -130,13 +130,13 @@ func (f *nodeFacts) ask(ctx context.Context, e endpoint.Endpoint, l look, begun 
 	if err := f.identify(a); err != nil {
 		return err
 	}
-	f.admission(a)
 	if err := f.kill(a); err != nil {
 		return err
 	}
 	if err := f.sample(a, l.window); err != nil {
 		return err
 	}
+	f.admission(a) // after the window, since it shows how long a node waits from now on
 	return f.try(a, l.trials)
 }
 

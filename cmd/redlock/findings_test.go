@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -236,5 +237,45 @@ func TestRemedyForAFrozenServerIsNotToStartIt(t *testing.T) {
 		x.Nodes[1].err = err
 		x.judge()
 		assert.Contains(t, x.Findings[0].Remedy, want, "%v", err)
+	}
+}
+
+// After the loss of a majority the nodes wait for 20 s, whatever the guard is.
+func TestDoctorSaysWhenAMajorityVotesAgain(t *testing.T) {
+	waits := func(left float64) admittance { return admittance{State: "waits", Left: left} }
+	for name, c := range map[string]struct {
+		admitted [3]admittance
+		want     string
+	}{
+		"two wait":               {[3]admittance{waits(18.9), waits(18.2), {State: "votes", Nodes: 3}}, "locks wait for another 19 s"},
+		"all wait":               {[3]admittance{waits(18.9), waits(2.2), waits(19.7)}, "locks wait for another 19 s"},
+		"the waits are over":     {[3]admittance{waits(0), waits(0), waits(5)}, "the next client lets the nodes vote"},
+		"no client has looked":   {[3]admittance{{State: "new"}, {State: "new"}, {State: "new"}}, "for 10s from its client's first connection on, and for 20s if a client still runs that saw the nodes vote"},
+		"one waits for a client": {[3]admittance{waits(3), {State: "new"}, {State: "new"}}, "for 10s from its client's first connection on"},
+	} {
+		x := healthy(3)
+		for i := range c.admitted {
+			x.Nodes[i].Admitted = c.admitted[i]
+		}
+		x.judge()
+		require.Len(t, x.Findings, 1, name)
+		assert.Equal(t, "no-quorum-yet", x.Findings[0].Code, name)
+		assert.Contains(t, x.Findings[0].Consequence, c.want, name)
+	}
+}
+
+// doctor watches the clocks for some seconds, and then says how long a node waits from then on.
+func TestDoctorReadsTheWaitAfterItHasWatched(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(time.Minute))
+	require.NoError(t, err)
+	require.ErrorIs(t, client.Ping(t.Context()), redlock.ErrNoQuorum)
+	require.NoError(t, client.Close())
+	r := call(nodes, "--restart-guard", "1m", "doctor", "--json", "--for", "2s")
+	var v examination
+	require.NoError(t, json.Unmarshal([]byte(r.out), &v))
+	for _, n := range v.Nodes {
+		require.Equal(t, "waits", n.Admitted.State, r.out)
+		assert.LessOrEqual(t, n.Admitted.Left, 58.0, r.out)
 	}
 }
