@@ -41,6 +41,7 @@ type nodeFacts struct {
 	info     map[string]string    // the fields of INFO
 	host     string
 	readings []reading
+	record   map[string]string // by which the node votes
 }
 
 // roundTrips are of the samples, in milliseconds.
@@ -60,7 +61,7 @@ type clockFacts struct {
 
 // admittance is the node's right to vote, as its keys show it.
 type admittance struct {
-	State string  `json:"state"` // "votes", "waits", "new" or "unknown"
+	State string  `json:"state"` // "votes", "waits", "new", "damaged" or "unknown"
 	Left  float64 `json:"left_s"`
 	Nodes int     `json:"nodes"` // N on its record
 	TTL   float64 `json:"longest_ttl_s"`
@@ -206,14 +207,16 @@ func (f *nodeFacts) admission(a *asker) {
 		return
 	}
 	record := protocol.Key("record", run) + ":" + name
-	nodes, ttl, left := 0, int64(0), int64(0)
+	nodes, left := 0, int64(0)
 	if err == nil {
 		nodes, err = redis.Int(a.do("HGET", record, "nodes"))
 	}
 	switch {
 	case err == nil:
-		ttl, err = redis.Int64(a.do("HGET", record, "ttl"))
-		adm.State, adm.Nodes, adm.TTL = "votes", nodes, float64(ttl)/1000
+		adm.State, adm.Nodes = "votes", nodes
+		f.record, err = redis.StringMap(a.do("HGETALL", record))
+		ttl, _ := strconv.ParseFloat(f.record["ttl"], 64)
+		adm.TTL = ttl / 1000
 	case errors.Is(err, redis.ErrNil):
 		adm.State = "waits"
 		var used bool

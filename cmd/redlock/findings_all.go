@@ -143,8 +143,12 @@ func (x *examination) judgeList() {
 		}
 		// This finding says it of all of them.
 		x.Findings = slices.DeleteFunc(x.Findings, func(f finding) bool { return f.Code == "young" || f.Code == "not-admitted" })
+		remedy := "nothing: it passes by itself once a client is there"
+		if slices.ContainsFunc(x.Findings, func(f finding) bool { return f.Code == "damaged" }) {
+			remedy = "see to the damaged records; then it passes by itself once a client is there"
+		}
 		x.add(how, "no-quorum-yet", "", what+fmt.Sprintf("%d of %d nodes vote, %d more wait until they may, and %d must", fit, n, waiting, x.Quorum),
-			x.votesIn(), "nothing: it passes by itself once a client is there")
+			x.votesIn(), remedy)
 	}
 }
 
@@ -184,7 +188,7 @@ func (x *examination) fit(f *nodeFacts) bool {
 			continue
 		}
 		switch known.Code {
-		case "replica", "role", "duplicate", "other-list", "cluster-mode", "no-rights":
+		case "replica", "role", "duplicate", "other-list", "cluster-mode", "no-rights", "damaged":
 			return false
 		case "slow":
 			if known.Severity == danger {
