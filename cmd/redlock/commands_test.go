@@ -76,7 +76,7 @@ func TestUnlockBreaksALockOnlyByForceAndPrintsTheHolder(t *testing.T) {
 	require.True(t, lease.Valid())
 	r := call(nodes, "unlock", "--force", "job")
 	require.Zero(t, r.code, r.log)
-	assert.Contains(t, r.out, "held by the holder (owner "+lease.Owner()+")")
+	assert.Contains(t, r.out, "held by the holder ("+shortOwner(lease.Owner())+") for another ")
 	assert.Contains(t, call(nodes, "inspect", "job").out, "job: free")
 	raised, err := strconv.ParseInt(regexp.MustCompile(`The token (\d+) is greater`).FindStringSubmatch(r.out)[1], 10, 64)
 	require.NoError(t, err)

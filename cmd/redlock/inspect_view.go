@@ -192,6 +192,14 @@ func ownerCell(owner string) string {
 	return printable.Quote(owner)
 }
 
+// namedOwner is ownerCell, or with whole set the label and the whole owner.
+func namedOwner(owner string, whole bool) string {
+	if label := readableOwner(owner); whole && label != owner {
+		return printable.Quote(label) + " (" + printable.Quote(owner) + ")"
+	}
+	return ownerCell(owner)
+}
+
 func left(d time.Duration) string {
 	if d < 0 {
 		return "ever (no ttl)"
