@@ -199,7 +199,11 @@ func (x *examination) judgeAdmission(f *nodeFacts) {
 	if adm.State == "damaged" {
 		x.judgeDamage(f)
 	}
-	if adm.State == "unknown" {
+	switch {
+	case adm.State == "unknown" && strings.Contains(adm.Error, "WRONGTYPE"):
+		x.add(danger, "foreign-keys", f.Node, "another program has a key of another type under redlock::, the prefix of this library's own: "+adm.Error,
+			"it does not vote", "delete those keys of another type that are redlock::record:* or redlock::bar:*, and find the program")
+	case adm.State == "unknown":
 		x.add(warning, "admission-unknown", f.Node, "whether it may vote cannot be read: "+adm.Error,
 			"if the user lacks rights, it never votes", "grant the user the commands in the README, Permissions")
 	}

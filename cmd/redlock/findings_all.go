@@ -188,7 +188,7 @@ func (x *examination) fit(f *nodeFacts) bool {
 			continue
 		}
 		switch known.Code {
-		case "replica", "role", "duplicate", "other-list", "cluster-mode", "no-rights", "damaged":
+		case "replica", "role", "duplicate", "other-list", "cluster-mode", "no-rights", "damaged", "foreign-keys":
 			return false
 		case "slow":
 			if known.Severity == danger {

@@ -119,8 +119,11 @@ func TestEveryFaultHasItsFinding(t *testing.T) {
 		"saves fail":        {func(_ *examination, f *nodeFacts) { f.info["rdb_last_bgsave_status"] = "err" }, []string{"danger save-fails"}},
 		"other list":        {func(_ *examination, f *nodeFacts) { f.Admitted.Nodes = 5 }, []string{"danger other-list"}},
 		"no rights":         {func(_ *examination, f *nodeFacts) { f.Admitted.State = "unknown" }, []string{"warning admission-unknown"}},
-		"new":               {func(_ *examination, f *nodeFacts) { f.Admitted = admittance{State: "new"} }, []string{"warning not-admitted"}},
-		"damaged":           {func(_ *examination, f *nodeFacts) { f.Admitted.State = "damaged" }, []string{"warning damaged"}},
+		"foreign keys": {func(_ *examination, f *nodeFacts) {
+			f.Admitted = admittance{State: "unknown", Error: "WRONGTYPE Operation against a key holding the wrong kind of value"}
+		}, []string{"danger foreign-keys"}},
+		"new":     {func(_ *examination, f *nodeFacts) { f.Admitted = admittance{State: "new"} }, []string{"warning not-admitted"}},
+		"damaged": {func(_ *examination, f *nodeFacts) { f.Admitted.State = "damaged" }, []string{"warning damaged"}},
 		"two damaged": {func(x *examination, f *nodeFacts) {
 			f.Admitted.State, x.Nodes[0].Admitted.State = "damaged", "damaged"
 		}, []string{"danger damaged", "danger damaged", "danger no-quorum"}},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -136,10 +137,10 @@ func (a *admission) step(ctx context.Context) time.Duration {
 		err = errors.New("unexpected reply to the probe: nothing")
 	}
 	if err != nil {
-		if r := m.right.Load(); r != nil && r.Votes && r.pipe == a.pipe {
+		if r := m.right.Load(); r.votes() && r.pipe == a.pipe && !a.lacksRecord(err, r) {
 			return system.Jitter(g.cfg.Random, retryInterval, m.Name) // it votes by what was known before
 		}
-		return a.fail(fmt.Errorf("admission: %w", err))
+		return a.fail(a.explain(err))
 	}
 	switch word, _ := redis.String(reply[0], nil); word {
 	case "whole":
@@ -165,6 +166,32 @@ func (a *admission) step(ctx context.Context) time.Duration {
 	}
 	g.progress.begin(m)
 	return a.refill(ctx, q)
+}
+
+// isForeign reports whether err is a server's refusal of a key of another type, which another
+// program has put in place of the library's. Not all servers begin a script's error with its code.
+func isForeign(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && strings.Contains(string(reply), "WRONGTYPE")
+}
+
+// lacksRecord reports whether the probe failed with err since another program's key stands in
+// place of the record by which the node votes: it refuses every vote.
+func (a *admission) lacksRecord(err error, r *VoteRight) bool {
+	if !isForeign(err) {
+		return false
+	}
+	_, err = a.ask("HEXISTS", r.Record, "nodes")
+	return isForeign(err)
+}
+
+// explain returns why a step failed, with the remedy where another program's key is in its way.
+func (a *admission) explain(err error) error {
+	if isForeign(err) {
+		return a.member.Status.Unfit(fmt.Sprintf("another program has keys of another type under redlock::, the prefix of this library's own; "+
+			"delete those of them that are redlock::record:*, redlock::bar:*, redlock::newest or redlock::format: %v", err))
+	}
+	return fmt.Errorf("admission: %w", err)
 }
 
 // bar is a node's quarantine, as the probe reads it.

@@ -71,7 +71,7 @@ func (a *admission) verify(ctx context.Context, key string) (next time.Duration,
 	m, g := a.member, a.member.group
 	record, err := redis.StringMap(a.ask("HGETALL", key))
 	if err != nil {
-		return a.fail(fmt.Errorf("admission: %w", err)), false
+		return a.fail(a.explain(err)), false
 	}
 	if g.explains(record) {
 		m.doubted.Store(false)
