@@ -41,7 +41,8 @@ type nodeFacts struct {
 	info     map[string]string    // the fields of INFO
 	host     string
 	readings []reading
-	record   map[string]string // by which the node votes
+	record   map[string]string       // by which the node votes
+	limits   map[string]map[int]bool // by semaphore: how many permits its waiters say that it has
 }
 
 // roundTrips are of the samples, in milliseconds.
@@ -91,7 +92,8 @@ func (a *asker) do(command string, args ...any) (any, error) {
 type look struct {
 	timeout time.Duration // for one answer
 	window  time.Duration // for measurements
-	trials  []trial       // of rights
+	trials  []trial       // of rights; none: only measure the node
+	prefix  string        // of locks
 }
 
 // examine collects all facts about a node, reads its clock until the window is over, and tries
@@ -138,6 +140,11 @@ func (f *nodeFacts) ask(ctx context.Context, e endpoint.Endpoint, l look, begun 
 		return err
 	}
 	f.admission(a) // after the window, since it shows how long a node waits from now on
+	if len(l.trials) > 0 {
+		if err := f.findLimits(a, l.prefix); err != nil {
+			return err
+		}
+	}
 	return f.try(a, l.trials)
 }
 

@@ -48,7 +48,7 @@ func TestInspectJSONHasStableNames(t *testing.T) {
 		assert.Equal(t, want, v[key], key)
 	}
 	assert.InDelta(t, 600_000, v["remaining_ms"], 60_000)
-	assert.Equal(t, []string{"label", "nodes", "since", "ticket", "wants"}, keys(v["queue"].([]any)[0]))
+	assert.Equal(t, []string{"label", "limit", "nodes", "since", "ticket", "wants"}, keys(v["queue"].([]any)[0]))
 	assert.Equal(t, []string{"count", "holder", "node", "permits", "readers", "remaining_ms", "reserved", "waiting"}, keys(v["nodes"].([]any)[0]))
 }
 

@@ -44,7 +44,8 @@ replicas and other servers that are no masters, servers with
 replicas, cluster mode, server programs and versions on which the library is not tested or
 does not work, servers given twice or without a run_id, eviction, full memory,
 failing saves, missing persistence, nodes that may not vote yet (young, restarted,
-wiped) or that belong to another list of nodes, damaged records, slow nodes, clocks that are off, clocks
+wiped) or that belong to another list of nodes, damaged records, semaphores whose waiters give different
+numbers of permits (among some 100 000 keys of a node, and only with +scan), slow nodes, clocks that are off, clocks
 that run at another rate or were stepped, and lists that tolerate little.
 
 It needs the rights of a client and, to read the schedule of snapshots, +config|get; it
@@ -110,7 +111,7 @@ func (f *doctorFlags) run(cmd *cobra.Command, s *settings) error {
 		fmt.Fprintf(cmd.ErrOrStderr(), "Watching %d nodes for %v …\n", len(urls), f.window)
 	}
 	x := &examination{Quorum: len(urls)/2 + 1, Findings: []finding{}, limits: f.limits(s)}
-	x.Nodes = examineAll(cmd.Context(), urls, look{f.timeout, f.window, trialsOf(s.prefix)})
+	x.Nodes = examineAll(cmd.Context(), urls, look{f.timeout, f.window, trialsOf(s.prefix), s.prefix})
 	x.judge()
 	if f.asJSON {
 		e := json.NewEncoder(out)

@@ -81,6 +81,7 @@ func (x *examination) judge() {
 	x.judgeTwins()
 	x.judgeClocks()
 	x.judgePersistence()
+	x.judgeLimits()
 	x.judgeList()
 	rank := map[severity]int{danger: 0, warning: 1, note: 2}
 	slices.SortStableFunc(x.Findings, func(a, b finding) int { return cmp.Compare(rank[a.Severity], rank[b.Severity]) })
