@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -29,7 +30,10 @@ func (h handshake) shakeHands(ctx context.Context) (identity, error) {
 	}
 	began := n.cfg.Clock()
 	replies, err := h.greet(ctx)
-	if err != nil {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return id, fmt.Errorf("it does not answer within %v", n.cfg.DeadAfter)
+	case err != nil:
 		return id, fmt.Errorf("handshake failed: %w", err)
 	}
 	scripts := len(h.families.Scripts())
