@@ -176,7 +176,7 @@ func TestUnlockTakesOnePermitOrAll(t *testing.T) {
 func TestInspectAndDoctorSayThatCallersGiveDifferentNumbersOfPermits(t *testing.T) {
 	t.Parallel()
 	nodes := redlocktest.Start(t, 3)
-	lease := permits(t, nodes, 2, "holder")
+	lease := permits(t, nodes, 3, "holder") // all that there are
 	doctor := func() result { return call(nodes, "doctor", "--for", "0s") }
 	start(t, nodes, "run", "job", "--permits", "2", "--", "true")
 	eventually(t, func() bool { return strings.Contains(call(nodes, "inspect", "job").out, "waiting: 1") }, "in the queue")
