@@ -55,6 +55,7 @@ type Waiter struct {
 	Since   time.Time // when it asked, by the nodes' clocks
 	Nodes   int       // the nodes in whose queues it stands; if no quorum, it may also be the holder, which got the lock without them
 	Permits int       // how many it waits for, of the Semaphore of this name; 0: it waits for the lock itself
+	Limit   int       // how many permits that Semaphore has, as this caller says; 0: its version does not show it. All should say the same
 }
 
 // NodeStatus is what one node says.
@@ -286,7 +287,7 @@ func (s *Status) sum(quorum int) {
 		for _, ticket := range n.Queue {
 			w := waiting[ticket]
 			if w == nil {
-				w = &Waiter{Ticket: ticket, Since: askedAt(ticket), Permits: protocol.PermitsOf(ticket)}
+				w = &Waiter{Ticket: ticket, Since: askedAt(ticket), Permits: protocol.PermitsOf(ticket), Limit: protocol.LimitOf(ticket)}
 				waiting[ticket] = w
 			}
 			w.Nodes++

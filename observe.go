@@ -3,12 +3,14 @@ package redlock
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/lease"
 	"github.com/redlock-go/redlock/internal/lock"
 	"github.com/redlock-go/redlock/internal/notify"
+	"github.com/redlock-go/redlock/internal/printable"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/system"
 )
@@ -19,6 +21,37 @@ type observer struct {
 	events *notify.Queue
 	counts counters
 	hooks  *hooks // nil where no hook is set: that is what unset hooks cost
+	limits limitLog
+}
+
+// mostLimitLines is of how many semaphores a client logs that callers give different numbers of permits.
+const mostLimitLines = 1024
+
+// limitLog knows for which semaphores the log says that callers give different numbers of permits.
+type limitLog struct {
+	mu     sync.Mutex // protects names; nothing else is locked under it
+	logged map[string]bool
+}
+
+// add reports whether the name is new.
+func (l *limitLog) add(name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.logged[name] || len(l.logged) >= mostLimitLines {
+		return false
+	}
+	if l.logged == nil {
+		l.logged = make(map[string]bool)
+	}
+	l.logged[name] = true
+	return true
+}
+
+// LimitsDiffer implements lock.Observer.
+func (o *observer) LimitsDiffer(name string, ours, theirs int) {
+	if o.limits.add(name) {
+		o.events.Log(slog.LevelWarn, "callers give a semaphore different numbers of permits; as many as the greatest may be held", "name", printable.Cut(name), "ours", ours, "theirs", theirs)
+	}
 }
 
 // hooks are the user's.

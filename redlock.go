@@ -155,7 +155,7 @@ func newClient(nodes int, settings options) *Client {
 func (c *Client) newGroup(pools []Pool) *admission.Group {
 	o := &c.opts
 	cfg := &node.Config{Clock: o.clock, Random: o.random, Events: c.events, Identities: node.NewIdentities(),
-		Closed: ErrClosed, Misconfigured: ErrConfig, DeadAfter: c.deadAfter()}
+		Majority: node.NewMajority(len(pools), c.cluster.Need, o.clock, c.events), Closed: ErrClosed, Misconfigured: ErrConfig, DeadAfter: c.deadAfter()}
 	if c.observe.hooks != nil {
 		cfg.Observer = c.observe
 	}

@@ -49,7 +49,7 @@ type HeldPermit struct {
 //
 // All callers should give the same number of permits. If they do not, which is so while a
 // new number is rolled out, no more permits are held than the greatest of them, and holders
-// of slots beyond a smaller number keep them until they release them.
+// of slots beyond a smaller number keep them until they release them. Waiter.Limit shows the number of each waiter.
 //
 // A semaphore and a Mutex of the same name have nothing to do with each other. Its name is four
 // bytes shorter than a Mutex's may be.

@@ -41,6 +41,8 @@ type nodeFacts struct {
 	info     map[string]string    // the fields of INFO
 	host     string
 	readings []reading
+	record   map[string]string       // by which the node votes
+	limits   map[string]map[int]bool // by semaphore: how many permits its waiters say that it has
 }
 
 // roundTrips are of the samples, in milliseconds.
@@ -60,7 +62,7 @@ type clockFacts struct {
 
 // admittance is the node's right to vote, as its keys show it.
 type admittance struct {
-	State string  `json:"state"` // "votes", "waits", "new" or "unknown"
+	State string  `json:"state"` // "votes", "waits", "new", "damaged" or "unknown"
 	Left  float64 `json:"left_s"`
 	Nodes int     `json:"nodes"` // N on its record
 	TTL   float64 `json:"longest_ttl_s"`
@@ -90,7 +92,8 @@ func (a *asker) do(command string, args ...any) (any, error) {
 type look struct {
 	timeout time.Duration // for one answer
 	window  time.Duration // for measurements
-	trials  []trial       // of rights
+	trials  []trial       // of rights; none: only measure the node
+	prefix  string        // of locks
 }
 
 // examine collects all facts about a node, reads its clock until the window is over, and tries
@@ -130,12 +133,17 @@ func (f *nodeFacts) ask(ctx context.Context, e endpoint.Endpoint, l look, begun 
 	if err := f.identify(a); err != nil {
 		return err
 	}
-	f.admission(a)
 	if err := f.kill(a); err != nil {
 		return err
 	}
 	if err := f.sample(a, l.window); err != nil {
 		return err
+	}
+	f.admission(a) // after the window, since it shows how long a node waits from now on
+	if len(l.trials) > 0 {
+		if err := f.findLimits(a, l.prefix); err != nil {
+			return err
+		}
 	}
 	return f.try(a, l.trials)
 }
@@ -206,14 +214,16 @@ func (f *nodeFacts) admission(a *asker) {
 		return
 	}
 	record := protocol.Key("record", run) + ":" + name
-	nodes, ttl, left := 0, int64(0), int64(0)
+	nodes, left := 0, int64(0)
 	if err == nil {
 		nodes, err = redis.Int(a.do("HGET", record, "nodes"))
 	}
 	switch {
 	case err == nil:
-		ttl, err = redis.Int64(a.do("HGET", record, "ttl"))
-		adm.State, adm.Nodes, adm.TTL = "votes", nodes, float64(ttl)/1000
+		adm.State, adm.Nodes = "votes", nodes
+		f.record, err = redis.StringMap(a.do("HGETALL", record))
+		ttl, _ := strconv.ParseFloat(f.record["ttl"], 64)
+		adm.TTL = ttl / 1000
 	case errors.Is(err, redis.ErrNil):
 		adm.State = "waits"
 		var used bool

@@ -48,7 +48,7 @@ func TestInspectJSONHasStableNames(t *testing.T) {
 		assert.Equal(t, want, v[key], key)
 	}
 	assert.InDelta(t, 600_000, v["remaining_ms"], 60_000)
-	assert.Equal(t, []string{"label", "nodes", "since", "ticket", "wants"}, keys(v["queue"].([]any)[0]))
+	assert.Equal(t, []string{"label", "limit", "nodes", "since", "ticket", "wants"}, keys(v["queue"].([]any)[0]))
 	assert.Equal(t, []string{"count", "holder", "node", "permits", "readers", "remaining_ms", "reserved", "waiting"}, keys(v["nodes"].([]any)[0]))
 }
 
@@ -76,7 +76,7 @@ func TestUnlockBreaksALockOnlyByForceAndPrintsTheHolder(t *testing.T) {
 	require.True(t, lease.Valid())
 	r := call(nodes, "unlock", "--force", "job")
 	require.Zero(t, r.code, r.log)
-	assert.Contains(t, r.out, "held by the holder (owner "+lease.Owner()+")")
+	assert.Contains(t, r.out, "held by the holder ("+shortOwner(lease.Owner())+") for another ")
 	assert.Contains(t, call(nodes, "inspect", "job").out, "job: free")
 	raised, err := strconv.ParseInt(regexp.MustCompile(`The token (\d+) is greater`).FindStringSubmatch(r.out)[1], 10, 64)
 	require.NoError(t, err)

@@ -44,7 +44,8 @@ replicas and other servers that are no masters, servers with
 replicas, cluster mode, server programs and versions on which the library is not tested or
 does not work, servers given twice or without a run_id, eviction, full memory,
 failing saves, missing persistence, nodes that may not vote yet (young, restarted,
-wiped) or that belong to another list of nodes, slow nodes, clocks that are off, clocks
+wiped) or that belong to another list of nodes, damaged records, semaphores whose waiters give different
+numbers of permits (among some 100 000 keys of a node, and only with +scan), slow nodes, clocks that are off, clocks
 that run at another rate or were stepped, and lists that tolerate little.
 
 It needs the rights of a client and, to read the schedule of snapshots, +config|get; it
@@ -57,7 +58,7 @@ median_ms, max_ms), version (of Redis, or the one that the server is compatible 
 (program, version; row: its row in docs/servers.md; support: tested, read (not tested, works
 by its documentation), no, unknown), role, run_id, uptime_s, eviction_policy, rdb and aof (on,
 off, unknown), clock (known, offset_ms from this machine's, drift_ppm, uncertainty_ppm)
-and admission (state: votes, waits, new, unknown; left_s, nodes, longest_ttl_s, error).
+and admission (state: votes, waits, new, damaged, unknown; left_s, nodes, longest_ttl_s, error).
 Fields and codes may be added, never renamed.`,
 		Example: `  redlock doctor
   redlock doctor --for 10s --slow 20ms
@@ -110,7 +111,7 @@ func (f *doctorFlags) run(cmd *cobra.Command, s *settings) error {
 		fmt.Fprintf(cmd.ErrOrStderr(), "Watching %d nodes for %v …\n", len(urls), f.window)
 	}
 	x := &examination{Quorum: len(urls)/2 + 1, Findings: []finding{}, limits: f.limits(s)}
-	x.Nodes = examineAll(cmd.Context(), urls, look{f.timeout, f.window, trialsOf(s.prefix)})
+	x.Nodes = examineAll(cmd.Context(), urls, look{f.timeout, f.window, trialsOf(s.prefix), s.prefix})
 	x.judge()
 	if f.asJSON {
 		e := json.NewEncoder(out)
@@ -195,7 +196,7 @@ func (f *nodeFacts) row() []string {
 		clock = fmt.Sprintf("%+.1f ms, %+.0f ppm (± %.0f)", f.Clock.Offset, f.Clock.Drift, f.Clock.Uncertainty)
 	}
 	persistence := "rdb " + f.RDB + ", aof " + f.AOF
-	votes := map[string]string{"votes": "yes", "waits": fmt.Sprintf("in %.0f s", f.Admitted.Left), "new": "not yet", "unknown": "?"}[f.Admitted.State]
+	votes := map[string]string{"votes": "yes", "waits": fmt.Sprintf("in %.0f s", f.Admitted.Left), "new": "not yet", "damaged": "no (damaged)", "unknown": "?"}[f.Admitted.State]
 	up := "?"
 	if f.info["uptime_in_seconds"] != "" {
 		up = (time.Duration(f.Uptime) * time.Second).String()

@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/admission"
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // severity is a finding's severity. doctor exits with 1 if there is a danger.
@@ -62,6 +65,7 @@ func (x *examination) judge() {
 	for _, f := range x.Nodes {
 		x.limits.guard = x.guardWith(f)
 	}
+	x.findDamage()
 	for _, f := range x.Nodes {
 		if f.err != nil {
 			x.judgeSilence(f)
@@ -77,6 +81,7 @@ func (x *examination) judge() {
 	x.judgeTwins()
 	x.judgeClocks()
 	x.judgePersistence()
+	x.judgeLimits()
 	x.judgeList()
 	rank := map[severity]int{danger: 0, warning: 1, note: 2}
 	slices.SortStableFunc(x.Findings, func(a, b finding) int { return cmp.Compare(rank[a.Severity], rank[b.Severity]) })
@@ -192,7 +197,14 @@ func (x *examination) judgeAdmission(f *nodeFacts) {
 			"it does not vote for clients with this list; clients with different lists count different majorities",
 			"give every client the same, whole list; how to change it: docs/protocol.md, Changes")
 	}
-	if adm.State == "unknown" {
+	if adm.State == "damaged" {
+		x.judgeDamage(f)
+	}
+	switch {
+	case adm.State == "unknown" && strings.Contains(adm.Error, "WRONGTYPE"):
+		x.add(danger, "foreign-keys", f.Node, "another program has a key of another type under redlock::, the prefix of this library's own: "+adm.Error,
+			"it does not vote", "delete those keys of another type that are redlock::record:* or redlock::bar:*, and find the program")
+	case adm.State == "unknown":
 		x.add(warning, "admission-unknown", f.Node, "whether it may vote cannot be read: "+adm.Error,
 			"if the user lacks rights, it never votes", "grant the user the commands in the README, Permissions")
 	}
@@ -200,7 +212,7 @@ func (x *examination) judgeAdmission(f *nodeFacts) {
 	state := map[string]string{
 		"new":   "the wait begins when a client connects",
 		"waits": fmt.Sprintf("it waits for another %.0f s", math.Ceil(adm.Left)),
-		"votes": "it votes already", "unknown": "whether it votes cannot be read",
+		"votes": "it votes already", "unknown": "whether it votes cannot be read", "damaged": "its record is damaged",
 	}[adm.State]
 	if adm.State == "waits" && adm.Left == 0 {
 		state = "its wait is over, and the next client lets it vote"
@@ -215,6 +227,41 @@ func (x *examination) judgeAdmission(f *nodeFacts) {
 		x.add(warning, "not-admitted", f.Node, "it does not vote yet, since it has no record of this run (it is new, was restarted, or was wiped); "+state,
 			consequence, remedy)
 	}
+}
+
+// findDamage finds the records with a count that no clock explains, as clients do: by the latest of the nodes' clocks.
+func (x *examination) findDamage() {
+	var latest time.Duration
+	for _, f := range x.Nodes {
+		for _, r := range f.readings {
+			latest = max(latest, r.server)
+		}
+	}
+	for _, f := range x.Nodes {
+		if f.Admitted.State == "votes" && !admission.IsExplained(f.record, protocol.GreatestCount(latest)) {
+			f.Admitted.State = "damaged"
+		}
+	}
+}
+
+// judgeDamage reports a damaged record.
+func (x *examination) judgeDamage(f *nodeFacts) {
+	whole := 0
+	for _, other := range x.Nodes {
+		if other.Admitted.State == "votes" {
+			whole++
+		}
+	}
+	what := "its record is damaged: it has a count that no clock explains"
+	if whole >= x.Quorum {
+		x.add(warning, "damaged", f.Node, what,
+			"the first client that reads the count deletes the record; the node votes again after a quarantine, with the counters of the others",
+			"nothing, but find out what wrote it: another program, or failing memory")
+		return
+	}
+	x.add(danger, "damaged", f.Node, what+", and no quorum of other nodes can replace it",
+		"it does not vote: where this makes a majority impossible no lock can be had",
+		"delete its key redlock::record:* when the others vote, or at all nodes that say this: tokens then begin anew from the clocks. Find out what wrote it: another program, or failing memory")
 }
 
 // judgeSpeed reports a slow round trip.

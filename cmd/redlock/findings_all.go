@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/admission"
+	"github.com/redlock-go/redlock/internal/node"
 )
 
 // judgeTwins reports servers that were given more than once.
@@ -140,9 +143,39 @@ func (x *examination) judgeList() {
 		}
 		// This finding says it of all of them.
 		x.Findings = slices.DeleteFunc(x.Findings, func(f finding) bool { return f.Code == "young" || f.Code == "not-admitted" })
+		remedy := "nothing: it passes by itself once a client is there"
+		if slices.ContainsFunc(x.Findings, func(f finding) bool { return f.Code == "damaged" }) {
+			remedy = "see to the damaged records; then it passes by itself once a client is there"
+		}
 		x.add(how, "no-quorum-yet", "", what+fmt.Sprintf("%d of %d nodes vote, %d more wait until they may, and %d must", fit, n, waiting, x.Quorum),
-			fmt.Sprintf("the next lock waits for up to one guard (%v)", x.limits.guard), "nothing: it passes by itself once a client is there")
+			x.votesIn(), remedy)
 	}
+}
+
+// votesIn returns when so many nodes vote as must, where they do not yet.
+func (x *examination) votesIn() string {
+	var lefts, begun []time.Duration // begun: without those whose wait no client has begun
+	for _, f := range x.Nodes {
+		if !x.fit(f) {
+			continue
+		}
+		left := time.Duration(f.Admitted.Left * float64(time.Second))
+		if f.Admitted.State == "new" {
+			left = x.limits.guard
+		} else {
+			begun = append(begun, left)
+		}
+		lefts = append(lefts, left)
+	}
+	wait := node.VotesIn(lefts, x.Quorum)
+	switch {
+	case len(begun) < x.Quorum:
+		return fmt.Sprintf("the next lock waits for %v from its client's first connection on, and for %v if a client still runs that saw the nodes vote",
+			wait, max(wait, admission.MajorityLossGuard))
+	case wait == 0:
+		return "none: the waits are over, and the next client lets the nodes vote"
+	}
+	return fmt.Sprintf("locks wait for another %.0f s", math.Ceil(wait.Seconds()))
 }
 
 // fit reports whether a node can vote, now or after its quarantine.
@@ -155,7 +188,7 @@ func (x *examination) fit(f *nodeFacts) bool {
 			continue
 		}
 		switch known.Code {
-		case "replica", "role", "duplicate", "other-list", "cluster-mode", "no-rights":
+		case "replica", "role", "duplicate", "other-list", "cluster-mode", "no-rights", "damaged", "foreign-keys":
 			return false
 		case "slow":
 			if known.Severity == danger {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -118,14 +119,24 @@ func TestEveryFaultHasItsFinding(t *testing.T) {
 		"saves fail":        {func(_ *examination, f *nodeFacts) { f.info["rdb_last_bgsave_status"] = "err" }, []string{"danger save-fails"}},
 		"other list":        {func(_ *examination, f *nodeFacts) { f.Admitted.Nodes = 5 }, []string{"danger other-list"}},
 		"no rights":         {func(_ *examination, f *nodeFacts) { f.Admitted.State = "unknown" }, []string{"warning admission-unknown"}},
-		"new":               {func(_ *examination, f *nodeFacts) { f.Admitted = admittance{State: "new"} }, []string{"warning not-admitted"}},
-		"young":             {func(_ *examination, f *nodeFacts) { f.Uptime = 9 }, []string{"warning young"}},
-		"young for that":    {func(x *examination, f *nodeFacts) { f.Uptime, x.Nodes[0].Admitted.TTL = 30, 60 }, []string{"warning young"}},
-		"slow":              {func(_ *examination, f *nodeFacts) { f.Trip.Median = 101 }, []string{"warning slow"}},
-		"too slow":          {func(_ *examination, f *nodeFacts) { f.Trip.Median = 501 }, []string{"danger slow"}},
-		"twins":             {func(x *examination, f *nodeFacts) { f.RunID = x.Nodes[0].RunID }, []string{"danger duplicate"}},
-		"clock ahead":       {func(_ *examination, f *nodeFacts) { f.Clock.Offset = 1100 }, []string{"warning clock-offset"}},
-		"clock behind":      {func(_ *examination, f *nodeFacts) { f.Clock.Offset = -1e9 }, []string{"warning clock-offset"}},
+		"foreign keys": {func(_ *examination, f *nodeFacts) {
+			f.Admitted = admittance{State: "unknown", Error: "WRONGTYPE Operation against a key holding the wrong kind of value"}
+		}, []string{"danger foreign-keys"}},
+		"new":     {func(_ *examination, f *nodeFacts) { f.Admitted = admittance{State: "new"} }, []string{"warning not-admitted"}},
+		"damaged": {func(_ *examination, f *nodeFacts) { f.Admitted.State = "damaged" }, []string{"warning damaged"}},
+		"two damaged": {func(x *examination, f *nodeFacts) {
+			f.Admitted.State, x.Nodes[0].Admitted.State = "damaged", "damaged"
+		}, []string{"danger damaged", "danger damaged", "danger no-quorum"}},
+		"damaged, and one waits": {func(x *examination, f *nodeFacts) {
+			f.Admitted.State, x.Nodes[0].Admitted = "damaged", admittance{State: "waits", Left: 3}
+		}, []string{"danger damaged", "warning no-quorum-yet"}},
+		"young":          {func(_ *examination, f *nodeFacts) { f.Uptime = 9 }, []string{"warning young"}},
+		"young for that": {func(x *examination, f *nodeFacts) { f.Uptime, x.Nodes[0].Admitted.TTL = 30, 60 }, []string{"warning young"}},
+		"slow":           {func(_ *examination, f *nodeFacts) { f.Trip.Median = 101 }, []string{"warning slow"}},
+		"too slow":       {func(_ *examination, f *nodeFacts) { f.Trip.Median = 501 }, []string{"danger slow"}},
+		"twins":          {func(x *examination, f *nodeFacts) { f.RunID = x.Nodes[0].RunID }, []string{"danger duplicate"}},
+		"clock ahead":    {func(_ *examination, f *nodeFacts) { f.Clock.Offset = 1100 }, []string{"warning clock-offset"}},
+		"clock behind":   {func(_ *examination, f *nodeFacts) { f.Clock.Offset = -1e9 }, []string{"warning clock-offset"}},
 		"ahead of one other": {func(x *examination, f *nodeFacts) {
 			f.Clock.Offset, x.Nodes[0].Clock.Known = 5000, false
 		}, []string{"warning clock-offset"}},
@@ -237,4 +248,74 @@ func TestRemedyForAFrozenServerIsNotToStartIt(t *testing.T) {
 		x.judge()
 		assert.Contains(t, x.Findings[0].Remedy, want, "%v", err)
 	}
+}
+
+// After the loss of a majority the nodes wait for 20 s, whatever the guard is.
+func TestDoctorSaysWhenAMajorityVotesAgain(t *testing.T) {
+	waits := func(left float64) admittance { return admittance{State: "waits", Left: left} }
+	for name, c := range map[string]struct {
+		admitted [3]admittance
+		want     string
+	}{
+		"two wait":               {[3]admittance{waits(18.9), waits(18.2), {State: "votes", Nodes: 3}}, "locks wait for another 19 s"},
+		"all wait":               {[3]admittance{waits(18.9), waits(2.2), waits(19.7)}, "locks wait for another 19 s"},
+		"the waits are over":     {[3]admittance{waits(0), waits(0), waits(5)}, "the next client lets the nodes vote"},
+		"no client has looked":   {[3]admittance{{State: "new"}, {State: "new"}, {State: "new"}}, "for 10s from its client's first connection on, and for 20s if a client still runs that saw the nodes vote"},
+		"one waits for a client": {[3]admittance{waits(3), {State: "new"}, {State: "new"}}, "for 10s from its client's first connection on"},
+	} {
+		x := healthy(3)
+		for i := range c.admitted {
+			x.Nodes[i].Admitted = c.admitted[i]
+		}
+		x.judge()
+		require.Len(t, x.Findings, 1, name)
+		assert.Equal(t, "no-quorum-yet", x.Findings[0].Code, name)
+		assert.Contains(t, x.Findings[0].Consequence, c.want, name)
+	}
+}
+
+// doctor watches the clocks for some seconds, and then says how long a node waits from then on.
+func TestDoctorReadsTheWaitAfterItHasWatched(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(time.Minute))
+	require.NoError(t, err)
+	require.ErrorIs(t, client.Ping(t.Context()), redlock.ErrNoQuorum)
+	require.NoError(t, client.Close())
+	r := call(nodes, "--restart-guard", "1m", "doctor", "--json", "--for", "2s")
+	var v examination
+	require.NoError(t, json.Unmarshal([]byte(r.out), &v))
+	for _, n := range v.Nodes {
+		require.Equal(t, "waits", n.Admitted.State, r.out)
+		assert.LessOrEqual(t, n.Admitted.Left, 58.0, r.out)
+	}
+}
+
+// A count that no clock explains cannot be a token: the record is damaged.
+func TestDoctorReportsADamagedRecord(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	client, err := redlock.Open(nodes.URLs(), redlock.WithTTL(200*time.Millisecond), redlock.WithRestartGuard(time.Millisecond))
+	require.NoError(t, err)
+	require.NoError(t, client.Mutex("x").Do(t.Context(), func(context.Context, *redlock.Lease) error { return nil }))
+	require.NoError(t, client.Close())
+	damage := func(i int, field, count string) {
+		conn, err := redis.DialURL(nodes.URLs()[i])
+		require.NoError(t, err)
+		defer conn.Close()
+		newest, err := redis.String(conn.Do("GET", "redlock::newest"))
+		require.NoError(t, err)
+		_, err = conn.Do("HSET", newest, field, count)
+		require.NoError(t, err)
+	}
+	doctor := func() result { return call(nodes, "--restart-guard", "10s", "doctor", "--for", "0s") }
+	require.NotContains(t, doctor().out, "damaged")
+
+	damage(1, "7", "9007199254740990")
+	r := doctor()
+	require.Zero(t, r.code, r.out)
+	require.Regexp(t, `WARNING  node 1 \(.*\): its record is damaged: it has a count that no clock explains\n    so: .*deletes the record.*\n    do:  .*find out what wrote it`, r.out)
+
+	damage(2, "255", "99999999999999999999999")
+	r = doctor()
+	require.Equal(t, codeDanger, r.code, r.out)
+	require.Regexp(t, `DANGER  node 2 \(.*\): its record is damaged: .*\n    so: .*\n    do:  delete its key redlock::record:\*`, r.out)
 }

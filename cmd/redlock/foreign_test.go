@@ -54,7 +54,7 @@ func TestInspectAndUnlockQuoteOwnersAndLabels(t *testing.T) {
 	r = call(nodes, "unlock", "--force", "job")
 	require.Zero(t, r.code, r.log)
 	requireHarmless(t, r.out+r.log)
-	assert.Contains(t, r.out, "It was held by "+shown+" (owner ")
+	assert.Contains(t, r.out, "It was held by "+shown+" (")
 
 	r = call(nodes, "inspect", attack)
 	requireHarmless(t, r.out+r.log)

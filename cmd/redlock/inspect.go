@@ -28,7 +28,8 @@ is held by "(an empty value)". A lock that rests has the last holder's owner: it
 ended, and its minimum hold has not.
 
 Of a semaphore it shows the permits that are held: slot, holder, and the slot's fencing
-counter. Nothing at the nodes says how many permits there are: a slot that is not below
+counter. Nothing at the nodes says how many permits there are: each caller says it, and all should say the
+same. inspect shows what those that wait say, and warns if they differ. A slot that is not below
 your number is of a program with a greater one. A mutex of the same name is
 another lock: inspect shows both, the mutex first and then the permits. Slot k is the lock with the semaphore's name, # and k.
 
@@ -40,7 +41,7 @@ With --json there is one object for each lock, on a line of its own: name, name_
 its other bytes as one and the same character then), quorum (a majority answered), holder (empty: nobody, or readers), resting (the holder's lease has
 ended), to_be_told (the holder wants to know that others want the lock), remaining_ms (-1: without an end), token, split, readers (owner, label, remaining_ms, nodes; 0 ms if no majority has the
 share), permits (slot, owner, label, remaining_ms, nodes, token; 0 ms if no majority has it),
-queue (ticket, label, since, nodes, wants: how many permits, 0: the lock itself), nodes (node, holder, readers, permits, reserved,
+queue (ticket, label, since, nodes, wants: how many permits, 0: the lock itself; limit: how many the semaphore has, as this caller says), nodes (node, holder, readers, permits, reserved,
 remaining_ms, count, waiting, error). Fields may be added, never renamed.`
 
 func newInspect(s *settings) *cobra.Command {

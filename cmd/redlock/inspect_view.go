@@ -36,6 +36,7 @@ type waiterView struct {
 	Since  time.Time `json:"since"`
 	Nodes  int       `json:"nodes"`
 	Wants  int       `json:"wants"`
+	Limit  int       `json:"limit"`
 }
 
 type nodeView struct {
@@ -59,7 +60,7 @@ func newLockView(s redlock.Status, quorum bool) lockView {
 		v.Bytes = []byte(s.Name)
 	}
 	for _, w := range s.Queue {
-		v.Queue = append(v.Queue, waiterView{Ticket: w.Ticket, Label: w.Label, Since: w.Since, Nodes: w.Nodes, Wants: w.Permits})
+		v.Queue = append(v.Queue, waiterView{Ticket: w.Ticket, Label: w.Label, Since: w.Since, Nodes: w.Nodes, Wants: w.Permits, Limit: w.Limit})
 	}
 	for _, n := range s.Nodes {
 		node := nodeView{Node: n.Node, Holder: n.Holder, Readers: newNodeReaderViews(n.Readers), Permits: newNodePermitViews(n.Permits), Reserved: n.Reserved,
@@ -148,11 +149,17 @@ func writeLock(w io.Writer, p paint, s redlock.Status, quorum bool) {
 			fmt.Fprintf(w, "  waiting: %d\n", len(s.Queue))
 		}
 		what := ""
-		if waiter.Permits > 0 {
+		switch {
+		case waiter.Limit > 0:
+			what = fmt.Sprintf(", wants %d of %s", waiter.Permits, counted(waiter.Limit, "permit"))
+		case waiter.Permits > 0:
 			what = ", wants " + counted(waiter.Permits, "permit")
 		}
 		fmt.Fprintf(w, "  %4d. %s, waiting for %v%s, at %s\n", i+1, cmp.Or(printable.Quote(waiter.Label), "(gone?)"),
 			short(max(time.Since(waiter.Since), 0)), what, counted(waiter.Nodes, "node"))
+	}
+	if text := differ(limitsOf(s.Queue)); text != "" {
+		fmt.Fprintf(w, "  %s\n", p.yellow("callers give "+text+": as many as the greatest may be held; give all callers the same number"))
 	}
 }
 
@@ -190,6 +197,14 @@ func ownerCell(owner string) string {
 		return printable.Quote(label) + " (" + shortOwner(owner) + ")"
 	}
 	return printable.Quote(owner)
+}
+
+// namedOwner is ownerCell, or with whole set the label and the whole owner.
+func namedOwner(owner string, whole bool) string {
+	if label := readableOwner(owner); whole && label != owner {
+		return printable.Quote(label) + " (" + printable.Quote(owner) + ")"
+	}
+	return ownerCell(owner)
 }
 
 func left(d time.Duration) string {

@@ -18,7 +18,7 @@ func lossOf(err error, details bool) string {
 	case redlock.LostRevoked:
 		text := "its keys were deleted or replaced at a majority, by unlock --force, by hand, or by servers that lost their memory"
 		if lost.Holder != "" {
-			text += fmt.Sprintf("; the lock is held by %q now", lost.Holder)
+			text += "; the lock is held by " + namedOwner(lost.Holder, details) + " now"
 		}
 		return text
 	case redlock.LostNoQuorum:

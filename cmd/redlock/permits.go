@@ -104,7 +104,7 @@ func (f *runFlags) hasTooMany(s redlock.Status, owner string) bool {
 
 // breakPermits takes all permits of a semaphore from their holders: all at once, since a waiter gets a slot
 // as soon as it is free. Of several errors it returns the first.
-func breakPermits(ctx context.Context, out io.Writer, client *redlock.Client, name string) error {
+func breakPermits(ctx context.Context, out io.Writer, client *redlock.Client, name string, verbose bool) error {
 	s, err := client.Inspect(ctx, name)
 	if err != nil {
 		return coded(err)
@@ -129,7 +129,7 @@ func breakPermits(ctx context.Context, out io.Writer, client *redlock.Client, na
 	all.Wait()
 	for i, err := range errs {
 		if isBroken(err) {
-			printBroken(out, found[i])
+			printBroken(out, found[i], verbose)
 		}
 	}
 	return coded(cmp.Or(errs...))

@@ -114,7 +114,8 @@ func TestInspectShowsPermits(t *testing.T) {
 	assert.Regexp(t, `(?m)^  node 1 \(.*\) +3 permits +-`, r.out)
 	assert.Regexp(t, fmt.Sprintf(`(?m)^    slot %d: one \(%s…\), at 2 nodes, for another (10|9)m\S+ unless renewed, greatest token \d+$`, one.Permits()[0].Slot, one.Owner()[:6]), r.out)
 	assert.Contains(t, r.out, fmt.Sprintf(`    slot %d: "x\x1b[2J\nother: free`, two.Permits()[0].Slot))
-	assert.Regexp(t, `(?m)^     1\. .*, waiting for \S+, wants 2 permits, at \d nodes$`, r.out)
+	assert.Regexp(t, `(?m)^     1\. .*, waiting for \S+, wants 2 of 3 permits, at \d nodes$`, r.out)
+	assert.NotContains(t, r.out, "different numbers")
 
 	r = call(nodes, "inspect", "--json", "job")
 	var v lockView
@@ -124,6 +125,7 @@ func TestInspectShowsPermits(t *testing.T) {
 	assert.Empty(t, v.Nodes[2].Permits)
 	assert.False(t, v.Split)
 	assert.Equal(t, 2, v.Queue[0].Wants)
+	assert.Equal(t, 3, v.Queue[0].Limit)
 	for i, p := range v.Permits {
 		assert.Equal(t, i, p.Slot)
 		assert.InDelta(t, 600_000, p.Remaining, 60_000)
@@ -158,15 +160,33 @@ func TestUnlockTakesOnePermitOrAll(t *testing.T) {
 	slot := fmt.Sprintf("job#%d", one.Permits()[0].Slot)
 	r = call(nodes, "unlock", "--force", slot)
 	require.Zero(t, r.code, r.log)
-	assert.Contains(t, r.out, slot+": broken. It was held by one (owner "+one.Owner()+")")
+	assert.Contains(t, r.out, slot+": broken. It was held by one ("+shortOwner(one.Owner())+")")
 	require.ErrorIs(t, one.Extend(t.Context()), redlock.ErrLost)
 	require.NoError(t, two.Extend(t.Context()))
 
 	r = call(nodes, "unlock", "--force", "--permits", "job")
 	require.Zero(t, r.code, r.log)
 	for _, p := range two.Permits() {
-		assert.Contains(t, r.out, fmt.Sprintf("job#%d: broken. It was held by two (owner %s)", p.Slot, two.Owner()))
+		assert.Contains(t, r.out, fmt.Sprintf("job#%d: broken. It was held by two (%s)", p.Slot, shortOwner(two.Owner())))
 	}
 	require.ErrorIs(t, two.Extend(t.Context()), redlock.ErrLost)
 	assert.Zero(t, call(nodes, "run", "job", "--permits", "3", "--take", "3", "--no-wait", "--", "true").code)
+}
+
+func TestInspectAndDoctorSayThatCallersGiveDifferentNumbersOfPermits(t *testing.T) {
+	t.Parallel()
+	nodes := redlocktest.Start(t, 3)
+	lease := permits(t, nodes, 3, "holder") // all that there are
+	doctor := func() result { return call(nodes, "doctor", "--for", "0s") }
+	start(t, nodes, "run", "job", "--permits", "2", "--", "true")
+	eventually(t, func() bool { return strings.Contains(call(nodes, "inspect", "job").out, "waiting: 1") }, "in the queue")
+	require.NotContains(t, doctor().out, "different numbers")
+	start(t, nodes, "run", "job", "--permits", "1", "--", "true")
+	eventually(t, func() bool { return strings.Contains(call(nodes, "inspect", "job").out, "waiting: 2") }, "both in the queue")
+	r := call(nodes, "inspect", "job")
+	assert.Contains(t, r.out, "different numbers of permits, 1 and 2: as many as the greatest may be held", r.out)
+	assert.Contains(t, r.out, "wants 1 of 1 permit,")
+	r = doctor()
+	assert.Regexp(t, `WARNING  callers of the semaphore job give different numbers of permits, 1 and 2\n    so:  .*\n    do:  give all callers the same number`, r.out)
+	require.NoError(t, lease.Unlock(t.Context()))
 }

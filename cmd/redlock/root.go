@@ -65,7 +65,7 @@ the machine. Passwords are never printed.`,
 	flags.StringVar(&s.prefix, "prefix", "redlock:", "`text` before a lock's name in its key at the nodes")
 	flags.DurationVar(&s.nodeTimeout, "node-timeout", 0, "one node's time to answer (default a twentieth of the ttl, within 5ms and 500ms)")
 	flags.DurationVar(&s.guard, "restart-guard", 0, "time for which a node that lost its memory does not vote, at least (default the longest ttl ever used); 0 trusts such nodes at once: for tests and caches only, and for all clients or none")
-	flags.BoolVarP(&s.verbose, "verbose", "v", false, "log more to stderr, such as nodes that are back")
+	flags.BoolVarP(&s.verbose, "verbose", "v", false, "log more to stderr, such as nodes that are back, and print whole owners")
 	s.tls.register(flags)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &exit{code: codeUsage, why: err, hint: "Try " + cmd.CommandPath() + " --help"}

@@ -52,14 +52,14 @@ that you know to be dead: those locks also end by themselves, with their ttl.`,
 			}
 			defer client.Close()
 			if permits {
-				return breakPermits(cmd.Context(), cmd.OutOrStdout(), client, args[0])
+				return breakPermits(cmd.Context(), cmd.OutOrStdout(), client, args[0], s.verbose)
 			}
 			if err := isToBreak(client.Inspect(cmd.Context(), args[0])); err != nil {
 				return err
 			}
 			was, err := client.ForceUnlock(cmd.Context(), args[0])
 			if isBroken(err) {
-				printBroken(cmd.OutOrStdout(), was)
+				printBroken(cmd.OutOrStdout(), was, s.verbose)
 			}
 			return coded(err)
 		},
@@ -102,13 +102,13 @@ func isBroken(err error) bool {
 }
 
 // printBroken prints the lock's state before it was broken.
-func printBroken(w io.Writer, was redlock.Status) {
-	name := printable.Quote(was.Name)
+func printBroken(w io.Writer, was redlock.Status, verbose bool) {
+	name, holder := printable.Quote(was.Name), namedOwner(was.Holder, verbose)
 	switch {
 	case was.Resting:
-		fmt.Fprintf(w, "%s: broken. It rested after %s (owner %s) for another %s.\n", name, printable.Quote(readableOwner(was.Holder)), printable.Quote(was.Holder), left(was.Remaining))
+		fmt.Fprintf(w, "%s: broken. It rested after %s for another %s.\n", name, holder, left(was.Remaining))
 	case was.Holder != "":
-		fmt.Fprintf(w, "%s: broken. It was held by %s (owner %s) for another %s.\n", name, printable.Quote(readableOwner(was.Holder)), printable.Quote(was.Holder), left(was.Remaining))
+		fmt.Fprintf(w, "%s: broken. It was held by %s for another %s.\n", name, holder, left(was.Remaining))
 	case len(holdingReaders(was)) > 0:
 		fmt.Fprintf(w, "%s: broken. It was held by %s for another %s.\n", name, countReaders(was), left(was.Remaining))
 		writeReaders(w, was.Readers)

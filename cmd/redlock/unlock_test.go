@@ -3,10 +3,12 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -45,4 +47,31 @@ func TestUnlockOfASemaphoresNameNamesPermits(t *testing.T) {
 	r = call(nodes, "unlock", "--force", "--permits", "other")
 	assert.Equal(t, codeFree, r.code)
 	assert.Contains(t, r.log, "without --permits")
+}
+
+func TestUnlockAndAskShowTheWholeOwnerWithVerbose(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	lease := hold(t, nodes, "job")
+	for _, command := range [][]string{{"ask", "job"}, {"unlock", "--force", "job"}} {
+		for _, verbose := range []bool{false, true} {
+			args := command
+			if verbose {
+				args = append([]string{"-v"}, command...)
+			}
+			if command[0] == "unlock" && verbose {
+				lease = hold(t, nodes, "job") // the first one was broken
+			}
+			r := call(nodes, args...)
+			assert.Zero(t, r.code, r.log)
+			assert.Contains(t, r.out, "held by the holder (")
+			assert.Equal(t, verbose, strings.Contains(r.out, lease.Owner()), r.out)
+		}
+	}
+}
+
+func TestLossShowsTheWholeOwnerWithDetails(t *testing.T) {
+	const owner = "ABCDEFGHIJKLMNOPQRSTUVWXYZ@deploy"
+	lost := &redlock.LostError{Reason: redlock.LostRevoked, Holder: owner}
+	assert.Contains(t, lossOf(lost, false), "held by deploy (ABCDEF…) now")
+	assert.Contains(t, lossOf(lost, true), "held by deploy ("+owner+") now")
 }

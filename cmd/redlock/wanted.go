@@ -38,7 +38,7 @@ if fewer nodes than a majority answer.`,
 				err = client.Ask(cmd.Context(), args[0])
 			}
 			if err == nil {
-				printAsked(cmd.OutOrStdout(), is)
+				printAsked(cmd.OutOrStdout(), is, s.verbose)
 			}
 			return coded(err)
 		},
@@ -46,9 +46,8 @@ if fewer nodes than a majority answer.`,
 }
 
 // printAsked prints who was asked.
-func printAsked(w io.Writer, is redlock.Status) {
-	name := printable.Quote(is.Name)
-	holder := fmt.Sprintf("%s (owner %s)", printable.Quote(readableOwner(is.Holder)), printable.Quote(is.Holder))
+func printAsked(w io.Writer, is redlock.Status, verbose bool) {
+	name, holder := printable.Quote(is.Name), namedOwner(is.Holder, verbose)
 	switch {
 	case is.Resting:
 		fmt.Fprintf(w, "%s: nobody was asked. It rests after %s for another %s.\n", name, holder, left(is.Remaining))

@@ -17,7 +17,7 @@ func TestAskReachesAHolderThatWantsToBeTold(t *testing.T) {
 	assert.Contains(t, v.out, `"to_be_told":true`)
 	r := call(nodes, "ask", "job")
 	require.Zero(t, r.code, r.log)
-	assert.Equal(t, `job: asked the exporter (owner `+lease.Owner()+").\n", r.out)
+	assert.Equal(t, `job: asked the exporter (`+shortOwner(lease.Owner())+").\n", r.out)
 	<-lease.Wanted()
 	require.True(t, lease.Valid())
 }
@@ -31,7 +31,7 @@ func TestAskSaysWhoIsNotAsked(t *testing.T) {
 	lease := hold(t, nodes, "job")
 	r = call(nodes, "ask", "job")
 	require.Zero(t, r.code, r.log)
-	assert.Contains(t, r.out, "job: nobody was asked. It is held by the holder (owner "+lease.Owner()+") for another ")
+	assert.Contains(t, r.out, "job: nobody was asked. It is held by the holder ("+shortOwner(lease.Owner())+") for another ")
 	assert.Contains(t, call(nodes, "inspect", "--json", "job").out, `"to_be_told":false`)
 
 	assert.Equal(t, codeUsage, call(nodes, "ask").code)

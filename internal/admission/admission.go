@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -29,6 +31,10 @@ const (
 	// QuarantineInterval is how often, at least, a node in quarantine is probed: it may
 	// have lost its memory once more, or another client may have admitted it.
 	QuarantineInterval = 2 * time.Second
+
+	// waitTolerance is by how much a quarantine may last longer than was logged without another
+	// line: a person reads seconds.
+	waitTolerance = time.Second
 
 	// MajorityLossGuard is the least guard after a majority lost its memory: by its end
 	// every connected client has probed the nodes, and has named the longest ttl that it
@@ -131,10 +137,10 @@ func (a *admission) step(ctx context.Context) time.Duration {
 		err = errors.New("unexpected reply to the probe: nothing")
 	}
 	if err != nil {
-		if r := m.right.Load(); r != nil && r.Votes && r.pipe == a.pipe {
+		if r := m.right.Load(); r.votes() && r.pipe == a.pipe && !a.lacksRecord(err, r) {
 			return system.Jitter(g.cfg.Random, retryInterval, m.Name) // it votes by what was known before
 		}
-		return a.fail(fmt.Errorf("admission: %w", err))
+		return a.fail(a.explain(err))
 	}
 	switch word, _ := redis.String(reply[0], nil); word {
 	case "whole":
@@ -160,6 +166,32 @@ func (a *admission) step(ctx context.Context) time.Duration {
 	}
 	g.progress.begin(m)
 	return a.refill(ctx, q)
+}
+
+// isForeign reports whether err is a server's refusal of a key of another type, which another
+// program has put in place of the library's. Not all servers begin a script's error with its code.
+func isForeign(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && strings.Contains(string(reply), "WRONGTYPE")
+}
+
+// lacksRecord reports whether the probe failed with err since another program's key stands in
+// place of the record by which the node votes: it refuses every vote.
+func (a *admission) lacksRecord(err error, r *VoteRight) bool {
+	if !isForeign(err) {
+		return false
+	}
+	_, err = a.ask("HEXISTS", r.Record, "nodes")
+	return isForeign(err)
+}
+
+// explain returns why a step failed, with the remedy where another program's key is in its way.
+func (a *admission) explain(err error) error {
+	if isForeign(err) {
+		return a.member.Status.Unfit(fmt.Sprintf("another program has keys of another type under redlock::, the prefix of this library's own; "+
+			"delete those of them that are redlock::record:*, redlock::bar:*, redlock::newest or redlock::format: %v", err))
+	}
+	return fmt.Errorf("admission: %w", err)
 }
 
 // bar is a node's quarantine, as the probe reads it.
@@ -213,12 +245,17 @@ func (a *admission) whole(ctx context.Context, reply []any) time.Duration {
 func (a *admission) wait(left time.Duration) time.Duration {
 	m := a.member
 	until := m.group.cfg.Clock() + left
-	if m.quarantineLogged != a.run {
-		m.quarantineLogged = a.run
+	switch {
+	case m.quarantineLogged != a.run:
+		m.quarantineLogged, m.untilLogged = a.run, until
 		m.Status.ExpectUpLine(true)
 		if !m.group.first.add(m, until) {
 			m.logQuarantine(left)
 		}
+	case left > waitTolerance && until > m.untilLogged+waitTolerance:
+		m.untilLogged = until
+		m.group.cfg.Events.Log(slog.LevelWarn, "a node waits for longer than was logged: a majority of the nodes lost its memory, "+
+			"or a client uses a longer ttl", "node", m.Name, "wait", left)
 	}
 	a.set(VoteRight{why: &QuarantineError{left}, until: until, bare: true})
 	return min(left, QuarantineInterval)

@@ -49,9 +49,14 @@ func (m *Member) doubt() {
 
 // explains reports whether a clock explains all counts of a record.
 func (g *Group) explains(record map[string]string) bool {
+	return IsExplained(record, g.greatest.Load())
+}
+
+// IsExplained reports whether no count of a record is above the greatest that a clock explains.
+func IsExplained(record map[string]string, greatest int64) bool {
 	for i := range protocol.Stripes {
 		count, err := strconv.ParseInt(record[strconv.Itoa(i)], 10, 64)
-		if err != nil && errors.Is(err, strconv.ErrRange) || count > g.greatest.Load() {
+		if err != nil && errors.Is(err, strconv.ErrRange) || count > greatest {
 			return false
 		}
 	}
@@ -66,7 +71,7 @@ func (a *admission) verify(ctx context.Context, key string) (next time.Duration,
 	m, g := a.member, a.member.group
 	record, err := redis.StringMap(a.ask("HGETALL", key))
 	if err != nil {
-		return a.fail(fmt.Errorf("admission: %w", err)), false
+		return a.fail(a.explain(err)), false
 	}
 	if g.explains(record) {
 		m.doubted.Store(false)

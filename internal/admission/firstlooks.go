@@ -61,8 +61,9 @@ func (f *firstLooks) remove(m *Member) bool {
 
 // end logs the quarantines that were found when the first connections are settled: in
 // one line if a quorum of the nodes waits, else in a line for each node. Only a node
-// with a line of its own also logs when it votes.
-func (f *firstLooks) end(g *Group) {
+// with a line of its own also logs when it votes. end reports whether it logged one line
+// for a quorum.
+func (f *firstLooks) end(g *Group) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.over = true
@@ -73,12 +74,13 @@ func (f *firstLooks) end(g *Group) {
 			q.member.logQuarantine(q.until - now)
 		}
 		f.found = nil
-		return
+		return false
 	}
 	last := slices.MaxFunc(f.found, func(a, b quarantine) int { return cmp.Compare(a.until, b.until) })
 	g.cfg.Events.Log(slog.LevelWarn, "a majority of the nodes has no record of this run of its server (a new cluster, or servers that were restarted or wiped); "+
 		"locks wait until every lease that the nodes may have forgotten has ended",
 		"nodes", len(f.found), "of", g.terms.Nodes, "wait", last.until-now)
+	return true
 }
 
 // logQuarantine logs that the node does not vote until its quarantine is over.

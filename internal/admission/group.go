@@ -69,7 +69,7 @@ func (g *Group) raiseLongest(ttl time.Duration) {
 
 // Settle logs the quarantines that were found so far, when the first connections are
 // settled. Later ones are logged when they are found.
-func (g *Group) Settle() { g.first.end(g) }
+func (g *Group) Settle() { g.cfg.Majority.Begin(g.first.end(g)) }
 
 // Member is a node and its right to vote.
 type Member struct {
@@ -86,8 +86,9 @@ type Member struct {
 
 	// Used by the goroutine of the node's Run alone.
 	current          admission
-	quarantineLogged string // the run of the server whose quarantine was logged, or will be; "" while it votes
-	hasVoted         bool   // it has voted over some connection: its memory is not new
+	quarantineLogged string        // the run of the server whose quarantine was logged, or will be; "" while it votes
+	untilLogged      time.Duration // the end of that quarantine as it was logged last, on the client's clock
+	hasVoted         bool          // it has voted over some connection: its memory is not new
 }
 
 // VoteRight is a member's right to vote over one connection, or why it has none.

@@ -18,11 +18,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // newMember makes the member of a group of one, without a connection. Its clock stands.
 func newMember(terms Terms) *Member {
 	terms.Nodes, terms.Quorum = 1, 1
+	events := notify.NewQueue(slog.New(slog.DiscardHandler), false)
 	cfg := &node.Config{
 		Clock:      func() time.Duration { return time.Hour },
 		Random:     system.OSRandom{},
-		Events:     notify.NewQueue(slog.New(slog.DiscardHandler), false),
+		Events:     events,
 		Identities: node.NewIdentities(),
+		Majority:   node.NewMajority(1, 1, system.Now, events),
 		Closed:     io.EOF,
 		DeadAfter:  time.Second,
 	}

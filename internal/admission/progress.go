@@ -73,6 +73,9 @@ func (g *Group) recheckOthers(m *Member) {
 		if r.isBare() && r.until <= g.cfg.Clock() {
 			g.progress.begin(other)
 		}
+		if r.isBare() {
+			g.cfg.Majority.Doubt(other.Index)
+		}
 		other.Nudge()
 	}
 }

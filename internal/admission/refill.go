@@ -22,7 +22,7 @@ func (a *admission) refill(ctx context.Context, q bar) time.Duration {
 	m, terms := a.member, &a.member.group.terms
 	c, err := a.collect(ctx, q.first)
 	if err != nil {
-		return a.fail(fmt.Errorf("admission: %w", err))
+		return a.fail(a.explain(err))
 	}
 	from := c.basis(terms)
 	switch {
@@ -49,7 +49,7 @@ func (a *admission) refill(ctx context.Context, q bar) time.Duration {
 	}
 	switch admitted, err := redis.Int(a.eval(protocol.Admit, 7, args...)); {
 	case err != nil:
-		return a.fail(fmt.Errorf("admission: %w", err))
+		return a.fail(a.explain(err))
 	case admitted == 0:
 		return time.Millisecond // the node was wiped again meanwhile: begin anew
 	}
@@ -228,7 +228,7 @@ func (c *collected) addOwn(a *admission) error {
 	if err != nil && !errors.Is(err, redis.ErrNil) {
 		return err
 	}
-	if older != "" {
+	if strings.HasPrefix(older, protocol.Key("record", "")) { // else another program wrote it
 		record, err := redis.StringMap(a.ask("HGETALL", older))
 		if err != nil {
 			return err

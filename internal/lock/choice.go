@@ -1,9 +1,11 @@
 package lock
 
 import (
+	"strings"
 	"sync"
 
 	"github.com/redlock-go/redlock/internal/admission"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorum"
 )
 
@@ -34,6 +36,7 @@ func (c *choice) Answered(v *quorum.Vote, a quorum.Answer) quorum.Answer {
 	if c.next != nil {
 		a = c.next.Answered(v, a)
 	}
+	c.compareLimits(a.Holder)
 	c.mu.Lock()
 	settled := c.settled
 	if !settled {
@@ -44,6 +47,18 @@ func (c *choice) Answered(v *quorum.Vote, a quorum.Answer) quorum.Answer {
 		c.tidy(v.Node, &a)
 	}
 	return a
+}
+
+// compareLimits reports that the waiter for which free slots are kept gives another number of
+// permits. holder is what a refusal shows.
+func (c *choice) compareLimits(holder string) {
+	ticket, kept := strings.CutPrefix(holder, protocol.Reservation)
+	if !kept {
+		return
+	}
+	if theirs, p := protocol.LimitOf(ticket), c.permits; theirs != 0 && theirs != p.size {
+		p.engine.Observer.LimitsDiffer(p.Name, p.size, theirs)
+	}
 }
 
 // Decided implements quorum.Watcher.

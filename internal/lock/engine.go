@@ -54,6 +54,10 @@ type Observer interface {
 	// failure is nil if the caller got the lock.
 	WaitBegan(ctx context.Context, name string, position int) (wait any)
 	WaitEnded(name string, wait any, position int, took time.Duration, failure *Failure)
+
+	// LimitsDiffer is called when a caller of the semaphore of that name, which says that it has so many
+	// permits, finds a waiter that says another number.
+	LimitsDiffer(name string, ours, theirs int)
 }
 
 // need has the nodes load the scripts of a lock with these terms, when the client's first lock of its kind is made.

@@ -21,8 +21,9 @@ const ms = time.Millisecond
 func unconnected() *Exclusive {
 	const ttl, timeout = 10 * time.Second, 500 * time.Millisecond
 	random := system.OSRandom{}
-	cfg := &node.Config{Clock: system.Now, Random: random, Events: notify.NewQueue(slog.New(slog.DiscardHandler), false),
-		Identities: node.NewIdentities(), DeadAfter: time.Second}
+	events := notify.NewQueue(slog.New(slog.DiscardHandler), false)
+	cfg := &node.Config{Clock: system.Now, Random: random, Events: events,
+		Identities: node.NewIdentities(), Majority: node.NewMajority(1, 1, system.Now, events), DeadAfter: time.Second}
 	group := admission.NewGroup(admission.Terms{TTL: ttl, MaxTTL: ttl, Nodes: 1, Quorum: 1}, cfg)
 	group.Add(node.New(0, "node 0", nil, cfg))
 	e := &Engine{ID: "client", Clock: system.Now, Random: random, NodeTimeout: timeout, Life: life.New(),

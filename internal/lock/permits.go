@@ -42,7 +42,7 @@ func (p *Permits) Init(e *Engine, t *Terms, prefix, name string, size, n int) {
 	p.terms.Wait.Parking = false // releases that cross would execute the attempt at different slots
 	p.queue[0], p.turn, p.base = protocol.SlotKeys(prefix, name)
 	p.Lock = Lock{Name: name, keys: p.queue[:], engine: e, terms: &p.terms, primitive: p, script: protocol.GiveBack,
-		suffix: protocol.PermitsSuffix + strconv.Itoa(n)}
+		suffix: protocol.PermitsSuffix(size, n)}
 	p.size, p.n = size, n
 	p.first, _ = strconv.Atoi(protocol.StripeOf(p.base + "0"))
 }

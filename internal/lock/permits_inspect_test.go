@@ -39,6 +39,7 @@ func TestInspectShowsPermitsAndTheirWaiters(t *testing.T) {
 		require.Len(t, s.Nodes[1].Permits, 3)
 		require.Len(t, s.Queue, 1)
 		require.Equal(t, 3, s.Queue[0].Permits)
+		require.Equal(t, 4, s.Queue[0].Limit)
 		require.Equal(t, "patient", s.Queue[0].Label)
 		require.GreaterOrEqual(t, s.Queue[0].Nodes, 3)
 		require.Len(t, s.Nodes[1].Queue, 1)

@@ -38,6 +38,7 @@ type Config struct {
 	Events     *notify.Queue
 	Observer   Observer // nil: none
 	Identities *Identities
+	Majority   *Majority
 	Closed     error // why connections end when Run's context does
 
 	// Misconfigured is the error of a pool that a person must mend; the node is unfit meanwhile.

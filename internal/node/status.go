@@ -69,6 +69,7 @@ func (s *Status) ReportUp(quietly bool) {
 		s.cfg.Events.Log(slog.LevelInfo, "a node is up: it votes", "node", s.name)
 	}
 	s.downLogged = false
+	s.cfg.Majority.report(s.index, standing{state: voting})
 	if s.setCondition(up) && s.cfg.Observer != nil {
 		s.cfg.Observer.NodeUp(s.index, s.name)
 	}
@@ -85,12 +86,20 @@ func (s *Status) ReportDown(err error) {
 		s.downLogged = true // by Unfit
 	case !s.downLogged && s.failures >= failuresBeforeLog && (s.downAt == 0 || now-s.downAt >= downLogInterval):
 		s.downLogged, s.downAt = true, now
-		s.cfg.Events.Log(slog.LevelWarn, "a node is down; locks go on while a majority votes", "node", s.name, "error", err)
+		if s.cfg.Majority.votesWithout(s.index) {
+			s.cfg.Events.Log(slog.LevelWarn, "a node is down; locks go on while a majority votes", "node", s.name, "error", err)
+		} else {
+			s.cfg.Events.Log(slog.LevelWarn, "a node is down, and no majority votes", "node", s.name, "error", err)
+		}
 	}
-	to := down
+	to, state := down, uncertain
+	if s.failures >= failuresBeforeLog {
+		state = absent
+	}
 	if IsPermanent(err) {
-		to = unfit
+		to, state = unfit, absent
 	}
+	s.cfg.Majority.report(s.index, standing{state: state})
 	if s.setCondition(to) && s.cfg.Observer != nil {
 		s.cfg.Observer.NodeDown(s.index, s.name, to == unfit, err)
 	}
@@ -99,6 +108,11 @@ func (s *Status) ReportDown(err error) {
 // ReportQuarantine records that the node does not vote yet, for wait if that is known, and
 // why.
 func (s *Status) ReportQuarantine(wait time.Duration, why error) {
+	at := standing{state: absent}
+	if wait > 0 {
+		at = standing{waiting, s.cfg.Clock() + wait}
+	}
+	s.cfg.Majority.report(s.index, at)
 	if s.setCondition(quarantined) && s.cfg.Observer != nil {
 		s.cfg.Observer.NodeQuarantined(s.index, s.name, wait, why)
 	}

@@ -1,7 +1,7 @@
 -- giveback: drops the keys of the slots that are this attempt's, and wakes the first waiter if
 -- enough are free for it now. A waiter that releases leaves the queue, or stays in it.
 --
--- KEYS[1]  the semaphore's wait queue
+-- KEYS[1]  the semaphore's wait queue; a key of another type, another program's, counts as no queue
 -- KEYS[2]  says which waiter was woken, for five seconds
 -- ARGV[1]  the owner of the attempt or lease to undo
 -- ARGV[2]  the key of a slot, but for its number
@@ -39,6 +39,10 @@ end
 
 local mine = all or ARGV[4] == '' and any
 if redis.call('EXISTS', KEYS[1]) == 0 and not stays then
+  return mine and 1 or 0
+end
+--@foreign
+if isForeign(KEYS[1]) then
   return mine and 1 or 0
 end
 --@slots

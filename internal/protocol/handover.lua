@@ -18,6 +18,9 @@ local function execute(first)
   end
   redis.call('DEL', parkedKey(first))
   local record, stripes, least, owner = string.match(parked, '^(%S*) (%S*) (%S*) (.*)$')
+  if not owner then
+    return false -- another program's
+  end
   local count = 1
   if wantsSeveral(first) and stripes ~= '' then
     count = countSeveral(record, stripes, least)

@@ -16,7 +16,8 @@ local line = {}
 for _, ticket in ipairs(redis.call('ZRANGE', KEYS[1], 0, 99)) do
   local client = string.match(ticket, '^%d+%-(%w+)') or ''
   line[#line + 1] = ticket
-  line[#line + 1] = redis.call('GET', 'redlock::alive:' .. client .. ':' .. KEYS[1]) or ''
+  local label = redis.pcall('GET', 'redlock::alive:' .. client .. ':' .. KEYS[1])
+  line[#line + 1] = type(label) == 'string' and label or '' -- it may be another program's key
 end
 local keys = {}
 for slot = 0, ARGV[2] - 1 do

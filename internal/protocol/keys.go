@@ -51,8 +51,9 @@ const (
 	// SetSuffix ends the tickets of waiters that want several locks at once.
 	SetSuffix = "+"
 
-	// PermitsSuffix, and the number of permits, end the tickets of waiters for a semaphore.
-	PermitsSuffix = "*"
+	// limitMark and permitsMark stand in the suffix of tickets of waiters for a semaphore, ahead of how
+	// many permits it has, as the caller says, and of how many it wants.
+	limitMark, permitsMark = "/", "*"
 
 	// MaxPermits is how many permits a semaphore has at most: a node that refuses an attempt
 	// looks at all of its slots, and serves nobody else meanwhile.
@@ -117,14 +118,36 @@ func SemaphoreOf(lock string) (semaphore string, slot int, ok bool) {
 	return lock[:at], int(n), true
 }
 
+// PermitsSuffix returns the end of the tickets of callers that want n permits of a semaphore which
+// they say has so many.
+func PermitsSuffix(limit, n int) string {
+	return limitMark + strconv.Itoa(limit) + permitsMark + strconv.Itoa(n)
+}
+
 // PermitsOf returns how many permits the waiter with this ticket wants; 0 of another lock's.
 func PermitsOf(ticket string) int {
-	_, n, _ := strings.Cut(ticket, PermitsSuffix)
-	permits, err := strconv.ParseUint(n, 10, 16)
-	if err != nil {
+	_, n, _ := strings.Cut(ticket, permitsMark)
+	return number(n)
+}
+
+// LimitOf returns how many permits the semaphore has, as the waiter with this ticket says; 0 of
+// another lock's, or if its version does not say it.
+func LimitOf(ticket string) int {
+	before, _, ok := strings.Cut(ticket, permitsMark)
+	_, limit, _ := strings.Cut(before, limitMark)
+	if !ok {
 		return 0
 	}
-	return int(permits)
+	return number(limit)
+}
+
+// number returns a number of permits that a ticket has; 0 if it is none.
+func number(text string) int {
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || n > MaxPermits {
+		return 0
+	}
+	return int(n)
 }
 
 // specials escapes what has a meaning in the patterns of SCAN.

@@ -54,6 +54,10 @@ end
 guard = tonumber(guard)
 redis.call('PEXPIRE', KEYS[1], guard + 86400000) -- garbage, if the run ends here
 local left = redis.call('PTTL', KEYS[2])
+if left == -1 then -- another program took its end away
+  redis.call('PEXPIRE', KEYS[2], guard)
+  left = guard
+end
 if left == 0 then
   left = 1 -- less than a millisecond, but not over
 end

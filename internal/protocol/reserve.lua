@@ -17,6 +17,13 @@ local function wantsSeveral(ticket)
   return string.sub(ticket, -1) == '+'
 end
 
+-- Reports whether the ticket is the first in this lock's queue. Another program's key is no queue, and
+-- must not end a script that serves another lock.
+local function leads(ticket)
+  local first = redis.pcall('ZRANGE', line, 0, 0)
+  return not first.err and (first[1] == ticket and not dead(ticket) or head() == ticket)
+end
+
 -- Returns the keys of the locks that a ticket wants, if all are free or reserved for it, but perhaps
 -- this one, and the ticket is the first in the queue of each; else nil. The list has the length of
 -- each key ahead of it. A user that may not look at the list, or at one of the locks, cannot tell:
@@ -41,7 +48,7 @@ local function wanted(ticket)
   for _, other in ipairs(keys) do
     at(other)
     local holder = open and other ~= here and valueOf(other, true)
-    open = open and (not holder or holder == 'redlock::reserved:' .. ticket) and head() == ticket
+    open = open and (not holder or holder == 'redlock::reserved:' .. ticket) and leads(ticket)
   end
   at(here)
   refused[ticket] = not open

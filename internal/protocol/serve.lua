@@ -28,7 +28,7 @@ local function serve(asking)
   if first == asking then
     return first, true
   end
-  local woken = redis.call('GET', KEYS[2]) == first and redis.call('PTTL', KEYS[2])
+  local woken = redis.pcall('GET', KEYS[2]) == first and redis.call('PTTL', KEYS[2])
   if woken and woken > 5000 - claim then
     return first, true
   end

@@ -49,11 +49,7 @@ func (f *Failure) VotesIn() time.Duration {
 			lefts = append(lefts, 0)
 		}
 	}
-	if len(lefts) < f.Need {
-		return 0
-	}
-	slices.Sort(lefts)
-	return lefts[f.Need-1]
+	return node.VotesIn(lefts, f.Need)
 }
 
 // IsSplit reports whether nodes that granted chose different permits of a semaphore.
