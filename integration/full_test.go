@@ -25,6 +25,7 @@ func TestFullServersRefuseEachKindOfLockAndRenewThoseThatAreHeld(t *testing.T) {
 		"a reader":                func() (*redlock.Lease, error) { return c.RWMutex("x").TryRLock(t.Context()) },
 		"a reader beside another": func() (*redlock.Lease, error) { return c.RWMutex("read").TryRLock(t.Context()) },
 		"several names":           func() (*redlock.Lease, error) { return c.Multi([]string{"x", "y"}).TryLock(t.Context()) },
+		"a permit":                func() (*redlock.Lease, error) { return c.Semaphore("x", 2).TryAcquire(t.Context(), 1) },
 	} {
 		_, err := try()
 		require.ErrorIs(t, err, redlock.ErrNoQuorum, name)

@@ -15,6 +15,7 @@ import (
 func TestScriptsThatGrantBeginWithACommandThatAFullServerRefuses(t *testing.T) {
 	const ticket, dead = testnet.SecondTicket, testnet.FirstTicket
 	read := []any{5, "x", "record", "redlock::line:x", "redlock::readers:x", "redlock::challenged:x", "me", 1000, "", 1}
+	permit := []any{2, "redlock::line:x", "turn", "me", 1000, "", 1}
 	for name, c := range map[string]struct {
 		script *protocol.Script
 		args   []any
@@ -24,6 +25,8 @@ func TestScriptsThatGrantBeginWithACommandThatAFullServerRefuses(t *testing.T) {
 		"read, of a waiter":        {protocol.Read, append(read, ticket+"r", "label", "", 0)},
 		"acquireall":               {protocol.AcquireAll, []any{2, "x", "redlock::line:x", "me", 1000, "", 1, "", "label", "", 0}},
 		"acquireall, with a token": {protocol.AcquireAll, []any{3, "x", "redlock::line:x", "record", "me", 1000, "7", 1, ticket + "+", "label", "", 0}},
+		"permit":                   {protocol.Permit, append(permit, "", "label", "x#", 1, 1, 0)},
+		"permit, of a waiter":      {protocol.Permit, append(permit, ticket+"*1", "label", "x#", 1, 1, 0)},
 	} {
 		for state, prepare := range map[string]func(n *testnet.Node){
 			"free":                func(*testnet.Node) {},

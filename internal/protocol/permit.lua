@@ -28,6 +28,7 @@
 --@serve
 local ticket, n = ARGV[5], tonumber(ARGV[9])
 base, size = ARGV[7], tonumber(ARGV[8])
+redis.call('ZADD', line, 'XX', 0, ARGV[1]) -- as in read.lua: a full server refuses
 
 local first = head()
 local free = (not first or ticket ~= '' and ticket <= first) and freeSlots(tonumber(ARGV[10]), n, ARGV[1]) or {}
