@@ -36,6 +36,8 @@ func (s *session) attend(ctx context.Context, run string, ready func()) error {
 		case <-check.C:
 		case <-n.admitter.Recheck():
 		case <-p.Done():
+		}
+		if p.Err() != nil { // also if a check is due: it could ask nothing
 			<-watching
 			return fmt.Errorf("disconnected: %w", p.Err())
 		}

@@ -37,12 +37,13 @@ func (c *simRandom) caller(k int) *simRandom {
 	return &simRandom{seed: c.seed, client: c.client, place: k + 1, now: c.now, turn: c.turn}
 }
 
-// name returns an owner, or another name. An attempt begins with its owner: each
-// caller waits here for an instant of its own, so that callers that one event has woken
-// queue their commands in the same order at all nodes and in all runs.
+// ID returns an owner, or another name. An attempt begins with its owner, and the check of a
+// node's admission with a name for a quarantine: each goroutine waits here for an instant of its
+// own, so that those that one event has woken queue their commands in the same order at all nodes
+// and in all runs.
 func (c *simRandom) ID(purpose string) string {
-	if purpose == "attempt" {
-		c.await()
+	if purpose != "client" { // whose name is drawn before anything runs
+		c.turn(fmt.Sprintf("client %d, caller %d, %s", c.client, c.place, purpose))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
