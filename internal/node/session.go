@@ -37,7 +37,7 @@ func (s *session) attend(ctx context.Context, run string, ready func()) error {
 		case <-n.admitter.Recheck():
 		case <-p.Done():
 		}
-		if p.Err() != nil { // also if a check is due: it could ask nothing
+		if p.Err() != nil || ctx.Err() != nil { // also if a check is due: it could ask nothing
 			<-watching
 			return fmt.Errorf("disconnected: %w", p.Err())
 		}
