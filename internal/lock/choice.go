@@ -90,13 +90,13 @@ func (c *choice) settle() (slots string) {
 	return slots
 }
 
-// tidy undoes the attempt at a node that has not chosen the lease's slots. A renewal does not count
-// there until the node has confirmed that.
+// tidy undoes the attempt at a node that has not chosen the lease's slots, and takes the ticket out of
+// its queue, which an attempt before may have put there. A renewal does not count there until the
+// node has confirmed that.
 func (c *choice) tidy(n *admission.Member, a *quorum.Answer) {
 	switch {
 	case a.Count == quorum.Yes && a.Slots == c.slots:
-	case a.Outcome == quorum.NotSent:
-	case a.Count == quorum.No && c.ticket == "":
+	case c.ticket == "" && (a.Count == quorum.No || a.Outcome == quorum.NotSent):
 	default:
 		n.Undo(c.permits.NewUndo(c.owner, c.ticket))
 	}

@@ -328,3 +328,35 @@ func TestPermitThatIsExecutedTwiceTakesOneSlot(t *testing.T) {
 		require.Len(t, n.Redis.Keys(), 2)
 	})
 }
+
+// A node that lacks the script has executed nothing, but has the waiter's ticket of an attempt before. The ticket
+// must not stay at the head of its queue when the other nodes grant the permit.
+func TestTicketIsUndoneAtANodeThatLacksTheScript(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		queue := protocol.Key("slots", "redlock:x")
+		held, err := net.Client().Semaphore("x", 1).Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		granted := make(chan *redlock.Lease, 1)
+		go func() {
+			lease, err := net.Client().Semaphore("x", 1).Acquire(t.Context(), 1)
+			assert.NoError(t, err)
+			granted <- lease
+		}()
+		time.Sleep(time.Second)
+		n := net.Nodes[2]
+		require.True(t, n.Redis.Exists(queue))
+		n.Set(func(n *testnet.Node) {
+			n.Override = func(cmd string, args []string) string {
+				if n.Label(cmd, args) == "permit" && cmd == "EVALSHA" {
+					return "NOSCRIPT No matching script. Please use EVAL."
+				}
+				return ""
+			}
+		})
+		require.NoError(t, held.Unlock(t.Context()))
+		lease := <-granted
+		time.Sleep(time.Second)
+		require.False(t, n.Redis.Exists(queue), "the ticket of a caller that has its permit")
+		require.NoError(t, lease.Unlock(t.Context()))
+	})
+}
