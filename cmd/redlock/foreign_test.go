@@ -97,7 +97,8 @@ func TestNoCommandPrintsEscapeSequencesOfAServer(t *testing.T) {
 		"inspect job", "doctor --for 0s", "run job --wait 30s -- true", "unlock --force job", "bench --for 100ms --ttl 1s",
 	} {
 		for _, url := range []string{"redis://" + server, "redis://:pw@" + server} {
-			var out, log bytes.Buffer
+			var out bytes.Buffer
+			var log lockedBuffer
 			assert.NotZero(t, execute(append([]string{"--nodes", url, "-v"}, strings.Fields(command)...), &out, &log))
 			assert.Contains(t, out.String()+log.String(), `\x1b[2J\a\u202e\u009b\rother: free`, command)
 			requireHarmless(t, out.String()+log.String())

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -36,7 +37,8 @@ type result struct {
 
 // call runs the tool in this process.
 func call(nodes *redlocktest.Nodes, args ...string) result {
-	var out, log bytes.Buffer
+	var out bytes.Buffer
+	var log lockedBuffer
 	code := execute(append(nodesArgs(nodes), args...), &out, &log)
 	return result{code, out.String(), log.String()}
 }
@@ -153,4 +155,22 @@ func (l *interruptingLog) Write(text []byte) (int, error) {
 func eventually(t *testing.T, condition func() bool, what string) {
 	t.Helper()
 	require.Eventually(t, condition, 10*time.Second, 5*time.Millisecond, what)
+}
+
+// lockedBuffer is what a command and its client's logger write to. At a terminal, the system sees to that.
+type lockedBuffer struct {
+	mu   sync.Mutex // protects text
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }

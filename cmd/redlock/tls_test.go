@@ -31,7 +31,8 @@ func TestToolRefusesTLSFlagsThatDoNothing(t *testing.T) {
 		"one is missing":                          {"--nodes", "rediss://a", "--tls-cert", "c.pem"},
 		"cannot read the certificate authorities": {"--nodes", "rediss://a", "--tls-ca", "/nowhere"},
 	} {
-		var out, log bytes.Buffer
+		var out bytes.Buffer
+		var log lockedBuffer
 		assert.Equal(t, codeConfig, execute(append(args, "ls"), &out, &log))
 		assert.Contains(t, log.String(), want)
 	}
