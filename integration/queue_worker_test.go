@@ -60,18 +60,27 @@ func waitInQueue(args []string, lines <-chan string, say func(string, ...any)) e
 	return nil
 }
 
-// takeTurn waits for the lock, a client whose number begins with "set" for two at once, writes the number down and holds for a while.
+// permitsOfQueue is how many permits the semaphore has for which clients wait.
+const permitsOfQueue = 3
+
+// takeTurn waits for the lock, writes the number down and holds for a while. A client whose number begins with
+// "set" waits for two locks at once, one whose number begins with "permits" for all permits of a semaphore.
 func takeTurn(ctx context.Context, client *redlock.Client, file, number, hold string, say func(string, ...any)) error {
 	d, err := time.ParseDuration(hold)
 	if err != nil {
 		return err
 	}
 	say("asks %s", number)
-	mutex := client.Mutex(queueName)
-	if strings.HasPrefix(number, "set") {
-		mutex = queueSet(client)
+	lock := client.Mutex(queueName).Lock
+	switch {
+	case strings.HasPrefix(number, "set"):
+		lock = queueSet(client).Lock
+	case strings.HasPrefix(number, "permits"):
+		lock = func(ctx context.Context) (*redlock.Lease, error) {
+			return client.Semaphore(queueName, permitsOfQueue).Acquire(ctx, permitsOfQueue)
+		}
 	}
-	lease, err := mutex.Lock(ctx)
+	lease, err := lock(ctx)
 	if err != nil {
 		return err
 	}

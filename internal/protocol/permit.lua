@@ -3,7 +3,8 @@
 -- set of locks are counted. A refused waiter joins the wait queue.
 --
 -- KEYS[1]   the semaphore's wait queue
--- KEYS[2]   says which waiter was woken, for five seconds
+-- KEYS[2]   says which waiter was woken, for five seconds; or, behind ?, whose client was challenged while
+--           too few slots are free for it, for two seconds
 -- KEYS[3]   the record of this run of the server; missing without a fencing token
 -- ARGV[1]   the attempt's owner, a value that no other attempt has
 -- ARGV[2]   time to live, in milliseconds
@@ -20,7 +21,9 @@
 --
 -- Returns {the count, slot, …} when granted; the count is 1 without a counter. Returns -1 as
 -- acquire does; else {redlock::permits, or the reservation of the earlier waiter for which the
--- free slots are kept, the milliseconds until enough are free, and what acquire returns}.
+-- free slots are kept, the milliseconds until enough are free, and what acquire returns}; the last
+-- number is 2 more if the first waiter, for which too few slots are free, keeps the caller out, and its client was
+-- challenged within the last half a second.
 --@slots
 --@queue
 --@ahead
@@ -74,4 +77,21 @@ if first and first ~= ticket then
     return {'redlock::reserved:' .. first, claim, place, clients, new and 1 or 0}
   end
 end
-return {'redlock::permits', freeIn(first and wanted(first) or n), place, clients, new and 1 or 0}
+-- While too few slots are free for the first waiter, but enough for this caller, the first one's client may be
+-- dead, and is challenged: at most twice in a second, and not again for two seconds if it has answered, however
+-- many callers ask. If the one that was challenged last is dead, those behind the first follow.
+local challenged = false -- within the last half a second
+if first and client(first) ~= client(ticket) and #freeSlots(nil, n) == n then
+  local mark, before = '?' .. first, redis.pcall('GET', KEYS[2])
+  local marked = type(before) == 'string' and string.sub(before, 1, 1) == '?'
+  challenged = marked and redis.call('PTTL', KEYS[2]) > 2000 - claim
+  if not challenged and before ~= mark and tell('look', first) then
+    redis.call('PEXPIRE', aliveOf(first), claim)
+    redis.call('SET', KEYS[2], mark, 'PX', 2000)
+    if marked then
+      muster({[client(first)] = true, [client(ticket)] = true})
+    end
+    challenged = true
+  end
+end
+return {'redlock::permits', freeIn(first and wanted(first) or n), place, clients, (new and 1 or 0) + (challenged and 2 or 0)}

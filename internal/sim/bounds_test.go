@@ -9,9 +9,9 @@ const later = 1 << 30
 // For how long dead waiters may keep a lock that is free from a call. A generation that does not know
 // a bound excuses them for as long as countsAsAlive says.
 const (
-	boundsPermits = later // dead waiters for permits
-	boundsReaders = later // dead writers ahead of a reader
-	boundsSets    = later // dead waiters for several locks
+	boundsPermits = 2 // dead waiters for permits
+	boundsReaders = 2 // dead writers ahead of a reader
+	boundsSets    = 2 // dead waiters for several locks
 
 	simDeadForPermits = 4 * time.Second
 	simDeadForReaders = 8 * time.Second
