@@ -3,6 +3,7 @@ package redlock_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"testing"
 	"time"
 
@@ -58,7 +59,7 @@ func TestErrorOfAnEndedContextIsBothItsErrorAndItsCause(t *testing.T) {
 		}
 		ended, cancel := context.WithCancelCause(t.Context())
 		cancel(errMine)
-		text, err := held.Handoff(t.Context())
+		text, err := held.Transfer(t.Context())
 		require.NoError(t, err)
 		for name, call := range map[string]func() error{
 			"TryLock":     func() error { _, err := c.Mutex("free").TryLock(ended); return err },
@@ -75,6 +76,74 @@ func TestErrorOfAnEndedContextIsBothItsErrorAndItsCause(t *testing.T) {
 			},
 		} {
 			requireEnded(t, call(), context.Canceled, name)
+		}
+	})
+}
+
+// callsUnderWay are all calls that end with ctx: of a client, a lease, and the text of another one.
+func callsUnderWay(c *redlock.Client, held *redlock.Lease, text string) map[string]func(context.Context) error {
+	calls := callsThatEnd(c)
+	maps.Copy(calls, map[string]func(context.Context) error{
+		"TryLock":     func(ctx context.Context) error { _, err := c.Mutex("x").TryLock(ctx); return err },
+		"TryRLock":    func(ctx context.Context) error { _, err := c.RWMutex("x").TryRLock(ctx); return err },
+		"TryAcquire":  func(ctx context.Context) error { _, err := c.Semaphore("s", 1).TryAcquire(ctx, 1); return err },
+		"Extend":      held.Extend,
+		"ExtendTo":    func(ctx context.Context) error { return held.ExtendTo(ctx, time.Minute) },
+		"Downgrade":   held.Downgrade,
+		"Transfer":    func(ctx context.Context) error { _, err := held.Transfer(ctx); return err },
+		"Resume":      func(ctx context.Context) error { _, err := c.Resume(ctx, text); return err },
+		"Ask":         func(ctx context.Context) error { return c.Ask(ctx, "x") },
+		"Inspect":     func(ctx context.Context) error { _, err := c.Inspect(ctx, "x"); return err },
+		"ForceUnlock": func(ctx context.Context) error { _, err := c.ForceUnlock(ctx, "x"); return err },
+		"Ping":        c.Ping,
+		"WaitReady":   c.WaitReady,
+		"Locks": func(ctx context.Context) (err error) {
+			for _, err = range c.Locks(ctx, "*") {
+			}
+			return err
+		},
+	})
+	return calls
+}
+
+func TestErrorOfACallThatIsUnderWayWhenItsContextEnds(t *testing.T) {
+	for name := range callsUnderWay(nil, nil, "") {
+		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+			c := net.Client()
+			held, err := c.Mutex("held").Lock(t.Context())
+			require.NoError(t, err)
+			passed, err := c.Mutex("passed").Lock(t.Context())
+			require.NoError(t, err)
+			text, err := passed.Transfer(t.Context())
+			require.NoError(t, err)
+			for _, n := range net.Nodes {
+				n.Freeze()
+			}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(100*time.Millisecond, func() { cancel(errMine) })
+			requireEnded(t, callsUnderWay(c, held, text)[name](ctx), context.Canceled, name)
+		})
+	}
+}
+
+// A caller that waits for its turn to ask the nodes has asked none of them.
+func TestErrorOfACallerWhoseContextEndsBeforeItsTurn(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		for _, n := range net.Nodes {
+			n.Freeze()
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		const callers = 600
+		ended := make(chan error, callers)
+		for range callers {
+			go func() { _, err := c.Mutex("x").Lock(ctx); ended <- err }()
+		}
+		time.Sleep(10 * time.Millisecond)
+		require.Positive(t, c.Stats().Queued, "some wait for their turn")
+		cancel(errMine)
+		for range callers {
+			requireEnded(t, <-ended, context.Canceled, "Lock")
 		}
 	})
 }
@@ -126,11 +195,11 @@ func TestPingHearsTheHealthyNodesBeforeItFails(t *testing.T) {
 		time.Sleep(time.Second)
 		var q *redlock.QuorumError
 		require.ErrorAs(t, c.Ping(t.Context()), &q)
-		require.Equal(t, redlock.Granted, q.Votes[2].Outcome)
+		require.Equal(t, redlock.Outcome("granted"), q.Votes[2].Outcome)
 		require.Contains(t, q.Error(), "1 of 3 nodes granted")
 		net.Nodes[2].Set(func(n *testnet.Node) { n.Holding = true })
 		took := testnet.Elapsed(func() { require.ErrorAs(t, c.Ping(t.Context()), &q) })
-		require.Equal(t, redlock.Unknown, q.Votes[2].Outcome)
+		require.Equal(t, redlock.Outcome("unknown"), q.Votes[2].Outcome)
 		require.LessOrEqual(t, took, 500*time.Millisecond, "it takes one node timeout")
 	})
 }

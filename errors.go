@@ -2,43 +2,42 @@ package redlock
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/redlock-go/redlock/internal/lease"
 	"github.com/redlock-go/redlock/internal/life"
 	"github.com/redlock-go/redlock/internal/printable"
 )
 
-// What errors.Is finds in the errors of this package.
+// The errors that errors.Is finds.
 var (
-	// ErrHeld occurs when somebody else holds the lock, or may hold it. The
-	// error is a *HeldError. It also occurs, without one, when the caller would
-	// wait for itself: its context is that of a Do or Lease of the same lock.
+	// ErrHeld: another caller holds the lock, or may hold it (*HeldError); or the caller would wait
+	// for itself.
 	ErrHeld = errors.New("the lock is held")
 
-	// ErrNoQuorum occurs when no majority of the nodes granted what was asked, and
-	// none can be said to hold the lock: the votes were split, or too few answered to
-	// tell. The error is a *QuorumError.
+	// ErrNoQuorum: no majority of the nodes granted the request, and no holder is known
+	// (*QuorumError).
 	ErrNoQuorum = errors.New("no quorum")
 
-	// ErrLost occurs when a lease's validity ended before it was released, when
-	// a quorum did not have the lease any more, and when Resume did not get a lease that was handed off. The error is a *LostError.
+	// ErrLost: the lease ended before its release, or Resume did not get it (*LostError). Another
+	// caller may have held the lock.
 	ErrLost = errors.New("the lease is lost")
 
-	// ErrReleased occurs when a lease is used after its Unlock.
+	// ErrReleased: the lease was released by Unlock.
 	ErrReleased = lease.ErrReleased
 
-	// ErrHandedOff is the error of Extend, ExtendTo, Downgrade, Handoff and Lease.Err, and the cause of the lease's
-	// contexts, after Handoff. Unlock returns nil then.
-	ErrHandedOff = lease.ErrHandedOff
+	// ErrTransferred: the lease was transferred, or Transfer runs.
+	ErrTransferred = lease.ErrHandedOff
 
-	// ErrClosed occurs when the Client is closed, or was meanwhile.
+	// ErrClosed: the Client is closed.
 	ErrClosed = life.ErrClosed
 
-	// ErrConfig occurs when a setting or an argument is bad, by itself or in relation to others, and when a call is not
-	// possible for this kind of lock or lease.
+	// ErrConfig: a setting or an argument is invalid, or the call is not possible for this kind of
+	// lock or lease.
 	ErrConfig = errors.New("bad configuration")
 )
 
@@ -54,31 +53,28 @@ func (e printableError) Error() string { return printable.Line(e.error.Error()) 
 
 func (e printableError) Unwrap() error { return e.error }
 
-// fill sets *target to e where target is a *T; the pointer form, **T, is what
-// errors.As does by itself.
-func fill[T any](target any, e T) bool {
-	t, ok := target.(*T)
-	if ok {
-		*t = e
-	}
-	return ok
-}
-
 // waitError is a call that was ended from outside: it is the cause of that, and
 // what the call had met until then.
 type waitError struct {
-	op    string // "lock", "acquire", "extend", "downgrade", "handoff", "resume" or "lead"
-	name  string
-	cause error // the ctx's, or ErrClosed
-	last  error // nil when no ballot was over
+	op    string // "lock", "extend", "downgrade", "transfer", "resume", "lead" or "wait"
+	name  string // empty for a wait
+	cause error  // the ctx's, or ErrClosed
+	last  error  // nil when no ballot was over
 }
 
 func (e *waitError) Error() string {
-	if e.last == nil {
-		return fmt.Sprintf("redlock: %s %q: %v", e.op, printable.Cut(e.name), e.cause)
+	what := "redlock: " + e.op
+	if e.name != "" {
+		what += fmt.Sprintf(" %q", printable.Cut(e.name))
 	}
-	return fmt.Sprintf("redlock: %s %q: %v while waiting; last attempt: %v", e.op, printable.Cut(e.name), e.cause,
-		strings.TrimPrefix(e.last.Error(), "redlock: "))
+	if e.last == nil {
+		return fmt.Sprintf("%s: %v", what, e.cause)
+	}
+	last := strings.TrimPrefix(e.last.Error(), "redlock: ")
+	if _, over := e.cause.(waitOver); over {
+		return fmt.Sprintf("%s: %v; last attempt: %v", what, e.cause, last)
+	}
+	return fmt.Sprintf("%s: %v while waiting; last attempt: %v", what, e.cause, last)
 }
 
 func (e *waitError) Unwrap() []error {
@@ -88,29 +84,34 @@ func (e *waitError) Unwrap() []error {
 	return []error{e.cause, e.last}
 }
 
+// waitOver ends a call that has waited for as long as its WithWait allows.
+type waitOver time.Duration
+
+func (w waitOver) Error() string {
+	return fmt.Sprintf("not acquired within %v (WithWait)", time.Duration(w))
+}
+
+// Unwrap returns what a deadline of ctx returns.
+func (w waitOver) Unwrap() error { return context.DeadlineExceeded }
+
 // LostReason is why a lease was lost.
 type LostReason int
 
-// The reasons for which a lease is lost.
+// Reasons of a loss.
 const (
-	// LostExpired: its validity ended, and no renewal had been begun that could have
-	// prolonged it. Either it had WithoutRenewal and was not extended in time, or the
-	// process or the machine was suspended, or Close had ended the renewals while a Do
-	// went on.
+	// LostExpired: its validity ended, and no renewal had begun that could have prolonged it.
 	LostExpired LostReason = iota
 	// LostMaxHold: it was held for as long as WithMaxHold allows.
 	LostMaxHold
-	// LostRevoked: a quorum of the nodes did not have it any more. Its keys were deleted
-	// or replaced, by ForceUnlock or by hand, or the servers lost their memory.
+	// LostRevoked: a quorum of the nodes no longer had it.
 	LostRevoked
 	// LostNoQuorum: its renewals failed until its validity ended.
 	LostNoQuorum
-	// LostHandoff: it was handed off, and Resume came too late, or another call resumed
-	// it first. Only Resume returns it. Acquire the lock anew.
-	LostHandoff
+	// LostTransferred: Resume came too late, or another call resumed it.
+	LostTransferred
 )
 
-// String returns the reason in words: "expired", "max hold", "revoked", "no quorum", "handoff".
+// String returns the reason in words.
 func (r LostReason) String() string {
 	switch r {
 	case LostExpired:
@@ -121,32 +122,27 @@ func (r LostReason) String() string {
 		return "revoked"
 	case LostNoQuorum:
 		return "no quorum"
-	case LostHandoff:
-		return "handoff"
+	case LostTransferred:
+		return "transfer"
 	default:
 		return fmt.Sprintf("LostReason(%d)", int(r))
 	}
 }
 
-// LostError is the error of a lost lease. errors.Is finds ErrLost in it; errors.As takes
-// both *LostError and LostError.
-//
-// It has no Unwrap, so errors.Is does not find ErrNoQuorum in it, also where Cause is a
-// *QuorumError: ErrNoQuorum in the error of Extend means that the lease is still valid
-// until its old end, and ErrLost that it is not.
+// LostError is the error of a lost lease. errors.Is finds ErrLost in it, and never ErrNoQuorum.
 type LostError struct {
-	Name, Owner string     // the lock's name, and the owner that marked the lease; of Resume, what marked it since Handoff
-	Token       int64      // the lease's fencing token
-	Reason      LostReason // why it was lost
-	Holder      string     // the new owner, where Reason is LostRevoked and a quorum named it
-	Votes       []Vote     // of the renewal that showed it, the last that a node answered, or of Resume's last attempt; nil if there is none
-	Cause       error      // that renewal's error, a *QuorumError, where Reason is LostNoQuorum, or that of Resume; else nil
+	Name, Owner string // the lock's name, the lease's owner
+	Token       int64  // its fencing token
+	Reason      LostReason
+	Holder      string // the new owner after LostRevoked, if known
+	Votes       []Vote // of the last answered renewal, or of Resume; may be nil
+	Cause       error  // the error of that renewal (LostNoQuorum) or Resume; else nil
 
 	expiry string // why no renewal was begun, where Reason is LostExpired; "" if that is not known
 }
 
-// Error names the lock, says what happened, and where possible what to do.
-func (e LostError) Error() string {
+// Error names the lock and the reason.
+func (e *LostError) Error() string {
 	return fmt.Sprintf("redlock: the lease of %q is lost: %s", printable.Cut(e.Name), e.explain())
 }
 
@@ -165,8 +161,8 @@ func (e *LostError) explain() string {
 		return why
 	default:
 		why := "its renewals failed until its validity ended"
-		if e.Reason == LostHandoff {
-			why = "it was handed off, and could not be resumed: too late, or another caller has the lock"
+		if e.Reason == LostTransferred {
+			why = "it was transferred, and could not be resumed: too late, or another caller has the lock"
 		}
 		if e.Cause != nil {
 			why += ": " + strings.TrimPrefix(e.Cause.Error(), "redlock: ")
@@ -175,11 +171,8 @@ func (e *LostError) explain() string {
 	}
 }
 
-// Is reports that the error is ErrLost.
-func (e LostError) Is(target error) bool { return target == ErrLost }
-
-// As lets errors.As fill a LostError by value.
-func (e LostError) As(target any) bool { return fill(target, e) }
+// Is reports whether target is ErrLost.
+func (e *LostError) Is(target error) bool { return target == ErrLost }
 
 // lostError makes the error of a lease that was lost.
 func lostError(l *lease.Lease, loss lease.Loss) error {

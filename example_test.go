@@ -189,7 +189,7 @@ func ExampleLease_Names() {
 	// map[account-3:11 account-7:21] <nil>
 }
 
-func ExampleHeldPermit() {
+func ExamplePermitStatus() {
 	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
 	defer closeAll()
 	ctx := context.Background()
@@ -211,7 +211,7 @@ func ExampleHeldPermit() {
 	// shop for another 10s
 }
 
-func ExampleReader() {
+func ExampleShareStatus() {
 	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
 	defer closeAll()
 	ctx := context.Background()
@@ -229,12 +229,12 @@ func ExampleReader() {
 	}
 	fmt.Printf("held alone by %q, readers: %d\n", status.Holder, len(status.Readers))
 	for _, r := range status.Readers { // the longest first
-		fmt.Println(r.Label, "for another", r.Remaining.Round(10*time.Second))
+		fmt.Println(r.Label, "for", time.Since(r.Since).Round(time.Minute), "so far, for another", r.Remaining.Round(10*time.Second))
 	}
 	// Output:
 	// held alone by "", readers: 2
-	// web-1 for another 20s
-	// web-2 for another 10s
+	// web-1 for 0s so far, for another 20s
+	// web-2 for 0s so far, for another 10s
 }
 
 func ExampleClient_Semaphore() {
@@ -246,7 +246,7 @@ func ExampleClient_Semaphore() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("one of three slots:", lease.Permits()[0].Slot < 3)
+	fmt.Println("one of three slots:", lease.Slots()[0] < 3)
 	fmt.Println("released:", lease.Unlock(context.Background()))
 	// Output:
 	// one of three slots: true
@@ -264,7 +264,7 @@ func ExampleSemaphore_Acquire() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("permits:", len(two.Permits()))
+	fmt.Println("permits:", len(two.Slots()))
 	_, err = workers.Acquire(ctx, 6)
 	fmt.Println("more than there are:", errors.Is(err, redlock.ErrConfig))
 	fmt.Println("released:", two.Unlock(context.Background()))
@@ -308,17 +308,16 @@ func ExampleSemaphore_Do() {
 	// released: <nil>
 }
 
-func ExampleLease_Permits() {
+func ExampleLease_Slots() {
 	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
 	defer closeAll()
 
 	// What the semaphore protects keeps one token for each slot, and refuses an older one.
 	newest := make(map[int]int64)
 	err := client.Semaphore("shards", 4).Do(context.Background(), 2, func(_ context.Context, lease *redlock.Lease) error {
-		var permits []redlock.Permit = lease.Permits()
-		for _, p := range permits {
-			fmt.Println("accepted:", p.Token >= newest[p.Slot])
-			newest[p.Slot] = p.Token
+		for _, slot := range lease.Slots() {
+			fmt.Println("accepted:", lease.Token() >= newest[slot])
+			newest[slot] = lease.Token()
 		}
 		return nil
 	})

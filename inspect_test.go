@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log"
 	"math"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,7 +16,6 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/system"
 	"github.com/redlock-go/redlock/internal/testnet"
-	"github.com/redlock-go/redlock/internal/waitqueue"
 )
 
 func TestInspectShowsTheHolderTheQueueAndEachNodesView(t *testing.T) {
@@ -176,7 +174,7 @@ func TestInspectAndForceUnlockNameTheHolderOfAnEmptyValue(t *testing.T) {
 func TestInspectAndForceUnlockClampLongTTLs(t *testing.T) {
 	const longest = system.Forever / ms * ms
 	for pttl, want := range map[int64]time.Duration{
-		-1: waitqueue.Endless, 0: 0, 1: ms,
+		-1: protocol.Endless, 0: 0, 1: ms,
 		int64(longest/ms) - 1: longest - ms, int64(longest / ms): longest, int64(longest/ms) + 1: longest,
 		1 << 62: longest, math.MaxInt64: longest,
 	} {
@@ -213,15 +211,20 @@ func ExampleClient_Locks() {
 	}
 
 	for status, err := range client.Locks(ctx, "invoice-*") {
-		if err != nil {
+		switch {
+		case err != nil:
 			log.Fatal(err) // what was shown before is right
+		case status.Incomplete:
+			fmt.Println(status.Name, "is at some nodes, and too few answer") // and the error follows
+		case status.Holder != "":
+			fmt.Println(status.Name, "is held by", status.Label, "and", len(status.Queue), "wait")
+		case status.Reserved != "" || len(status.Queue) > 0:
+			fmt.Println(status.Name, "is free, and", len(status.Queue), "wait")
 		}
-		_, label, _ := strings.Cut(status.Holder, "@")
-		fmt.Println(status.Name, "is held by", label)
 	}
 	// Unordered output:
-	// invoice-41 is held by billing
-	// invoice-42 is held by billing
+	// invoice-41 is held by billing and 0 wait
+	// invoice-42 is held by billing and 0 wait
 }
 
 // replacingPool leads to a node, and replaces the replies to some scripts.

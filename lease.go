@@ -14,14 +14,9 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
-// Lease is one holding of a lock, from grant to release or loss. It is safe for
-// concurrent use. Unless WithoutRenewal is set it renews itself until it is
-// released; a Lease that is garbage collected without Unlock is released then,
-// and an error is logged. With WithoutRenewal it ends with its ttl.
-//
-// With WithReentry several Leases may be one holding. Each is released by itself, and has a
-// Done, Err and Context of its own; the lock is released with the last one. All else is
-// that of the holding: names, owner, token, validity, and its loss.
+// Lease is one hold on a lock. It is safe for concurrent use. It renews itself until it is
+// released, transferred or lost; with WithoutRenewal it expires after its ttl. The caller must
+// call Unlock. With WithReentry, several Leases can share one hold.
 type Lease struct {
 	handle lease.Handle
 	lock   *locker
@@ -30,11 +25,10 @@ type Lease struct {
 // state returns what the client knows of the lease, without the user's reference to it.
 func (l *Lease) state() *lease.Lease { return l.handle.Lease() }
 
-// Name is the lock's name; of a Multi's lease, the names in their order, with commas between.
+// Name returns the lock's name, or the names of a Multi with commas between.
 func (l *Lease) Name() string { return l.lock.name }
 
-// Names are the names that the lease holds: several, in the order of their bytes, if it is a
-// Multi's; else the lock's.
+// Names returns the names that the lease holds, in byte order.
 func (l *Lease) Names() []string {
 	if l.lock.names == nil {
 		return []string{l.lock.name}
@@ -42,57 +36,47 @@ func (l *Lease) Names() []string {
 	return slices.Clone(l.lock.names)
 }
 
-// Owner is the random value that marks this lease at the nodes: a random part,
-// then "@" and the owner label.
+// Owner returns the value that marks the lease at the nodes.
 func (l *Lease) Owner() string { return l.state().Owner }
 
-// Label is the readable part of the owner: the WithOwnerLabel of the client or the lock.
+// Label returns the owner's label, as set by WithOwnerLabel.
 func (l *Lease) Label() string { return protocol.LabelOf(l.state().Owner) }
 
-// Token is the fencing token, which orders the leases of the lock's name over all
-// clients. A lease that holds the lock alone has a token greater than that of every
-// lease before it, shares included. A share has one that is not less than that of every
-// lease that held the lock alone before it: it may equal that of the last one, and that of
-// other shares. Downgrade does not change it. It is positive, below 2^53; 0 where
-// WithFencing is off.
-//
-// Hand it to what the lock protects, so that it can refuse a holder that comes too late:
-// see package fence, for shares its section on readers and writers.
+// Since returns when the lease was granted, to the second, by this client's wall clock. After a
+// wait or Resume, it returns when the lease was requested.
+func (l *Lease) Since() time.Time { return protocol.SinceOf(l.state().Owner) }
+
+// Token returns the fencing token for the resource that the lock protects: see package fence. It
+// is between 1 and 2^53-1; 0 with WithoutFencing. The token of an exclusive lease is greater than
+// all earlier ones. That of a shared lease is not less than those of earlier exclusive leases.
 func (l *Lease) Token() int64 { return l.state().Token }
 
-// Shared reports whether the lease is a share: a reader's, or a writer's after Downgrade. Other
-// readers may hold the lock beside it.
+// Shared reports whether the lease is shared: readers may hold the lock beside it.
 func (l *Lease) Shared() bool { return l.state().Shared() }
 
-// Remaining is how long the lease may still be trusted: its ttl less the time
-// since it was asked for, less the drift allowance; 0 when it has ended. A lease
-// that was waited for may begin with less than half a second, until its first
-// renewal, which follows at once. It is measured on a clock that cannot be set and
-// goes on while the machine is suspended.
+// Remaining returns how long the lease is still valid, less the drift allowance; 0 after its end.
 func (l *Lease) Remaining() time.Duration { return l.handle.Remaining() }
 
-// Valid reports whether the lease may be trusted now.
+// Valid reports whether the lease is valid now.
 func (l *Lease) Valid() bool { return l.handle.Remaining() > 0 }
 
-// Until is the end of validity on the wall clock, for people and logs; a
-// program asks Remaining, since the wall clock may be set. After Unlock, Handoff or a loss it still
-// returns the end that the lease would have had.
+// Until returns the end of validity by the wall clock, for people and logs. Programs use
+// Remaining. After the lease has ended, Until returns the end that it would have had.
 func (l *Lease) Until() time.Time {
 	return time.Now().Add(l.state().Until() - l.lock.opts.clock())
 }
 
-// Done is closed when the lease is released, handed off or lost, or the client is closed, at the latest when its
-// validity ends. (On a machine that was suspended, within a second of waking;
-// Valid, Remaining and Err are right at once.)
+// Done returns a channel that is closed when the lease is released, transferred or lost, or its
+// client is closed.
 func (l *Lease) Done() <-chan struct{} { return l.handle.Done() }
 
-// Wanted is closed when somebody else wants the lock: a caller waits for it, or called Client.Ask. It is nil
-// without WithWanted, which says who is told of what. It is the same for all Leases of one holding. It stays open if
-// the lease ends before that, so receive from Done as well. The caller that wanted the lock may have given up meanwhile.
+// Wanted returns a channel that is closed when another caller wants the lock; nil without
+// WithWanted. It may stay open when the lease ends. See docs/primitives.md, A holder that lets
+// go.
 func (l *Lease) Wanted() <-chan struct{} { return l.state().Wanted.Told() }
 
-// Err is nil while this Lease is held, then ErrReleased, ErrHandedOff, a *LostError (ErrLost), or
-// ErrClosed if the client's Close ended it.
+// Err returns nil while the lease is held, then ErrReleased, ErrTransferred, ErrClosed or a
+// *LostError.
 func (l *Lease) Err() error {
 	if end := l.handle.End(); end != nil {
 		return end.Err
@@ -100,11 +84,9 @@ func (l *Lease) Err() error {
 	return nil
 }
 
-// Context derives a context that is cancelled when the lease ends, at the latest
-// at the end of its validity; context.Cause then gives an error that is ErrLost (a
-// *LostError), ErrReleased, ErrHandedOff or ErrClosed. It keeps the lease alive, as the Lease itself does, and
-// so does every context derived from it that is not cancelled.
-// The CancelFunc frees its resources, as the end of parent does; the lease goes on.
+// Context derives a context that is cancelled when the lease ends. errors.Is then finds ErrReleased,
+// ErrTransferred, ErrClosed or ErrLost in its cause. The context keeps the lease from being dropped.
+// The CancelFunc frees its resources; the lease goes on.
 func (l *Lease) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	name := l.lock.name
@@ -119,17 +101,11 @@ func (l *Lease) Context(parent context.Context) (context.Context, context.Cancel
 	}
 }
 
-// Extend prolongs the lease to a full ttl from now, if its validity has not
-// ended; it also puts its key back at nodes that have lost it. Leases that
-// renew themselves do not need it. It takes at most one node timeout. ctx bounds
-// the call; a lease whose Extend failed with anything but ErrLost stays valid
-// until its old end.
+// Extend prolongs the lease to a full ttl from now, or leaves an end that ExtendTo set later, within
+// one node timeout. It restores the keys at nodes that lost them.
 //
-// Errors: ErrLost (a *LostError says why) when the validity had ended before or during
-// the call, or a quorum of the nodes had lost the lease: then somebody else may have
-// held it, and what is left of it is released. ErrNoQuorum when too few nodes confirmed
-// (a *QuorumError has each node's vote), joined with ctx's cause if that ended
-// the call. ErrReleased after Unlock, ErrHandedOff after Handoff and while it runs, ErrClosed after Close.
+// Errors: ErrLost; ErrNoQuorum, joined with ctx's cause if that ended the call; ErrReleased,
+// ErrTransferred, ErrClosed. After ErrNoQuorum the lease stays valid until its old end.
 func (l *Lease) Extend(ctx context.Context) error {
 	defer runtime.KeepAlive(l) // it is not dropped before this is over
 	ctx, call := l.lock.client.observe.begin(ctx, "extend", l.lock.name)
@@ -138,17 +114,12 @@ func (l *Lease) Extend(ctx context.Context) error {
 	return err
 }
 
-// Downgrade makes a lease that holds the lock alone a share, without letting the lock go in
-// between: readers may hold the lock beside it from then on, and those that wait in front of
-// the first writer are let in. It is an Extend as well: the lease is prolonged to a full ttl from now.
-// Of a share it is only that.
+// Downgrade makes an exclusive lease shared without releasing the lock, and extends it. Finish
+// writes before the call: unless Downgrade returns ErrConfig, the lease is shared from the call
+// on.
 //
-// From the call on the lease is a share, whatever Downgrade returns: stop writing before it,
-// and use Guard.Read of package fence after it. There is no way back: a share cannot become a
-// lease that holds the lock alone. It takes at most one node timeout.
-//
-// Errors: those of Extend; ErrConfig, and nothing has changed, for a lease of a Multi or of a Semaphore, or with WithMinHold or WithLockDelay. After ErrNoQuorum the lease is valid until its old end, as a share;
-// its renewals go on letting readers in at the nodes that did not answer.
+// Errors: those of Extend; ErrConfig for a lease of a Multi or Semaphore, or with WithMinHold or
+// WithLockDelay.
 func (l *Lease) Downgrade(ctx context.Context) error {
 	defer runtime.KeepAlive(l)
 	ctx, call := l.lock.client.observe.begin(ctx, "downgrade", l.lock.name)
@@ -198,18 +169,12 @@ func (l *Lease) extension(op string, e lease.Extension) error {
 	return failure
 }
 
-// Unlock releases the lease at every node and returns when a quorum confirmed.
-// A ctx that has ended does not keep it from doing so; it takes at most one
-// node timeout. Nodes that do not answer get the release first
-// thing when they are back. A second call returns nil.
+// Unlock releases the lease and returns when a quorum has confirmed, within one node timeout,
+// even if ctx has ended. A second call returns nil, and so does a call after Transfer. With
+// WithReentry it ends this Lease alone, and the last one releases the lock.
 //
-// If others hold the lock with it (WithReentry), Unlock ends only this Lease, and asks no node.
-//
-// Errors: ErrLost (a *LostError says why) when the lease had ended before, or a quorum
-// of the nodes had lost it: what was left of it is released, but somebody else may have
-// held the lock meanwhile. ErrNoQuorum when too few nodes confirmed (a *QuorumError has
-// each node's vote): the lease has ended all the same, and the lock may stay taken for up to a ttl. ErrClosed when Close
-// ended it. nil after Handoff, which leaves the lock taken.
+// Errors: ErrLost; ErrClosed; ErrNoQuorum: the lease has ended, but the lock may stay taken for
+// up to a ttl.
 func (l *Lease) Unlock(ctx context.Context) error {
 	defer runtime.KeepAlive(l)
 	ctx, call := l.lock.client.observe.begin(ctx, "unlock", l.lock.name)
@@ -281,22 +246,13 @@ func endError(op, name string, end *lease.End) error {
 	return fmt.Errorf("redlock: %s %q: %w", op, printable.Cut(name), end.Err)
 }
 
-// ExtendTo is an Extend for a time of its own: the lease lasts for ttl from now, in place of the lock's ttl. Renewals and
-// Extend go on, but end nothing earlier: they return to the lock's ttl when no more than that is left.
-// (A lease that is WithoutRenewal just ends then.) It is for a step that takes longer than the
-// lease is renewed for, such as one in which the process may be suspended. Where the holder dies, the lock is held
-// until then. WithMaxHold limits it. Of several calls at once, the last one counts.
+// ExtendTo makes the lease end ttl from now, earlier or later than before, within one node timeout; within two
+// for a ttl longer than all before. Renewals do not shorten it; WithMaxHold limits it. See docs/primitives.md,
+// A step that takes longer.
 //
-// A ttl that ends the lease earlier than before shortens the validity at once, whatever the nodes answer.
-// If the lease renews itself, its next renewal prolongs it to the lock's ttl again.
-//
-// A ttl that is longer than every one before is put on record at the nodes first, and stays there: from then on a
-// node that is new, or was restarted, does not vote for that long (WithRestartGuard). A node votes for a ttl that is longer
-// than the lock's only if it has closed the client's old connections, so where a connection broke the user
-// needs the rights to INFO, CLIENT ID and CLIENT KILL. The call takes at most two node timeouts then, else one.
-//
-// Errors: those of Extend; ErrConfig for a ttl that is out of the bounds of WithTTL, or too short for
-// the drift allowance and two node timeouts. After ErrNoQuorum the lease is valid until its old end, or the new one if that is earlier.
+// Errors: those of Extend; ErrConfig for a ttl out of the bounds of WithTTL, or too short for the
+// drift allowance and two node timeouts. After ErrNoQuorum the earlier of the old and the new end
+// counts.
 func (l *Lease) ExtendTo(ctx context.Context, ttl time.Duration) error {
 	defer runtime.KeepAlive(l)
 	ctx, call := l.lock.client.observe.begin(ctx, "extend", l.lock.name)

@@ -58,7 +58,7 @@ func TestVotesThatComeTooLateGrantNothing(t *testing.T) {
 		}()
 		_, err := net.Mutex(c, "x").TryLock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		var q redlock.QuorumError
+		var q *redlock.QuorumError
 		require.ErrorAs(t, err, &q)
 		require.True(t, q.Late)
 		require.ErrorContains(t, err, "no validity was left")
@@ -278,7 +278,11 @@ func TestEventsOfSeveralNamesHaveThemAll(t *testing.T) {
 		names := map[string]string{}
 		for _, e := range testnet.Told[any](&tape) {
 			if name := reflect.ValueOf(e).FieldByName("Name"); name.IsValid() {
-				names[fmt.Sprintf("%T", e)+" "+name.String()] = name.String()
+				kind := fmt.Sprintf("%T", e)
+				if lease, is := e.(redlock.LeaseEvent); is {
+					kind += " " + string(lease.Kind)
+				}
+				names[kind+" "+name.String()] = name.String()
 			}
 		}
 		require.Len(t, names, 12, "each kind of call, ballot, wait and lease: %v", names)
@@ -312,7 +316,7 @@ func ExampleLease_ExtendTo() {
 	// as before: 10s
 }
 
-func ExampleLease_Handoff() {
+func ExampleLease_Transfer() {
 	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
 	defer closeAll()
 	ctx := context.Background()
@@ -320,13 +324,13 @@ func ExampleLease_Handoff() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer lease.Unlock(ctx) // does nothing after a hand-off
-	text, err := lease.Handoff(ctx)
+	defer lease.Unlock(ctx) // does nothing after a transfer
+	text, err := lease.Transfer(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
 	_, err = client.Mutex("upload-7").TryLock(ctx)
-	fmt.Println("free:", !errors.Is(err, redlock.ErrHeld), "handed off:", errors.Is(lease.Err(), redlock.ErrHandedOff))
+	fmt.Println("free:", !errors.Is(err, redlock.ErrHeld), "transferred:", errors.Is(lease.Err(), redlock.ErrTransferred))
 
 	next, err := client.Resume(ctx, text) // in another process
 	if err != nil {
@@ -335,6 +339,6 @@ func ExampleLease_Handoff() {
 	defer next.Unlock(ctx)
 	fmt.Println("resumed:", next.Name(), "with a greater token:", next.Token() > lease.Token())
 	// Output:
-	// free: false handed off: true
+	// free: false transferred: true
 	// resumed: upload-7 with a greater token: true
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/redlock-go/redlock/internal/lease"
 	"github.com/redlock-go/redlock/internal/life"
@@ -16,9 +17,8 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
-// Mutex is the name of a lock, or several names, and its settings. It has no state: each Lock
-// returns a Lease of its own, so that no holder can release another's lock. It
-// is safe for concurrent use, and cheap to make anew for every use.
+// Mutex is the name of a lock, or several names, and its settings. It has no state, and is safe for
+// concurrent use.
 type Mutex struct {
 	locker
 	exclusive lock.Exclusive
@@ -36,10 +36,9 @@ type locker struct {
 	permits *lock.Permits // of a semaphore's lease; else nil
 }
 
-// Mutex names a lock. opts override the client's for this Mutex; bad ones are
-// reported by its Lock and TryLock. The name is not empty, and with the prefix it has at most 4096
-// bytes, which need not be UTF-8; else calls return ErrConfig. It does not touch the nodes.
-func (c *Client) Mutex(name string, opts ...Option) *Mutex {
+// Mutex returns the Mutex of a name. opts override the client's. Calls return ErrConfig for a bad
+// option, and for a name that is empty or, with the prefix, longer than 4096 bytes.
+func (c *Client) Mutex(name string, opts ...LockOption) *Mutex {
 	m := &Mutex{locker: c.newLocker(name, opts)}
 	m.exclusive.Init(c.locks, m.opts.terms, m.opts.prefix, m.name)
 	m.use(&m.exclusive.Lock)
@@ -50,18 +49,10 @@ func (c *Client) Mutex(name string, opts ...Option) *Mutex {
 // script, during which it serves nobody else.
 const maxNames = 32
 
-// Multi names a lock of several names, which a caller gets all at once or not at all. Each name is
-// that of a Mutex, which the lock excludes, as it does the readers and writers of an RWMutex of
-// that name, and every other Multi that has it. The order of the names does not matter.
-//
-// A caller of Lock waits in the wait queues of all names, with one ticket, and holds none of them
-// while it waits; so callers whose names overlap cannot wait for each other in a circle, if they hold no lock when they ask. A name for which it
-// is the next in turn stays idle until it gets the others too: keep the names few, and hold them
-// briefly. The lease has one token, which is greater than every earlier one of each name.
-//
-// There must be 1 to 32 names, all different, none empty, and each as short as a Mutex's; Lock and
-// TryLock return ErrConfig otherwise, and where an option is bad. Multi does not touch the nodes.
-func (c *Client) Multi(names []string, opts ...Option) *Mutex {
+// Multi returns a Mutex of 1 to 32 different names, which a caller gets all at once or not at all.
+// It excludes every other Mutex, RWMutex and Multi of each name. Calls return ErrConfig for bad
+// names or options. See docs/primitives.md, Several names.
+func (c *Client) Multi(names []string, opts ...LockOption) *Mutex {
 	several := new(lock.Several)
 	m := &Mutex{locker: c.newLocker("several", opts)}
 	if err := checkNames(names); err != nil {
@@ -101,12 +92,11 @@ func checkNames(names []string) error {
 }
 
 // newLocker checks a lock's name and settings. use must follow.
-func (c *Client) newLocker(name string, opts []Option) locker {
+func (c *Client) newLocker(name string, opts []LockOption) locker {
 	l := locker{client: c, name: name, opts: &c.opts}
 	if len(opts) > 0 {
-		settings := c.opts
-		settings.ofMutex = true
-		settings, l.err = settings.with(opts)
+		settings, err := optionsWith(c.opts, opts)
+		l.err = err
 		l.opts = &settings
 	}
 	if name == "" && l.err == nil {
@@ -148,37 +138,29 @@ func (l *locker) check(keys ...string) {
 	}
 }
 
-// Lock acquires the lock. If another caller holds it, Lock stands in the lock's wait
-// queue with the callers of all clients: first come, first served. It waits also where
-// too few nodes answer. ctx bounds the waiting, not the holding: give it a deadline.
+// Lock acquires the lock, and waits in its queue while others hold it or too few nodes answer. ctx
+// bounds the waiting, not the holding: give it a deadline, or use WithWait. A failed attempt is
+// undone at all nodes.
 //
-// Errors: when ctx ends, one that is its Err, its cause, and ErrHeld or ErrNoQuorum,
-// whichever was met last (a *HeldError names the holder and the position in the queue);
-// ErrHeld at once where ctx is that of a Do or Lease of this very lock (WithReentry joins that
-// lease instead);
-// ErrNoQuorum at once where so many nodes fail for reasons that waiting cannot
-// mend (a wrong password, missing rights, a replica, one server given twice, a
-// record of another number of nodes, a key of another type) that there will be no
-// quorum; ErrClosed; ErrConfig. After an error nothing of the attempt stays at the
-// nodes.
+// Errors: when ctx ends, one that is its Err, its cause, and ErrHeld or ErrNoQuorum, whichever came
+// last; ErrHeld at once where ctx is that of a Do or Lease of this lock (see WithReentry);
+// ErrNoQuorum at once where waiting cannot help, as for a wrong password; ErrClosed; ErrConfig.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
-	return m.acquire(ctx, m.op("lock", "rlock"), m.lock.Acquire)
+	return m.await(ctx, m.opts.wait)
 }
 
-// TryLock acquires the lock without waiting for a holder. It takes at most one
-// node timeout, and another one where the nodes' counts differ; where the votes were
-// split among callers that came at the same instant, it asks up to three times, and
-// takes five node timeouts at most.
-// While the client has enough attempts under way, it waits for its turn, for a node timeout
-// at most.
+// await is Lock with a wait of its own; 0: until ctx ends.
+func (m *Mutex) await(ctx context.Context, wait time.Duration) (*Lease, error) {
+	return m.acquire(ctx, m.op("lock", "rlock"), (*lock.Lock).Acquire, wait)
+}
+
+// TryLock acquires the lock without waiting for a holder. It mostly takes one node timeout at most:
+// see docs/primitives.md, Mutex.
 //
-// Errors: ErrHeld where a quorum answered and one owner may have a quorum (a *HeldError
-// names it), or ctx is that of a Do or Lease of this very lock (WithReentry joins that lease
-// instead);
-// ErrNoQuorum (a *QuorumError has each node's vote); ctx's cause; ErrClosed;
-// ErrConfig. After an error nothing of the attempt stays at the nodes.
+// Errors: ErrHeld (a *HeldError names the holder); ErrNoQuorum (a *QuorumError has each node's
+// vote); ctx's cause; ErrClosed; ErrConfig.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
-	return m.acquire(ctx, m.op("trylock", "tryrlock"), m.lock.TryAcquire)
+	return m.acquire(ctx, m.op("trylock", "tryrlock"), (*lock.Lock).TryAcquire, 0)
 }
 
 // op names a call for hooks: alone if the caller asks for the lock alone, else share.
@@ -189,15 +171,18 @@ func (m *locker) op(alone, share string) string {
 	return alone
 }
 
-// acquire makes a call that returns a lease.
-func (m *locker) acquire(ctx context.Context, op string, by func(context.Context) (*lease.Lease, *lock.Failure)) (*Lease, error) {
+// acquisition is a method of a lock that acquires a lease of it.
+type acquisition = func(*lock.Lock, context.Context) (*lease.Lease, *lock.Failure)
+
+// acquire makes a call that returns a lease. It waits for the lock for a time at most; 0: until ctx ends.
+func (m *locker) acquire(ctx context.Context, op string, by acquisition, wait time.Duration) (*Lease, error) {
 	ctx, call := m.client.observe.begin(ctx, op, m.name)
-	l, err := m.leaseOf(ctx, by)
+	l, err := m.leaseOf(ctx, by, wait)
 	call.end(l, err)
 	return l, err
 }
 
-func (m *locker) leaseOf(ctx context.Context, by func(context.Context) (*lease.Lease, *lock.Failure)) (*Lease, error) {
+func (m *locker) leaseOf(ctx context.Context, by acquisition, wait time.Duration) (*Lease, error) {
 	if m.err != nil {
 		return nil, m.err
 	}
@@ -207,7 +192,7 @@ func (m *locker) leaseOf(ctx context.Context, by func(context.Context) (*lease.L
 	case joined != nil:
 		return joined, nil
 	}
-	held, failure := by(ctx)
+	held, failure := m.ask(ctx, by, wait)
 	if failure != nil {
 		return nil, failureError(m.name, failure)
 	}
@@ -216,16 +201,34 @@ func (m *locker) leaseOf(ctx context.Context, by func(context.Context) (*lease.L
 	return l, nil
 }
 
-// Do locks, runs fn, and unlocks. fn's ctx is cancelled, with a cause that is
-// ErrLost, no later than the validity of the lease ends: fn must return then. (The cause is ErrHandedOff or
-// ErrReleased where fn itself ended the lease.) The lease is released when fn returns or panics.
+// ask acquires the lock. The context that a wait ends is for the call alone: the lease's user does not see it.
+func (m *locker) ask(ctx context.Context, by acquisition, wait time.Duration) (*lease.Lease, *lock.Failure) {
+	if wait == 0 {
+		return by(m.lock, ctx)
+	}
+	bounded, cancel := context.WithTimeoutCause(ctx, wait, waitOver(wait))
+	defer cancel()
+	return by(m.lock, bounded)
+}
+
+// Do locks, runs fn, and unlocks when fn returns or panics. ctx bounds the waiting and fn; WithWait
+// bounds the waiting alone. fn's ctx is cancelled, with the cause, no later than the lease's validity
+// ends: fn must return then.
 //
-// It returns Lock's error, or fn's, joined with a *LostError (ErrLost) if the lease
-// was lost before fn returned: then another caller may have held the lock while
-// fn was running. The LostError is not repeated if fn's error has it, as the cause of fn's ctx. It does not return other errors of Unlock: where no quorum confirmed the release, the lock may stay
-// taken for up to a ttl, as Trace.CallEnd shows.
+// Do returns Lock's error, or fn's, joined with a *LostError if the lease was lost before fn
+// returned. It returns no other error of Unlock.
 func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) error {
 	lease, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	return lease.do(ctx, fn)
+}
+
+// TryDo is Do by TryLock: if the lock is held, it returns ErrHeld and does not run fn. Errors:
+// TryLock's, else those of Do.
+func (m *Mutex) TryDo(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) error {
+	lease, err := m.TryLock(ctx)
 	if err != nil {
 		return err
 	}
@@ -236,12 +239,12 @@ func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, lease *Leas
 // that is held. With WithReentry it returns a Lease that has joined that one, if that holds all that
 // is asked for. Else it returns an error.
 func (m *locker) nested(ctx context.Context) (joined *Lease, err error) {
-	if m.permits != nil {
-		return nil, nil // a caller may hold several; see Semaphore.request
-	}
 	held, _ := ctx.Value(heldKey{}).(*heldLease)
 	if held == nil || ctx.Err() != nil || m.client.life.IsClosing() {
 		return nil, nil
+	}
+	if m.permits != nil { // a caller may hold several leases of them
+		return nil, m.checkPermits(held)
 	}
 	for m.opts.reentry {
 		outer := held.find(m, true)
@@ -276,17 +279,9 @@ func (m *locker) shareOf(outer *Lease) lease.Lock {
 	return outer.asShare()
 }
 
-// Held returns the lease of this lock that ctx carries: that under whose Do, or from whose
-// Lease.Context, ctx was made, if it is valid now. It makes no call to the nodes. With several of them it
-// is the innermost.
-//
-// The lease must hold all that Lock of this Mutex would get: a Multi's lease is also that of each
-// of its names, but not the other way round; a lease that holds the lock alone is also that of the
-// readers' side (RWMutex.RLocker), but a share is not that of the Mutex. It must be of the same Client.
-// Held returns false for a Mutex whose settings are bad.
-//
-// It is the Lease itself, not another one as Lock WithReentry returns: leave its Unlock to the
-// caller that acquired it.
+// Held returns the innermost valid lease that ctx carries and that holds all that Lock would get;
+// else false. It makes no call to the nodes. Leave Unlock to the caller that acquired the lease.
+// See docs/primitives.md, Re-entry.
 func (m *Mutex) Held(ctx context.Context) (*Lease, bool) {
 	if m.err != nil {
 		return nil, false
@@ -296,26 +291,16 @@ func (m *Mutex) Held(ctx context.Context) (*Lease, bool) {
 	return l, l != nil
 }
 
-// Lead elects a leader: it calls Do again and again, until Do returns nil, which is when fn returns nil under a
-// lease that was held to the end, or until ctx ends. While fn runs, its caller leads; all others
-// wait in the lock's queue. fn's ctx ends no later than another caller can lead, and the lease's
-// token is the number of the term: fn must stop when ctx ends. Inspect names the leader, and
-// WithMaxHold limits a term. (Callers of RLocker's Lead lead together.)
+// Lead elects a leader: it calls Do until Do returns nil or ctx ends. While fn runs, its caller
+// leads. After a failed term, or ErrNoQuorum of Lock, Lead pauses for at most a ttl. It ignores
+// WithWait. See docs/primitives.md, Leader.
 //
-// A term that fails, because fn returned an error or the lease was lost, ends with a pause, and
-// then the caller waits for its next term; so does an election that Lock gives up with
-// ErrNoQuorum, such as for a wrong password, since an operator may mend that. The pause begins with
-// half a node timeout to a whole one, at random, doubles with each failure up to a ttl, and
-// begins anew after a term of at least a ttl. Each failure is logged, at level Warn. A panic
-// of fn ends Lead as it ends Do.
-//
-// Errors: when ctx ends, one that is its Err, its cause, and the error that was met last, fn's or Lock's;
-// ErrClosed, joined in the same way; ErrConfig; ErrHeld at once where ctx is that of a Do or
-// Lease of this very lock (WithReentry leads under that lease instead).
+// Errors: when ctx ends, one that is its Err, its cause, and the last error met; ErrClosed;
+// ErrConfig; ErrHeld at once, as for Lock.
 func (m *Mutex) Lead(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) error {
 	var last error
 	for failures := 1; ; failures++ {
-		lease, err := m.Lock(ctx)
+		lease, err := m.await(ctx, 0)
 		if ended := (*waitError)(nil); errors.As(err, &ended) {
 			return &waitError{op: "lead", name: m.name, cause: ended.cause, last: cmp.Or(ended.last, last)}
 		}

@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -15,7 +14,7 @@ import (
 )
 
 // openFor opens a client of three nodes of the test's own.
-func openFor(t *testing.T, opts ...redlock.Option) *redlock.Client {
+func openFor(t *testing.T, opts ...redlock.ClientOption) *redlock.Client {
 	c, err := redlock.Open(redlocktest.Start(t, 3).URLs(), append(opts, redlock.WithRestartGuard(0))...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
@@ -64,7 +63,7 @@ func TestTooLongNamesAreRefusedByAllCalls(t *testing.T) {
 	}
 	lease, err := c.Mutex(fits + "#255").Lock(t.Context())
 	require.NoError(t, err, "the slots of a semaphore have names")
-	text, err := lease.Handoff(t.Context())
+	text, err := lease.Transfer(t.Context())
 	require.NoError(t, err)
 	lease, err = c.Resume(t.Context(), text)
 	require.NoError(t, err)
@@ -80,7 +79,7 @@ func TestTooLongNamesAreRefusedByAllCalls(t *testing.T) {
 // A name of 64 MB is refused where the lock is made: it costs no memory, and the client's other
 // leases go on.
 func TestHugeNameCostsNothing(t *testing.T) {
-	c := openFor(t, redlock.WithTTL(time.Second))
+	c := openFor(t)
 	lease, err := c.Mutex("other").Lock(t.Context())
 	require.NoError(t, err)
 	name := strings.Repeat("x", 64<<20)

@@ -77,10 +77,8 @@ func newHooks(t *Trace) *hooks {
 	h := &hooks{Trace: *t}
 	h.ballots = t.BallotStart != nil || t.BallotVote != nil || t.BallotEnd != nil
 	h.calls = h.ballots || t.CallStart != nil || t.CallEnd != nil || t.WaitStart != nil || t.WaitEnd != nil ||
-		t.LeaseGranted != nil || t.LeaseReleased != nil
-	rest := t.LeaseRenewed != nil || t.LeaseWanted != nil || t.LeaseDanger != nil || t.LeaseLost != nil ||
-		t.NodeUp != nil || t.NodeDown != nil || t.NodeStalled != nil || t.NodeQuarantined != nil
-	if !h.calls && !rest {
+		t.Lease != nil
+	if !h.calls && t.Node == nil {
 		return nil
 	}
 	return h
@@ -101,7 +99,7 @@ func report[E any](q *notify.Queue, hook func(E), rare bool, event E) {
 type call struct {
 	observer *observer
 	began    time.Duration
-	start    CallStart
+	start    CallEvent
 }
 
 type callKey struct{}
@@ -118,10 +116,12 @@ func (o *observer) begin(ctx context.Context, op, name string) (context.Context,
 	if o.hooks == nil || !o.hooks.calls {
 		return ctx, nil
 	}
-	c := &call{observer: o, began: o.clock(), start: CallStart{
+	c := &call{observer: o, began: o.clock(), start: CallEvent{
 		Context: ctx, Time: time.Now(), Call: ids.Add(1), Op: op, Name: name,
 	}}
-	report(o.events, o.hooks.CallStart, false, c.start)
+	if hook := o.hooks.CallStart; hook != nil {
+		o.events.SendFrequent(func() { hook(c.start) }) // no copy: nothing changes it
+	}
 	return context.WithValue(ctx, callKey{}, c), c
 }
 
@@ -130,10 +130,11 @@ func (c *call) end(lease *Lease, err error) {
 	if c == nil || c.observer.hooks.CallEnd == nil {
 		return
 	}
-	e := CallEnd{CallStart: c.start, Elapsed: c.observer.clock() - c.began, Err: err}
+	e := c.start
+	e.Elapsed, e.Err = c.observer.clock()-c.began, err
 	if lease != nil {
 		e.Owner, e.Token, e.Shared = lease.Owner(), lease.Token(), lease.Shared()
-		e.Permits = lease.Permits()
+		e.Slots = lease.Slots()
 	}
 	report(c.observer.events, c.observer.hooks.CallEnd, false, e)
 }
@@ -164,11 +165,13 @@ func (o *observer) TurnAwaited(ctx context.Context, name string, ahead int) (end
 	if h == nil || h.WaitStart == nil && h.WaitEnd == nil {
 		return func(error) {}
 	}
-	w := WaitStart{Time: time.Now(), Name: name, Turn: true, Position: ahead + 1}
+	w := WaitEvent{Time: time.Now(), Name: name, Turn: true, Position: ahead + 1}
 	w.Context, w.Call = origin(ctx)
 	report(o.events, h.WaitStart, false, w)
 	return func(err error) {
-		report(o.events, h.WaitEnd, false, WaitEnd{WaitStart: w, Waited: o.clock() - began, Err: err})
+		e := w
+		e.Waited, e.Err = o.clock()-began, err
+		report(o.events, h.WaitEnd, false, e)
 	}
 }
 
@@ -179,7 +182,7 @@ func (o *observer) WaitBegan(ctx context.Context, name string, position int) (wa
 	if h == nil || h.WaitStart == nil && h.WaitEnd == nil {
 		return nil
 	}
-	w := &WaitStart{Time: time.Now(), Name: name, Position: position}
+	w := &WaitEvent{Time: time.Now(), Name: name, Position: position}
 	w.Context, w.Call = origin(ctx)
 	report(o.events, h.WaitStart, false, *w)
 	return w
@@ -190,24 +193,33 @@ func (o *observer) WaitEnded(name string, wait any, position int, took time.Dura
 	o.counts.waiting.Add(-1)
 	o.counts.waits.Add(1)
 	o.counts.waited.Add(int64(took))
-	if w, hooked := wait.(*WaitStart); hooked {
-		e := WaitEnd{WaitStart: *w, Waited: took, Err: failureError(name, failure)}
-		e.Position = position
+	if w, hooked := wait.(*WaitEvent); hooked {
+		e := *w
+		e.Position, e.Waited, e.Err = position, took, failureError(name, failure)
 		report(o.events, o.hooks.WaitEnd, false, e)
 	}
 }
 
+// lease reports an event of a lease, whose Shared is set.
+func (o *observer) lease(l *lease.Lease, e LeaseEvent) {
+	e.Time, e.Name, e.Owner, e.Token = time.Now(), l.Name, l.Owner, l.Token
+	report(o.events, o.hooks.Lease, e.Kind == "danger" || e.Kind == "lost", e)
+}
+
+// tellsOfLeases reports whether the user's hooks are told of events of leases.
+func (o *observer) tellsOfLeases() bool { return o.hooks != nil && o.hooks.Lease != nil }
+
 // Granted implements lease.Observer.
 func (o *observer) Granted(ctx context.Context, l *lease.Lease) {
-	if o.hooks == nil || o.hooks.LeaseGranted == nil {
+	if !o.tellsOfLeases() {
 		return
 	}
-	e := LeaseGranted{Time: time.Now(), Name: l.Name, Owner: l.Owner, Token: l.Token, Shared: l.IsShared(), Remaining: l.Left()}
+	e := LeaseEvent{Kind: "granted", Shared: l.IsShared(), Remaining: l.Left()}
 	e.Context, e.Call = origin(ctx)
 	if call := callOf(ctx); call != nil {
 		e.Elapsed = o.clock() - call.began
 	}
-	report(o.events, o.hooks.LeaseGranted, false, e)
+	o.lease(l, e)
 }
 
 // Renewed implements lease.Observer.
@@ -217,46 +229,42 @@ func (o *observer) Renewed(l *lease.Lease, by *quorum.Ballot, granted bool) {
 		return
 	}
 	o.counts.renewed.Add(1)
-	if h := o.hooks; h != nil && h.LeaseRenewed != nil {
-		report(o.events, h.LeaseRenewed, false, LeaseRenewed{Time: time.Now(), Name: l.Name, Owner: l.Owner,
-			Token: l.Token, Shared: l.IsShared(), Remaining: l.Left(), Elapsed: o.clock() - by.Start})
+	if o.tellsOfLeases() {
+		o.lease(l, LeaseEvent{Kind: "renewed", Shared: l.IsShared(), Remaining: l.Left(), Elapsed: o.clock() - by.Start})
 	}
 }
 
 // Wanted implements lease.Observer.
 func (o *observer) Wanted(l *lease.Lease) {
-	if h := o.hooks; h != nil && h.LeaseWanted != nil {
-		report(o.events, h.LeaseWanted, false, LeaseWanted{Time: time.Now(), Name: l.Name, Owner: l.Owner, Token: l.Token,
-			Shared: l.IsShared(), Held: o.clock() - l.Begun})
+	if o.tellsOfLeases() {
+		o.lease(l, LeaseEvent{Kind: "wanted", Shared: l.IsShared(), Held: o.clock() - l.Begun})
 	}
 }
 
 // Ended implements lease.Observer.
 func (o *observer) Ended(ctx context.Context, l *lease.Lease, end *lease.End) {
-	h, now := o.hooks, o.clock()
+	now := o.clock()
 	if end.IsLoss() {
 		o.counts.lost.Add(1)
-		if h != nil && h.LeaseLost != nil {
-			report(o.events, h.LeaseLost, true, LeaseLost{Time: time.Now(), Name: l.Name, Owner: l.Owner, Token: l.Token,
-				Shared: l.IsShared(), Held: now - l.Begun, Err: end.Err})
+		if o.tellsOfLeases() {
+			o.lease(l, LeaseEvent{Kind: "lost", Shared: l.IsShared(), Held: now - l.Begun, Err: end.Err})
 		}
 		return
 	}
 	o.counts.released.Add(1)
-	if h != nil && h.LeaseReleased != nil {
-		e := LeaseReleased{Time: time.Now(), Name: l.Name, Owner: l.Owner, Token: l.Token, Shared: l.IsShared(), Held: now - l.Begun,
-			Err: end.Err}
+	if o.tellsOfLeases() {
+		e := LeaseEvent{Kind: "released", Shared: l.IsShared(), Held: now - l.Begun, Err: end.Err}
 		if until := l.RestsUntil(); until > 0 {
 			e.Rests = until - now
 		}
 		e.Context, e.Call = origin(ctx)
-		report(o.events, h.LeaseReleased, false, e)
+		o.lease(l, e)
 	}
 }
 
 // Endangered implements lease.Observer.
 func (o *observer) Endangered(l *lease.Lease, remaining time.Duration, failure *quorum.Failure, first bool) {
-	if !first && (o.hooks == nil || o.hooks.LeaseDanger == nil) {
+	if !first && !o.tellsOfLeases() {
 		return
 	}
 	err := quorumError(l.Name, failure)
@@ -264,53 +272,54 @@ func (o *observer) Endangered(l *lease.Lease, remaining time.Duration, failure *
 		o.events.Log(slog.LevelWarn, "a lease could not be renewed and is lost unless a later renewal succeeds",
 			"name", l.Name, "owner", l.Owner, "remaining", remaining, "error", err)
 	}
-	if o.hooks != nil {
-		report(o.events, o.hooks.LeaseDanger, true, LeaseDanger{Time: time.Now(), Name: l.Name, Owner: l.Owner, Token: l.Token,
-			Shared: l.Shared(), Remaining: remaining, Err: err})
+	if o.tellsOfLeases() {
+		o.lease(l, LeaseEvent{Kind: "danger", Shared: l.Shared(), Remaining: remaining, Err: err})
 	}
 }
 
-// NodeUp implements node.Observer.
-func (o *observer) NodeUp(index int, name string) {
-	report(o.events, o.hooks.NodeUp, true, NodeUp{Time: time.Now(), Index: index, Node: name})
+// node reports an event of a node.
+func (o *observer) node(index int, name string, e NodeEvent) {
+	e.Time, e.Index, e.Node = time.Now(), index, name
+	report(o.events, o.hooks.Node, true, e)
 }
+
+// NodeUp implements node.Observer.
+func (o *observer) NodeUp(index int, name string) { o.node(index, name, NodeEvent{Kind: "up"}) }
 
 // NodeDown implements node.Observer.
 func (o *observer) NodeDown(index int, name string, unfit bool, err error) {
-	report(o.events, o.hooks.NodeDown, true, NodeDown{Time: time.Now(), Index: index, Node: name, Unfit: unfit, Err: err})
+	o.node(index, name, NodeEvent{Kind: "down", Unfit: unfit, Err: err})
 }
 
 // NodeQuarantined implements node.Observer.
 func (o *observer) NodeQuarantined(index int, name string, wait time.Duration, err error) {
-	report(o.events, o.hooks.NodeQuarantined, true, NodeQuarantined{Time: time.Now(), Index: index, Node: name, Err: err, Wait: wait})
+	o.node(index, name, NodeEvent{Kind: "quarantined", Err: err, Wait: wait})
 }
 
 // NodeStalled implements node.Observer.
 func (o *observer) NodeStalled(index int, name string, silence time.Duration) {
-	report(o.events, o.hooks.NodeStalled, true, NodeStalled{Time: time.Now(), Index: index, Node: name, Silence: silence})
+	o.node(index, name, NodeEvent{Kind: "stalled", Silence: silence})
 }
 
-// Stats is what a Client has done since it was made, and what it does now. What is
-// counted only grows, but for the fields that say now.
+// Stats is what a Client does now, and what it has done since it was made.
 type Stats struct {
-	Leases  int // leases held now
-	Waiting int // calls of Lock that were refused and wait now
-	Queued  int // calls that wait now for their turn to ask the nodes, since the client has enough attempts under way
+	Leases  int // held now
+	Waiting int // calls refused that wait now
+	Queued  int // calls that wait now for their turn to ask the nodes
 
-	// Attempts: a TryLock makes one or a few, a Lock one more after each wait.
-	Acquired uint64 // got the lock, Resume included
-	Held     uint64 // found that another caller has it, or may have it
-	NoQuorum uint64 // had too few votes, and too few answers to say that somebody else has it
+	Acquired uint64 // attempts that got the lock
+	Held     uint64 // attempts refused for another holder
+	NoQuorum uint64 // attempts with too few votes
 
-	Renewed   uint64 // leases prolonged, by themselves or by Extend
-	Unrenewed uint64 // renewals that were inconclusive
-	Lost      uint64 // leases that ended before they were released
-	Released  uint64 // leases ended by Unlock, Close or Handoff, or since they were dropped
+	Renewed   uint64 // leases prolonged
+	Unrenewed uint64 // inconclusive renewals
+	Lost      uint64 // leases that ended before their release
+	Released  uint64 // leases ended by Unlock, Close or Transfer, or dropped
 
-	Waits    uint64        // calls of Lock that waited and do no more
-	WaitTime time.Duration // how long they did, together
+	Waits    uint64        // waits that are over
+	WaitTime time.Duration // their sum
 
-	Dropped uint64 // events that the logger and the Trace hooks were too slow for
+	Dropped uint64 // events that the logger or a hook was too slow for
 
 	Nodes []NodeStats // in the order given to New or Open
 }
@@ -324,8 +333,7 @@ type counters struct {
 	waiting, waited          atomic.Int64 // calls; nanoseconds
 }
 
-// Stats is a snapshot. It asks no node, and its parts may be a moment apart. It may
-// be called at any time, also after Close.
+// Stats returns a snapshot, also after Close. It asks no node.
 func (c *Client) Stats() Stats {
 	s := Stats{
 		Leases:    c.renewer.Len(),

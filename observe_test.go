@@ -20,7 +20,7 @@ func TestHooksReportALockAndItsReleaseInOrder(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		var tape testnet.Tape
 		c := net.Client(redlock.WithTrace(tape.Trace()), redlock.WithTTL(10*time.Second))
-		require.Len(t, testnet.Told[redlock.NodeUp](&tape), 3)
+		require.Len(t, tape.OfNodes("up"), 3)
 		tape.Clear()
 		for _, n := range net.Nodes {
 			n.Set(func(n *testnet.Node) { n.Delay = 5 * ms })
@@ -33,28 +33,30 @@ func TestHooksReportALockAndItsReleaseInOrder(t *testing.T) {
 		require.NoError(t, lease.Unlock(ctx))
 		require.Equal(t, []string{
 			"CallStart lock", "BallotStart lock", "BallotVote granted", "BallotVote granted", "BallotEnd lock granted",
-			"LeaseGranted", "CallEnd lock",
-			"CallStart unlock", "LeaseReleased", "BallotStart unlock", "BallotVote granted", "BallotVote granted",
+			"Lease granted", "CallEnd lock",
+			"CallStart unlock", "Lease released", "BallotStart unlock", "BallotVote granted", "BallotVote granted",
 			"BallotEnd unlock granted", "CallEnd unlock",
 		}, tape.Story())
 
-		call, ended := testnet.Told[redlock.CallStart](&tape)[0], testnet.Told[redlock.CallEnd](&tape)[0]
-		require.Equal(t, redlock.CallStart{Context: ctx, Time: began, Call: call.Call, Op: "lock", Name: "x"}, call)
-		require.Equal(t, redlock.CallEnd{CallStart: call, Elapsed: 10 * ms, Owner: lease.Owner(), Token: lease.Token()}, ended)
-		start, end := testnet.Told[redlock.BallotStart](&tape)[0], testnet.Told[redlock.BallotEnd](&tape)[0]
+		call, ended := testnet.Told[testnet.CallStart](&tape)[0], testnet.Told[testnet.CallEnd](&tape)[0]
+		require.Equal(t, testnet.CallStart{Context: ctx, Time: began, Call: call.Call, Op: "lock", Name: "x"}, call)
+		require.Equal(t, testnet.CallEnd{Context: ctx, Time: began, Call: call.Call, Op: "lock", Name: "x",
+			Elapsed: 10 * ms, Owner: lease.Owner(), Token: lease.Token()}, ended)
+		start, end := testnet.Told[testnet.BallotStart](&tape)[0], testnet.Told[testnet.BallotEnd](&tape)[0]
 		require.NotZero(t, start.Ballot)
-		require.Equal(t, redlock.BallotStart{Context: ctx, Time: began, Call: call.Call, Ballot: start.Ballot, Op: "lock", Name: "x", Owner: lease.Owner()}, start)
-		require.Equal(t, redlock.BallotEnd{BallotStart: start, Elapsed: 10 * ms, Outcome: redlock.Granted, Granted: 2}, end)
+		require.Equal(t, testnet.BallotStart{Context: ctx, Time: began, Call: call.Call, Ballot: start.Ballot, Op: "lock", Name: "x", Owner: lease.Owner()}, start)
+		require.Equal(t, testnet.BallotEnd{Context: ctx, Time: began, Call: call.Call, Ballot: start.Ballot, Op: "lock", Name: "x", Owner: lease.Owner(),
+			Elapsed: 10 * ms, Outcome: "granted", Granted: 2}, end)
 		votes := testnet.Told[redlock.BallotVote](&tape)
 		require.Len(t, votes, 6, "the third vote of each ballot is reported as late")
-		require.Equal(t, start, votes[0].BallotStart)
-		require.Equal(t, 10*ms, votes[0].Latency)
+		require.Equal(t, redlock.BallotVote{Context: ctx, Time: began, Call: call.Call, Ballot: start.Ballot, Op: "lock", Name: "x", Owner: lease.Owner(),
+			Vote: votes[0].Vote, Latency: 10 * ms}, votes[0])
 		require.Equal(t, fmt.Sprintf("node %d (test-%[1]d)", votes[0].Index), votes[0].Node)
-		got := testnet.Told[redlock.LeaseGranted](&tape)[0]
-		require.Equal(t, redlock.LeaseGranted{Context: ctx, Time: began.Add(10 * ms), Call: call.Call, Name: "x", Owner: lease.Owner(),
+		got := tape.OfLeases("granted")[0]
+		require.Equal(t, redlock.LeaseEvent{Kind: "granted", Context: ctx, Time: began.Add(10 * ms), Call: call.Call, Name: "x", Owner: lease.Owner(),
 			Token: lease.Token(), Remaining: 10*time.Second - 102*ms - 10*ms, Elapsed: 10 * ms}, got)
-		released := testnet.Told[redlock.LeaseReleased](&tape)[0]
-		require.Equal(t, redlock.LeaseReleased{Context: ctx, Time: began.Add(1010 * ms), Call: testnet.Told[redlock.CallStart](&tape)[1].Call, Name: "x",
+		released := tape.OfLeases("released")[0]
+		require.Equal(t, redlock.LeaseEvent{Kind: "released", Context: ctx, Time: began.Add(1010 * ms), Call: testnet.Told[testnet.CallStart](&tape)[1].Call, Name: "x",
 			Owner: lease.Owner(), Token: lease.Token(), Held: 1010 * ms, Err: redlock.ErrReleased}, released)
 	})
 }
@@ -73,7 +75,7 @@ func TestVoteAfterTheVerdictIsReportedAsLate(t *testing.T) {
 		late := votes[2]
 		require.True(t, late.Late)
 		require.Equal(t, 2, late.Index)
-		require.Equal(t, redlock.Granted, late.Outcome)
+		require.Equal(t, redlock.Outcome("granted"), late.Outcome)
 		require.Equal(t, 80*ms, late.Latency)
 		require.Equal(t, lease.Owner(), late.Owner)
 		require.Equal(t, uint64(0), c.Stats().Nodes[2].Late, "the vote was not counted as unknown before")
@@ -98,8 +100,8 @@ func TestVoteAnsweredAfterTheTimeoutIsReportedTwice(t *testing.T) {
 			}
 		}
 		require.Equal(t, []string{"unknown false", "granted true"}, outcomes)
-		end := testnet.Told[redlock.BallotEnd](&tape)[0]
-		require.Equal(t, redlock.Unknown, end.Outcome)
+		end := testnet.Told[testnet.BallotEnd](&tape)[0]
+		require.Equal(t, redlock.Outcome("unknown"), end.Outcome)
 		require.Equal(t, [3]int{1, 0, 2}, [3]int{end.Granted, end.Refused, end.Silent})
 		require.Equal(t, uint64(1), c.Stats().Nodes[0].Late)
 	})
@@ -114,14 +116,14 @@ func TestRollbackBelongsToItsCall(t *testing.T) {
 		tape.Clear()
 		_, err = c.Mutex("x").TryLock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrHeld)
-		call := testnet.Told[redlock.CallEnd](&tape)[0]
+		call := testnet.Told[testnet.CallEnd](&tape)[0]
 		require.ErrorIs(t, call.Err, redlock.ErrHeld)
-		ballots := testnet.Told[redlock.BallotStart](&tape)
+		ballots := testnet.Told[testnet.BallotStart](&tape)
 		require.Len(t, ballots, 2)
 		require.Equal(t, "rollback", ballots[1].Op)
 		require.Equal(t, call.Call, ballots[1].Call)
 		require.Equal(t, call.Context, ballots[1].Context)
-		require.Equal(t, redlock.Refused, testnet.Told[redlock.BallotEnd](&tape)[0].Outcome)
+		require.Equal(t, redlock.Outcome("refused"), testnet.Told[testnet.BallotEnd](&tape)[0].Outcome)
 	})
 }
 
@@ -137,8 +139,8 @@ func TestHooksReportAWaitAndItsLength(t *testing.T) {
 		began := time.Now()
 		_, err = c.Mutex("x").Lock(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		start, end := testnet.Told[redlock.WaitStart](&tape)[0], testnet.Told[redlock.WaitEnd](&tape)[0]
-		require.Equal(t, redlock.WaitStart{Context: ctx, Time: began, Call: testnet.Told[redlock.CallStart](&tape)[0].Call, Name: "x"}, start)
+		start, end := testnet.Told[testnet.WaitStart](&tape)[0], testnet.Told[testnet.WaitEnd](&tape)[0]
+		require.Equal(t, testnet.WaitStart{Context: ctx, Time: began, Call: testnet.Told[testnet.CallStart](&tape)[0].Call, Name: "x"}, start)
 		require.Equal(t, 5*time.Second, end.Waited)
 		require.Equal(t, 1, end.Position)
 		require.ErrorIs(t, end.Err, redlock.ErrHeld)
@@ -150,8 +152,8 @@ func TestHooksReportAWaitAndItsLength(t *testing.T) {
 		time.AfterFunc(time.Second, func() { _ = lease.Unlock(context.Background()) })
 		_, err = c.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
-		require.Len(t, testnet.Told[redlock.WaitStart](&tape), 1, "one wait, however many attempts")
-		end = testnet.Told[redlock.WaitEnd](&tape)[0]
+		require.Len(t, testnet.Told[testnet.WaitStart](&tape), 1, "one wait, however many attempts")
+		end = testnet.Told[testnet.WaitEnd](&tape)[0]
 		require.NoError(t, end.Err)
 		require.Equal(t, time.Second, end.Waited.Round(100*ms))
 	})
@@ -165,25 +167,25 @@ func TestHooksReportARenewalAndTheLossOfALease(t *testing.T) {
 		lease, err := c.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
 		time.Sleep(time.Second)
-		renewed := testnet.Told[redlock.LeaseRenewed](&tape)
+		renewed := tape.OfLeases("renewed")
 		require.Len(t, renewed, 1)
-		require.Equal(t, redlock.LeaseRenewed{Time: renewed[0].Time, Name: "x", Owner: lease.Owner(), Token: lease.Token(),
+		require.Equal(t, redlock.LeaseEvent{Kind: "renewed", Time: renewed[0].Time, Name: "x", Owner: lease.Owner(), Token: lease.Token(),
 			Remaining: 3*time.Second - 32*ms}, renewed[0])
 		require.NoError(t, lease.Extend(t.Context()))
-		require.Len(t, testnet.Told[redlock.LeaseRenewed](&tape), 2)
+		require.Len(t, tape.OfLeases("renewed"), 2)
 		for _, n := range net.Nodes {
 			n.Down()
 		}
 		<-lease.Done()
 		held := time.Since(began)
-		dangers, lost := testnet.Told[redlock.LeaseDanger](&tape), testnet.Told[redlock.LeaseLost](&tape)
+		dangers, lost := tape.OfLeases("danger"), tape.OfLeases("lost")
 		require.NotEmpty(t, dangers)
 		require.Equal(t, lease.Token(), dangers[0].Token)
 		require.False(t, dangers[0].Time.IsZero())
-		require.Equal(t, []redlock.LeaseLost{{Time: began.Add(held), Name: "x", Owner: lease.Owner(), Token: lease.Token(), Held: held, Err: lease.Err()}}, lost)
+		require.Equal(t, []redlock.LeaseEvent{{Kind: "lost", Time: began.Add(held), Name: "x", Owner: lease.Owner(), Token: lease.Token(), Held: held, Err: lease.Err()}}, lost)
 		require.ErrorIs(t, lease.Unlock(t.Context()), redlock.ErrLost)
-		require.Empty(t, testnet.Told[redlock.LeaseReleased](&tape))
-		require.Len(t, testnet.Told[redlock.LeaseLost](&tape), 1)
+		require.Empty(t, tape.OfLeases("released"))
+		require.Len(t, tape.OfLeases("lost"), 1)
 	})
 }
 
@@ -191,9 +193,11 @@ func TestHooksReportTheReleasesOfCloseAndNothingAfterIt(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		var tape testnet.Tape
 		trace := tape.Trace()
-		trace.LeaseReleased = func(e redlock.LeaseReleased) {
-			time.Sleep(time.Second) // Close waits for the hook
-			testnet.RecordOn[redlock.LeaseReleased](&tape)(e)
+		trace.Lease = func(e redlock.LeaseEvent) {
+			if e.Kind == "released" {
+				time.Sleep(time.Second) // Close waits for the hook
+			}
+			testnet.RecordOn[redlock.LeaseEvent](&tape)(e)
 		}
 		c := net.Client(redlock.WithTrace(trace))
 		_, err := c.Mutex("x").Lock(t.Context())
@@ -202,10 +206,10 @@ func TestHooksReportTheReleasesOfCloseAndNothingAfterIt(t *testing.T) {
 		tape.Mu.Lock() // at once: no event may come later
 		count := len(tape.Events)
 		tape.Mu.Unlock()
-		released := testnet.Told[redlock.LeaseReleased](&tape)
+		released := tape.OfLeases("released")
 		require.Len(t, released, 1)
 		require.ErrorIs(t, released[0].Err, redlock.ErrClosed)
-		require.Empty(t, testnet.Told[redlock.NodeDown](&tape), "Close is not a failure of a node")
+		require.Empty(t, tape.OfNodes("down"), "Close is not a failure of a node")
 		_, err = c.Mutex("x").Lock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrClosed)
 		time.Sleep(time.Minute)
@@ -310,25 +314,25 @@ func TestHooksReportSharesAndTheCallsThatMakeThem(t *testing.T) {
 		<-reader.Done()
 
 		var calls []string
-		for _, e := range testnet.Told[redlock.CallEnd](&tape) {
+		for _, e := range testnet.Told[testnet.CallEnd](&tape) {
 			calls = append(calls, fmt.Sprint(e.Op, " ", e.Shared))
 		}
 		require.Equal(t, []string{"trylock false", "extend false", "downgrade true", "tryrlock true", "unlock true", "unlock true", "rlock true"}, calls)
 		var granted, renewed []bool
-		for _, e := range testnet.Told[redlock.LeaseGranted](&tape) {
+		for _, e := range tape.OfLeases("granted") {
 			granted = append(granted, e.Shared)
 		}
-		for _, e := range testnet.Told[redlock.LeaseRenewed](&tape) {
+		for _, e := range tape.OfLeases("renewed") {
 			renewed = append(renewed, e.Shared)
 		}
 		require.Equal(t, []bool{false, true, true}, granted)
 		require.Equal(t, []bool{false, true}, renewed)
-		for _, e := range testnet.Told[redlock.LeaseReleased](&tape) {
+		for _, e := range tape.OfLeases("released") {
 			require.True(t, e.Shared)
 		}
-		require.NotEmpty(t, testnet.Told[redlock.LeaseDanger](&tape))
-		require.True(t, testnet.Told[redlock.LeaseDanger](&tape)[0].Shared)
-		require.Len(t, testnet.Told[redlock.LeaseLost](&tape), 1)
-		require.True(t, testnet.Told[redlock.LeaseLost](&tape)[0].Shared)
+		require.NotEmpty(t, tape.OfLeases("danger"))
+		require.True(t, tape.OfLeases("danger")[0].Shared)
+		require.Len(t, tape.OfLeases("lost"), 1)
+		require.True(t, tape.OfLeases("lost")[0].Shared)
 	})
 }

@@ -30,11 +30,40 @@ const (
 	maxNodes           = 64
 )
 
-// Option changes a setting. Options given to New or Open are the defaults of all locks of
-// the client; those given to Client.Mutex, RWMutex, Multi, Semaphore or Resume go for that
-// lock alone. A setting that is out of bounds, or does not fit to another one, is reported as
-// ErrConfig: by New and Open, or by the calls that acquire the lock.
-type Option func(*options) error
+// ClientOption is a setting that New and Open take.
+type ClientOption interface {
+	setting
+	forClient()
+}
+
+// LockOption is a setting that Client.Mutex, RWMutex, Multi, Semaphore and Resume take, for that lock
+// alone.
+type LockOption interface {
+	setting
+	forLock()
+}
+
+// Option is a setting of locks. New and Open take it as the default of the client's locks.
+type Option interface {
+	ClientOption
+	LockOption
+}
+
+// setting changes the options. Nobody else can implement it.
+type setting interface{ set(o *options) error }
+
+// clientOption is a setting of the client alone.
+type clientOption func(*options) error
+
+func (f clientOption) set(o *options) error { return f(o) }
+func (f clientOption) forClient()           {}
+
+// option is a setting of locks.
+type option func(*options) error
+
+func (f option) set(o *options) error { return f(o) }
+func (f option) forClient()           {}
+func (f option) forLock()             {}
 
 type options struct {
 	ttl         time.Duration
@@ -49,24 +78,24 @@ type options struct {
 	lockDelay   time.Duration // 0: none
 	reentry     bool
 	wanted      bool                        // holders are told that others want the lock
+	wait        time.Duration               // for the lock; 0: until ctx ends
 	backoff     func(try int) time.Duration // nil: callers queue
 	guard       time.Duration               // at least this; the ttls on record count in any case
 	noGuard     bool
-	fencing     bool
+	noFencing   bool
 	logger      *slog.Logger
 	trace       *Trace
 	clock       system.Clock
+	wall        system.Wall
 	random      system.Random
 
-	ofMutex bool        // the options are a Mutex's, not the Client's
-	terms   *lock.Terms // made of the others when they are checked
+	terms *lock.Terms // made of the others when they are checked
 }
 
-// WithDrift sets the allowance for clocks that run at different rates: of every
-// ttl, factor × ttl + base is not used. Default 0.01 and 2 ms. A factor below
-// what your machines' clocks really differ by makes the lock unsafe.
+// WithDrift sets the allowance for clocks that run at different rates: factor × ttl + base of every
+// ttl is not used. Default 0.01 and 2 ms. A factor below the real difference makes the lock unsafe.
 func WithDrift(factor float64, base time.Duration) Option {
-	return func(o *options) error {
+	return option(func(o *options) error {
 		if math.IsNaN(factor) || factor < 0 || factor >= 1 {
 			return configError("WithDrift(%v, %v): the factor must be at least 0 and below 1", factor, base)
 		}
@@ -75,92 +104,71 @@ func WithDrift(factor float64, base time.Duration) Option {
 		}
 		o.drift = drift{factor: factor, base: base}
 		return nil
-	}
+	})
 }
 
-// WithPrefix sets what is put before a lock's name to make its key at the nodes. Default
-// "redlock:". With "" the key is the name itself, as other Redlock clients have it: those and this
-// library then exclude each other. A prefix and a name together have at most 4096 bytes.
+// WithPrefix sets the text before a lock's name in its key at the nodes. Default "redlock:"; "" is
+// what other Redlock clients have. Prefix and name together have at most 4096 bytes.
 func WithPrefix(s string) Option {
-	return func(o *options) error {
+	return option(func(o *options) error {
 		if len(s) >= protocol.MaxKey {
 			return configError("WithPrefix(%q): with a name it may have %d bytes", printable.Cut(s), protocol.MaxKey)
 		}
 		o.prefix = s
 		return nil
-	}
+	})
 }
 
-// WithOwnerLabel sets the readable part of the owner, which refused
-// callers see as the holder. Default host:pid.
+// WithOwnerLabel sets the readable part of the owner, at most 256 bytes. Default host:pid.
 func WithOwnerLabel(s string) Option {
-	return func(o *options) error {
+	return option(func(o *options) error {
 		if len(s) > 256 {
 			return configError("WithOwnerLabel: the label has %d bytes, at most 256 are allowed", len(s))
 		}
 		o.label = s
 		return nil
-	}
+	})
 }
 
-// WithRestartGuard sets how long a node does not vote, at least, after it lost
-// its memory. Default: the longest ttl on record at the nodes, or in use here;
-// a longer guard than that does no harm. 0 turns admission off: then a master
-// that restarts without its data can vote twice, and tokens can go backwards.
-// That is for tests and caches only. It is a setting of the Client, not of a
-// Mutex, and must be 0 for all clients of the nodes or for none.
-func WithRestartGuard(d time.Duration) Option {
-	return func(o *options) error {
-		if o.ofMutex {
-			return configError("WithRestartGuard is a setting of the Client: give it to New or Open")
-		}
+// WithRestartGuard sets the least time for which a node does not vote after it lost its memory.
+// Default: the longest ttl on record at the nodes, or in use here. 0 is unsafe, for tests and
+// caches only, and must be set for all clients of the nodes or none.
+func WithRestartGuard(d time.Duration) ClientOption {
+	return clientOption(func(o *options) error {
 		if d < 0 || d > maxTTL {
 			return configError("WithRestartGuard(%v): the guard must be between 0 and a year", d)
 		}
 		o.guard, o.noGuard = d, d == 0
 		return nil
-	}
+	})
 }
 
-// WithFencing turns fencing tokens on or off. Default: on. Without them
-// Lease.Token is 0, a vote costs a node one or two commands instead of four, and a node that is
-// wiped while the client is connected to it is noticed at its next connection
-// only.
-func WithFencing(on bool) Option {
-	return func(o *options) error {
-		o.fencing = on
+// WithoutFencing turns fencing tokens off: Lease.Token is 0.
+func WithoutFencing() Option {
+	return option(func(o *options) error {
+		o.noFencing = true
 		return nil
-	}
+	})
 }
 
-// WithTrace sets hooks that are called when something happens. Default: none. t is
-// copied. It is a setting of the Client, not of a Mutex.
-func WithTrace(t *Trace) Option {
-	return func(o *options) error {
-		if o.ofMutex {
-			return configError("WithTrace is a setting of the Client: give it to New or Open")
-		}
+// WithTrace sets hooks for the client's events. Default: none. t is copied.
+func WithTrace(t *Trace) ClientOption {
+	return clientOption(func(o *options) error {
 		o.trace = t
 		return nil
-	}
+	})
 }
 
-// WithLogger sets where rare and important events are logged: a node that may
-// not vote or is down, and that it is back; a lease in danger, lost, or dropped.
-// Each line has the attribute client, which names the Client in its tickets at the nodes.
-// Default slog.Default(); nil is silent. It is a setting of the Client, not of a
-// Mutex.
-func WithLogger(l *slog.Logger) Option {
-	return func(o *options) error {
-		if o.ofMutex {
-			return configError("WithLogger is a setting of the Client: give it to New or Open")
-		}
+// WithLogger sets where the client logs rare and important events. Default slog.Default(); nil is
+// silent.
+func WithLogger(l *slog.Logger) ClientOption {
+	return clientOption(func(o *options) error {
 		if l == nil {
 			l = slog.New(slog.DiscardHandler)
 		}
 		o.logger = l
 		return nil
-	}
+	})
 }
 
 func defaultOptions() options {
@@ -169,25 +177,25 @@ func defaultOptions() options {
 		host = "unknown"
 	}
 	return options{
-		ttl:     defaultTTL,
-		drift:   drift{factor: defaultDriftFactor, base: defaultDriftBase},
-		prefix:  defaultPrefix,
-		fencing: true,
-		label:   fmt.Sprintf("%s:%d", host, os.Getpid()),
-		logger:  slog.Default(),
-		clock:   system.Now,
-		random:  system.OSRandom{},
+		ttl:    defaultTTL,
+		drift:  drift{factor: defaultDriftFactor, base: defaultDriftBase},
+		prefix: defaultPrefix,
+		label:  fmt.Sprintf("%s:%d", host, os.Getpid()),
+		logger: slog.Default(),
+		clock:  system.Now,
+		wall:   time.Now,
+		random: system.OSRandom{},
 	}
 }
 
-// with returns a copy of o changed by opts, its relations checked. o itself
+// optionsWith returns a copy of o changed by opts, its relations checked. o itself
 // keeps a node timeout of 0, so that a Mutex with another ttl derives its own.
-func (o options) with(opts []Option) (options, error) {
+func optionsWith[S setting](o options, opts []S) (options, error) {
 	for i, opt := range opts {
-		if opt == nil {
+		if any(opt) == nil {
 			return o, configError("option %d is nil", i)
 		}
-		if err := opt(&o); err != nil {
+		if err := opt.set(&o); err != nil {
 			return o, err
 		}
 	}
@@ -217,7 +225,7 @@ func (o *options) newTerms() *lock.Terms {
 			ExecutedValidity: o.drift.validity(protocol.ReservationTTL),
 			Random:           o.random},
 		Label:      o.label,
-		Fencing:    o.fencing,
+		Fencing:    !o.noFencing,
 		Wanted:     o.wanted,
 		Backoff:    o.backoff,
 		LeastToken: protocol.FirstCount,
@@ -233,15 +241,18 @@ func (o *options) newTerms() *lock.Terms {
 // What this library's own tests may set and see.
 func init() {
 	testhook.WithClock = func(c system.Clock) any {
-		return Option(func(o *options) error { o.clock = c; return nil })
+		return option(func(o *options) error { o.clock = c; return nil })
+	}
+	testhook.WithWall = func(w system.Wall) any {
+		return option(func(o *options) error { o.wall = w; return nil })
 	}
 	testhook.WithRandom = func(r system.Random) any {
-		return Option(func(o *options) error { o.random = r; return nil })
+		return option(func(o *options) error { o.random = r; return nil })
 	}
 	testhook.Engine = func(client any) *lock.Engine { return client.(*Client).locks }
 	testhook.Lock = func(mutex any) *lock.Lock {
 		if s, ok := mutex.(*Semaphore); ok {
-			return s.of(1).lock
+			return s.request(1).lock
 		}
 		return mutex.(*Mutex).lock
 	}

@@ -23,7 +23,7 @@ import (
 )
 
 func TestErrorsOfBadSettingsNameTheBrokenRelation(t *testing.T) {
-	for want, opts := range map[string][]redlock.Option{
+	for want, opts := range map[string][]redlock.ClientOption{
 		"the ttl must be between 50ms and a year": {redlock.WithTTL(49 * ms)},
 		"WithTTL(-1s)":                                {redlock.WithTTL(-time.Second)},
 		"WithTTL(8761h0m0s)":                          {redlock.WithTTL(8761 * time.Hour)},
@@ -46,6 +46,9 @@ func TestErrorsOfBadSettingsNameTheBrokenRelation(t *testing.T) {
 			require.ErrorIs(t, err, redlock.ErrConfig)
 		})
 	}
+	var none redlock.Option
+	_, err := redlock.New([]redlock.Pool{&redis.Pool{}}, none)
+	require.ErrorContains(t, err, "option 0 is nil")
 	c, err := redlock.New([]redlock.Pool{&redis.Pool{}}, redlock.WithTTL(time.Second), redlock.WithNodeTimeout(493*ms), redlock.WithLogger(nil))
 	require.NoError(t, err, "1s > 12ms + 2 × 493ms")
 	require.NoError(t, c.Close())
@@ -74,7 +77,7 @@ func TestLockReportsBadSettingsOfItsMutex(t *testing.T) {
 		for want, m := range map[string]*redlock.Mutex{
 			"the lock's name is empty":     c.Mutex(""),
 			"must exceed the drift":        c.Mutex("x", redlock.WithNodeTimeout(time.Second)),
-			"WithLogger is a setting of":   c.Mutex("x", redlock.WithLogger(nil)),
+			"option 1 is nil":              c.Mutex("x", redlock.WithTTL(time.Second), nil),
 			"the ttl must be between 50ms": c.Mutex("x", redlock.WithTTL(0)),
 		} {
 			_, err := m.Lock(t.Context())
@@ -167,26 +170,28 @@ func FuzzOptions(f *testing.F) {
 		all := []redlock.Option{
 			redlock.WithTTL(time.Duration(ttl)), redlock.WithNodeTimeout(time.Duration(timeout)), redlock.WithDrift(factor, time.Duration(base)),
 			redlock.WithRenewEvery(time.Duration(every)), redlock.WithoutRenewal(), redlock.WithMaxHold(time.Duration(hold)),
-			redlock.WithRestartGuard(time.Duration(guard)), redlock.WithOwnerLabel(label), redlock.WithPrefix(prefix), redlock.WithFencing(false),
+			nil /* WithRestartGuard, a ClientOption */, redlock.WithOwnerLabel(label), redlock.WithPrefix(prefix), redlock.WithoutFencing(),
 		}
-		var of [2][]redlock.Option // the Client's, and the Mutex's
+		ofClient, ofMutex := []redlock.ClientOption{redlock.WithLogger(nil)}, []redlock.LockOption(nil)
 		for i, o := range all {
 			switch {
 			case which>>i&1 == 0:
-			case which>>15 == 1 && i != 6:
-				of[1] = append(of[1], o)
+			case o == nil:
+				ofClient = append(ofClient, redlock.WithRestartGuard(time.Duration(guard)))
+			case which>>15 == 1:
+				ofMutex = append(ofMutex, o)
 			default:
-				of[0] = append(of[0], o)
+				ofClient = append(ofClient, o)
 			}
 		}
-		c, err := redlock.New([]redlock.Pool{refusingPool{}}, append(of[0], redlock.WithLogger(nil))...)
+		c, err := redlock.New([]redlock.Pool{refusingPool{}}, ofClient...)
 		if err != nil {
 			require.ErrorIs(t, err, redlock.ErrConfig)
 			require.Nil(t, c)
 			return
 		}
 		defer c.Close()
-		m := c.Mutex("x", of[1]...)
+		m := c.Mutex("x", ofMutex...)
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err = m.TryLock(ended); errors.Is(err, redlock.ErrConfig) {
@@ -308,7 +313,7 @@ func ExampleWithMinHold() {
 	}
 	fmt.Println("ran, and released:", lease.Unlock(ctx))
 	_, err = tick.TryLock(ctx) // a machine whose clock is behind starts the same job
-	var held redlock.HeldError
+	var held *redlock.HeldError
 	fmt.Println("resting:", errors.As(err, &held) && held.Resting)
 	// Output:
 	// ran, and released: <nil>

@@ -187,7 +187,7 @@ func TestPoolsOfADialFunction(t *testing.T) {
 		addr := strings.TrimPrefix(raw, "redis://")
 		pools[i] = redlock.DialPool(func(ctx context.Context) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", addr)
-		}, redlock.DialAddr("master-"+strconv.Itoa(i)), nil)
+		}, redlock.DialConfig{Addr: "master-" + strconv.Itoa(i)})
 	}
 	c, err := redlock.New(pools, redlock.WithRestartGuard(0), redlock.WithLogger(nil))
 	require.NoError(t, err)
@@ -201,13 +201,12 @@ func TestPoolsOfADialFunction(t *testing.T) {
 func TestNewRefusesBadDialPools(t *testing.T) {
 	dial := func(context.Context) (net.Conn, error) { return nil, testnet.ErrRefused }
 	for want, p := range map[string]redlock.Pool{
-		"dial function is nil":          redlock.DialPool(nil),
-		"DialCredentials":               redlock.DialPool(dial, redlock.DialCredentials(nil)),
-		"DialDatabase(-1)":              redlock.DialPool(dial, redlock.DialDatabase(-1)),
-		`DialClientName("my name")`:     redlock.DialPool(dial, redlock.DialClientName("my name")),
-		`DialClientName("a\nFLUSHALL")`: redlock.DialPool(dial, redlock.DialClientName("a\nFLUSHALL"), redlock.DialDatabase(-1)),
+		"dial function is nil":      redlock.DialPool(nil, redlock.DialConfig{}),
+		"database, -1":              redlock.DialPool(dial, redlock.DialConfig{Database: -1}),
+		`client name "my name"`:     redlock.DialPool(dial, redlock.DialConfig{ClientName: "my name"}),
+		`client name "a\nFLUSHALL"`: redlock.DialPool(dial, redlock.DialConfig{ClientName: "a\nFLUSHALL"}),
 	} {
-		_, err := redlock.New([]redlock.Pool{redlock.DialPool(dial), p})
+		_, err := redlock.New([]redlock.Pool{redlock.DialPool(dial, redlock.DialConfig{}), p})
 		require.ErrorIs(t, err, redlock.ErrConfig)
 		require.ErrorContains(t, err, want)
 		require.ErrorContains(t, err, "pool 2 of 2")
@@ -247,8 +246,7 @@ func ExampleDialPool() {
 	for _, raw := range nodes.URLs() {
 		addr := strings.TrimPrefix(raw, "redis://")
 		dial := func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", addr) }
-		pools = append(pools, redlock.DialPool(dial,
-			redlock.DialAddr(addr), redlock.DialClientName("billing"), redlock.DialDatabase(0)))
+		pools = append(pools, redlock.DialPool(dial, redlock.DialConfig{Addr: addr, ClientName: "billing"}))
 	}
 	client, err := redlock.New(pools, redlock.WithRestartGuard(0))
 	if err != nil {
@@ -263,7 +261,7 @@ func ExampleDialPool() {
 	// Output: invoice-42 <nil>
 }
 
-func ExampleDialCredentials() {
+func ExampleDialConfig() {
 	nodes, err := redlocktest.New(1)
 	if err != nil {
 		log.Fatal(err)
@@ -274,7 +272,7 @@ func ExampleDialCredentials() {
 	credentials := func(context.Context) (user, password string, err error) {
 		return "", "", nil // or what a vault, a file or a cloud's token service says now; nobody logs in here
 	}
-	client, err := redlock.New([]redlock.Pool{redlock.DialPool(dial, redlock.DialCredentials(credentials))}, redlock.WithRestartGuard(0))
+	client, err := redlock.New([]redlock.Pool{redlock.DialPool(dial, redlock.DialConfig{Credentials: credentials})}, redlock.WithRestartGuard(0))
 	if err != nil {
 		log.Fatal(err)
 	}

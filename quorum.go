@@ -18,80 +18,66 @@ import (
 // ones. Any two quorums have a node in common.
 func majority(n int) int { return n/2 + 1 }
 
-// Outcome is how one node voted.
-type Outcome int
+// Outcome is how one node voted:
+//
+//   - "granted": the node executed the request.
+//   - "refused": the node answered, and refused.
+//   - "unknown": no answer came in time; the request may be executed, and is undone.
+//   - "not sent": nothing was sent, or the node did not execute it.
+type Outcome string
 
-// The outcomes of a vote.
-const (
-	// Unknown: the request was sent, and no answer came in time. It may have
-	// been executed, or be later; what it did is undone.
-	Unknown Outcome = iota
-	// Granted: the node did what was asked.
-	Granted
-	// Refused: the node answered, and did not do it.
-	Refused
-	// NotSent: nothing was sent, or the node did not execute it.
-	NotSent
-)
-
-// String is the outcome in words: "granted", "refused", "not sent", "unknown".
-func (o Outcome) String() string {
-	switch o {
-	case Granted:
-		return "granted"
-	case Refused:
-		return "refused"
-	case NotSent:
-		return "not sent"
-	default:
-		return "unknown"
-	}
+// outcomes are the public words for how a node voted.
+var outcomes = [...]Outcome{
+	quorum.Unknown:   "unknown",
+	quorum.Confirmed: "granted",
+	quorum.Refused:   "refused",
+	quorum.NotSent:   "not sent",
 }
 
 // Vote is one node's part in a ballot.
 type Vote struct {
-	Index     int           // the node's place in the list given to New or Open
-	Node      string        // the node's name in errors and logs
-	Outcome   Outcome       // how it voted
-	Holder    string        // the owner found there, when refused for a holder; "" for readers
+	Index     int    // in the list given to New or Open
+	Node      string // its name in errors and logs
+	Outcome   Outcome
+	Holder    string        // the owner found there, if any; "" for readers
 	Shared    bool          // readers hold the lock there
-	Remaining time.Duration // that holder's ttl left at the node, or the longest reader's; 0: it did not tell; negative: it never expires
-	Cause     error         // why it is refused, not sent, or unknown, if more is known
+	Remaining time.Duration // until the holder's keys expire there; 0: unknown; negative: never
+	Cause     error         // why it was not granted, if known
 }
 
 // err is the vote as an error; nil if granted.
 func (v *Vote) err() error {
 	switch {
-	case v.Outcome == Granted:
+	case v.Outcome == "granted":
 		return nil
 	case v.Cause != nil:
-		return printableError{fmt.Errorf("%s: %v: %w", v.Node, v.Outcome, v.Cause)}
+		return printableError{fmt.Errorf("%s: %s: %w", v.Node, v.Outcome, v.Cause)}
 	case v.Shared:
-		return fmt.Errorf("%s: %v: held by readers", v.Node, v.Outcome)
+		return fmt.Errorf("%s: %s: held by readers", v.Node, v.Outcome)
 	case v.Holder != "":
-		return fmt.Errorf("%s: %v: held by %q", v.Node, v.Outcome, printable.Cut(v.Holder))
+		return fmt.Errorf("%s: %s: held by %q", v.Node, v.Outcome, printable.Cut(v.Holder))
 	default:
-		return fmt.Errorf("%s: %v", v.Node, v.Outcome)
+		return fmt.Errorf("%s: %s", v.Node, v.Outcome)
 	}
 }
 
-// HeldError names the holder of the lock. errors.Is finds ErrHeld in it; errors.As
-// takes both *HeldError and HeldError. A key with an empty value, which only other
-// programs set, has the holder "(an empty value)".
+// HeldError describes the holder of the lock. errors.Is finds ErrHeld in it.
 type HeldError struct {
 	Name      string        // the lock's
-	Holder    string        // its owner, as Lease.Owner has it; empty if Shared is set, and while the lock is reserved for the first waiter
-	Label     string        // the readable part of Holder, WithOwnerLabel's; empty if it has none
-	Shared    bool          // readers hold the lock; a reader is refused so if a writer waits ahead of it
-	Permits   bool          // too few permits of a semaphore are free
-	Resting   bool          // the Holder's lease has ended, and the lock rests for Remaining: see WithMinHold
-	Remaining time.Duration // until the holder's keys end, unless it extends them, or those of the longest reader; 0: not known; negative: never
-	Position  int           // of the caller in the wait queue, if it waited; 1 is the first, 0: it did not stand there
-	Votes     []Vote        // each node's part
+	Holder    string        // its owner; empty for readers and permits, or if reserved for the first waiter
+	Label     string        // the owner's label; may be empty
+	Shared    bool          // readers hold the lock
+	Permits   bool          // too few permits are free
+	Resting   bool          // WithMinHold keeps the lock taken after the lease
+	Remaining time.Duration // until the holder's keys expire, unless extended; 0: unknown; negative: never
+	Position  int           // in the wait queue, from 1; 0: not queued
+	Votes     []Vote
+
+	heldFor time.Duration // how long ago the holder's lease was granted, by its wall clock; 0: not known
 }
 
-// Error names the lock, the holder and its time left.
-func (e HeldError) Error() string {
+// Error names the lock, its holder and the time left.
+func (e *HeldError) Error() string {
 	left := fmt.Sprintf(" (expires in %v unless renewed)", e.Remaining)
 	switch {
 	case e.Remaining == 0:
@@ -106,6 +92,9 @@ func (e HeldError) Error() string {
 		left = fmt.Sprintf(" (the last of them expires in %v unless renewed)", e.Remaining)
 	}
 	who := fmt.Sprintf("held by %q", printable.Cut(e.Holder))
+	if e.heldFor >= time.Second {
+		who += " for " + printable.Age(e.heldFor)
+	}
 	switch {
 	case e.Resting:
 		who = fmt.Sprintf("resting after its lease of %q", printable.Cut(e.Holder))
@@ -123,38 +112,36 @@ func (e HeldError) Error() string {
 	return fmt.Sprintf("redlock: lock %q: %s%s%s", printable.Cut(e.Name), who, left, position)
 }
 
-// Is reports that the error is ErrHeld.
-func (e HeldError) Is(target error) bool { return target == ErrHeld }
+// Is reports whether target is ErrHeld.
+func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
-// As lets errors.As fill a HeldError by value.
-func (e HeldError) As(target any) bool { return fill(target, e) }
-
-// QuorumError says how each node voted when no quorum was reached. errors.Is
-// finds ErrNoQuorum in it, and every node's cause; errors.As takes both
-// *QuorumError and QuorumError.
+// QuorumError lists the votes when no quorum was reached. errors.Is finds ErrNoQuorum and each
+// cause in it. While no quorum can vote until a person acts, loops around Lock make at most ten
+// attempts a second for each client.
 type QuorumError struct {
-	Op      string        // "lock", "extend", "downgrade", "unlock", "ping", "inspect", "list", "ask", "handoff", "resume" or "force unlock"
-	Name    string        // the lock's; the pattern where nodes do not list their keys; empty for a ping
+	// Op is "lock", "extend", "downgrade", "unlock", "ping", "inspect", "list", "ask", "transfer", "resume" or
+	// "force unlock".
+	Op      string
+	Name    string        // the lock's; a pattern for a list; may be empty
 	Need    int           // the quorum
-	Elapsed time.Duration // how long the ballot took
-	Late    bool          // a quorum granted, but too late: no validity was left
-	Votes   []Vote        // each node's part, in the order given to New or Open
+	Elapsed time.Duration // duration of the ballot
+	Late    bool          // a quorum granted, but no validity was left
+	Votes   []Vote        // in the order given to New or Open
 
-	// RetryAfter is when enough nodes vote again that do not yet, if the nodes know that: their
-	// quarantines are over then. 0: it is not known.
+	// RetryAfter is the time until enough nodes vote again; 0: unknown.
 	RetryAfter time.Duration
 
 	split bool // the nodes that granted chose different permits of a semaphore
 }
 
-// Error has the count, then each node's outcome and cause.
-func (e QuorumError) Error() string {
+// Error has the count, and each failed vote.
+func (e *QuorumError) Error() string {
 	var b strings.Builder
 	b.WriteString("redlock: " + e.Op)
 	if e.Name != "" {
 		fmt.Fprintf(&b, " %q", printable.Cut(e.Name))
 	}
-	granted := e.count(Granted)
+	granted := e.count("granted")
 	fmt.Fprintf(&b, ": no quorum: %d of %d nodes granted, %d needed", granted, len(e.Votes), e.Need)
 	switch {
 	case e.Late:
@@ -172,14 +159,11 @@ func (e QuorumError) Error() string {
 	return b.String()
 }
 
-// Is reports that the error is ErrNoQuorum.
-func (e QuorumError) Is(target error) bool { return target == ErrNoQuorum }
+// Is reports whether target is ErrNoQuorum.
+func (e *QuorumError) Is(target error) bool { return target == ErrNoQuorum }
 
-// As lets errors.As fill a QuorumError by value.
-func (e QuorumError) As(target any) bool { return fill(target, e) }
-
-// Unwrap gives the nodes' errors, gathered.
-func (e QuorumError) Unwrap() error {
+// Unwrap returns the nodes' errors.
+func (e *QuorumError) Unwrap() error {
 	var all *multierror.Error
 	for i := range e.Votes {
 		if err := e.Votes[i].err(); err != nil {
@@ -235,7 +219,7 @@ func notAwaited(f *quorum.Failure) error {
 var errFewPermits = errors.New("too few permits are free")
 
 func voteOf(index int, node string, a *quorum.Answer) Vote {
-	v := Vote{Index: index, Node: node, Outcome: Outcome(a.Outcome), Holder: a.Holder, Remaining: a.Remaining, Cause: a.Cause}
+	v := Vote{Index: index, Node: node, Outcome: outcomes[a.Outcome], Holder: a.Holder, Remaining: a.Remaining, Cause: a.Cause}
 	if a.Holder == protocol.Shared {
 		v.Holder, v.Shared = "", true
 	}
@@ -257,7 +241,7 @@ func refusalError(name string, r *lock.Refusal) error {
 		return quorumError(name, r.Votes)
 	}
 	return &HeldError{Name: name, Holder: r.Holder, Label: protocol.LabelOf(r.Holder), Shared: r.Shared, Permits: r.Permits, Resting: r.Resting,
-		Remaining: r.Remaining, Position: r.Standing.Position, Votes: votesOf(r.Votes)}
+		Remaining: r.Remaining, Position: r.Standing.Position, Votes: votesOf(r.Votes), heldFor: r.HeldFor}
 }
 
 // failureError returns why a call got no lock as an error, the same one at each call; nil

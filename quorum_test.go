@@ -227,7 +227,7 @@ func TestNewerServersNameTheHolderInTheReplyToSet(t *testing.T) {
 		for _, n := range net.Nodes {
 			n.Delay = 5 * ms
 		}
-		a, b := net.Client(redlock.WithFencing(false)), net.Client(redlock.WithFencing(false))
+		a, b := net.Client(redlock.WithoutFencing()), net.Client(redlock.WithoutFencing())
 		lease, err := a.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 5, net.Holders(lease))
@@ -264,7 +264,7 @@ func TestServerWithoutSetGetIsAskedForTheHolderByGet(t *testing.T) {
 				return ""
 			}
 		}
-		c := net.Client(redlock.WithFencing(false))
+		c := net.Client(redlock.WithoutFencing())
 		_, err := c.Mutex("x").TryLock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		lease, err := c.Mutex("x").TryLock(t.Context())

@@ -1,9 +1,8 @@
-// Package redlock locks a name over several independent Redis masters, after
-// the Redlock algorithm (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/).
+// Package redlock locks names over several independent Redis masters, after the Redlock algorithm
+// (https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/).
 //
-// A lock is held when a majority of the masters granted it and enough of its
-// time-to-live is left. Any minority of the masters may be down, frozen, cut off
-// or restarted, and locks go on working:
+// A lock is held when a majority of the masters granted it and enough of its time-to-live is left.
+// Any minority of the masters may be down, frozen, cut off or restarted, and locks go on working:
 //
 //	client, err := redlock.Open([]string{
 //		"redis://10.0.0.1:6379", "redis://10.0.1.1:6379", "redis://10.0.2.1:6379",
@@ -12,9 +11,6 @@
 //	lease, err := client.Mutex("invoice-42").Lock(ctx)
 //	...
 //	defer lease.Unlock(ctx)
-//
-// The verdict of a ballot falls as soon as it is certain, and what a failed
-// attempt left at any node, even at one that answers much later, is undone.
 package redlock
 
 import (
@@ -35,13 +31,13 @@ import (
 	"github.com/redlock-go/redlock/internal/quorum"
 )
 
-// Client locks names over a fixed list of nodes. It is safe for concurrent use;
-// a process needs one for each list. It ends with Close.
+// Client locks names over a fixed list of nodes. It is safe for concurrent use. It ends with Close.
 type Client struct {
 	opts    options
 	life    *life.Life
 	cluster quorum.Cluster
 	group   *admission.Group
+	votes   *node.Majority // whether so many nodes vote
 	renewer *lease.Renewer
 	locks   *lock.Engine
 	events  *notify.Queue
@@ -49,15 +45,10 @@ type Client struct {
 	closed  sync.Once
 }
 
-// New makes a client over pools, one for each master; their order matters only
-// in messages. It connects in the background and returns at once; the first
-// call of a lock awaits the first connections. Pools stay the caller's: Close
-// does not close them.
-//
-// It returns ErrConfig when there are no pools or more than 64, one is nil, or
-// an option is bad.
-func New(pools []Pool, opts ...Option) (*Client, error) {
-	settings, err := defaultOptions().with(opts)
+// New returns a client over pools, one for each master. It connects in the background. Close does
+// not close the pools. It returns ErrConfig for no pools, more than 64, a nil pool or a bad option.
+func New(pools []Pool, opts ...ClientOption) (*Client, error) {
+	settings, err := optionsWith(defaultOptions(), opts)
 	if err != nil {
 		return nil, err
 	}
@@ -67,19 +58,15 @@ func New(pools []Pool, opts ...Option) (*Client, error) {
 	return start(pools, settings), nil
 }
 
-// Open makes a client over the masters at urls, and the pools for them:
-// redis://[user:password@]host[:port][/db], rediss:// for the same with TLS,
-// valkey:// and valkeys:// with the meanings of these two, or
+// Open returns a client over the masters at urls: redis://[user:password@]host[:port][/db],
+// rediss:// for TLS, valkey:// and valkeys:// likewise, or
 // unix://[user:password@]/path/to/socket[?db=n]. With TLS, a URL may end with
-// ?ca=file&cert=file&key=file&servername=name: the certificate authorities to trust instead of the system's,
-// this client's certificate and key, all in PEM, and the name in the server's certificate. The
-// files are read now, and again at each connection. It connects in the background and returns at once.
+// ?ca=file&cert=file&key=file&servername=name.
 //
-// It returns ErrConfig, in addition to New's reasons, when a URL is bad, names
-// several servers, or leads where another one does. The error repeats no part of a bad
-// URL, since that may be a password.
-func Open(urls []string, opts ...Option) (*Client, error) {
-	settings, err := defaultOptions().with(opts)
+// It returns ErrConfig as New, and where a URL is bad or given twice. The error repeats no part of
+// a bad URL.
+func Open(urls []string, opts ...ClientOption) (*Client, error) {
+	settings, err := optionsWith(defaultOptions(), opts)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +133,7 @@ func newClient(nodes int, settings options) *Client {
 	c.observe = newObserver(settings.trace, c.events, settings.clock)
 	c.renewer = lease.NewRenewer(&lease.Config{Clock: settings.clock, Events: c.events,
 		Observer: c.observe, LostError: lostError})
-	c.locks = &lock.Engine{ID: id, Clock: settings.clock, Random: settings.random, NodeTimeout: settings.voteTimeout(),
+	c.locks = &lock.Engine{ID: id, Clock: settings.clock, Wall: settings.wall, Random: settings.random, NodeTimeout: settings.voteTimeout(),
 		Life: c.life, Cluster: &c.cluster, Renewer: c.renewer, Observer: c.observe, Attempts: limiter.New(settings.clock, c.life)}
 	return c
 }
@@ -156,6 +143,7 @@ func (c *Client) newGroup(pools []Pool) *admission.Group {
 	o := &c.opts
 	cfg := &node.Config{Clock: o.clock, Random: o.random, Events: c.events, Identities: node.NewIdentities(),
 		Majority: node.NewMajority(len(pools), c.cluster.Need, o.clock, c.events), Closed: ErrClosed, Misconfigured: ErrConfig, DeadAfter: c.deadAfter()}
+	c.votes = cfg.Majority
 	if c.observe.hooks != nil {
 		cfg.Observer = c.observe
 	}
@@ -164,7 +152,7 @@ func (c *Client) newGroup(pools []Pool) *admission.Group {
 	for i, p := range pools {
 		name := fmt.Sprintf("node %d", i)
 		if s, ok := p.(fmt.Stringer); ok && s.String() != "" {
-			name += " (" + s.String() + ")"
+			name += " (" + endpoint.WithoutUser(s.String()) + ")"
 		}
 		group.Add(node.New(i, name, p, cfg))
 	}
@@ -205,9 +193,8 @@ func (c *Client) settle(ctx context.Context, first <-chan bool) {
 	}
 }
 
-// Ping reports whether a quorum of the nodes answers and may vote. If not, the
-// error is a *QuorumError with each node's reason. It takes at most one node
-// timeout, after the first connections.
+// Ping returns nil if a quorum of the nodes answers and may vote; else a *QuorumError. It takes at
+// most one node timeout, after the first connections.
 func (c *Client) Ping(ctx context.Context) error {
 	switch f := c.locks.Ping(ctx); {
 	case f == nil:
@@ -219,23 +206,36 @@ func (c *Client) Ping(ctx context.Context) error {
 	}
 }
 
-// Close ends the client: calls that wait return ErrClosed, new ones fail with it, and
-// leases that are held end with it, and their contexts; they are no longer renewed. All
-// of them are released, however many they are.
+// WaitReady returns nil when a quorum of the nodes answers and may vote. Call it at start-up, with
+// a deadline.
 //
-// Close waits until the nodes have executed the releases. Mostly that takes one round
-// trip. A connection carries some five hundred releases in a round trip, so with many
-// leases Close takes as long as the slowest node that makes progress, but no longer than
-// the longest ttl of the leases. Close gives up a node that answers nothing for a node
-// timeout, so nodes that are frozen or die meanwhile cost about one node timeout in all;
-// a node that is down costs none. Keys that such a node has not deleted end there with
-// their ttl. Close also waits for a ForceUnlock that is under way, and for a node
-// timeout at most until masters are admitted whose quarantine is over.
-//
-// A lease under which a Do is running is released when its fn returns, so that no other
-// caller gets the lock before, or ends with its validity; its connections live until
-// then. Close also releases a lease that was dropped without Unlock, if the garbage
-// collector has not come first. Further calls do nothing.
+// Errors: ctx's Err and cause, joined with the last *QuorumError; ErrNoQuorum after 0.1 s if waiting
+// cannot help; ErrClosed.
+func (c *Client) WaitReady(ctx context.Context) error {
+	var last error
+	for {
+		ready := c.votes.Awaited() // before the question: a majority that votes meanwhile is noticed
+		f := c.locks.Ping(ctx)
+		switch {
+		case f == nil:
+			return nil
+		case f.Cause != nil:
+			return &waitError{op: "wait", cause: f.Cause, last: last}
+		}
+		last = quorumError("", f.Refusal.Votes)
+		if f.Refusal.Votes.IsHopeless() {
+			_ = c.life.Pause(ctx, lock.FailurePause) // a loop around this call must not spin
+			return last
+		}
+		if err := c.life.Await(ctx, ready, c.opts.voteTimeout()); err != nil {
+			return &waitError{op: "wait", cause: err, last: last}
+		}
+	}
+}
+
+// Close ends the client, and releases its leases; that of a running Do when fn returns. Other calls
+// return ErrClosed. Close awaits the nodes that answer, and gives up one that is silent for a node
+// timeout. It returns nil.
 func (c *Client) Close() error {
 	c.closed.Do(func() {
 		began := c.opts.clock()
@@ -253,7 +253,7 @@ func (c *Client) Close() error {
 		d := c.locks.NewDrain(ttl)
 		d.Release(idle)
 		d.Finish()
-		c.group.AwaitAdmissions(c.life.Context(), began+c.opts.voteTimeout()-c.opts.clock())
+		c.group.AwaitAdmissions(c.life.Context(), began, c.opts.voteTimeout(), began+c.deadAfter())
 		if len(working) == 0 {
 			c.life.End()
 			return

@@ -40,7 +40,7 @@ func TestLockIsHeldByOneAndFreeAfterUnlock(t *testing.T) {
 
 		_, err = b.Mutex("x").TryLock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrHeld)
-		held := redlock.HeldError{}
+		held := new(redlock.HeldError)
 		require.ErrorAs(t, err, &held)
 		require.Equal(t, lease.Owner(), held.Holder)
 		require.Equal(t, "x", held.Name)
@@ -111,11 +111,11 @@ func TestMajorityAwayGivesNoQuorumWithinANodeTimeout(t *testing.T) {
 			require.Equal(t, op, q.Op)
 			require.Len(t, q.Votes, 5)
 			for _, v := range q.Votes[:3] {
-				require.Contains(t, []redlock.Outcome{redlock.Unknown, redlock.NotSent}, v.Outcome)
+				require.Contains(t, []redlock.Outcome{"unknown", "not sent"}, v.Outcome)
 				require.Error(t, v.Cause)
 				require.ErrorContains(t, err, v.Node)
 			}
-			require.Equal(t, redlock.Granted, q.Votes[4].Outcome)
+			require.Equal(t, redlock.Outcome("granted"), q.Votes[4].Outcome)
 		}
 		require.ErrorIs(t, c.Ping(t.Context()), redlock.ErrNoQuorum)
 		require.ErrorIs(t, lease.Unlock(t.Context()), redlock.ErrNoQuorum)

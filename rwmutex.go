@@ -6,26 +6,17 @@ import (
 	"github.com/redlock-go/redlock/internal/lock"
 )
 
-// RWMutex is the name of a lock that many readers hold together or one writer holds alone,
-// and its settings. Its writer's side is the Mutex of that name: both exclude each other, and
-// each other's readers. Callers of both sides stand in one wait queue, first come, first
-// served: a reader that comes after a waiting writer waits behind it, and the readers that
-// stand together at the head of the queue get the lock together.
-//
-// A reader's lease is a share. Every share has an owner, an end and renewals of its own: a
-// reader that dies leaves the lock when its own ttl is over, whatever other readers do.
-//
-// Like a Mutex it has no state, is safe for concurrent use, and cheap to make anew for every
-// use.
+// RWMutex is the name and the settings of a lock that many readers hold together or one writer
+// holds alone. Its writers' side is the Mutex of that name. It has no state, and is safe for
+// concurrent use. See docs/primitives.md, Readers and writers.
 type RWMutex struct {
 	writer Mutex
 	reader Mutex // its lock is shared
 	shared lock.Shared
 }
 
-// RWMutex names a lock for readers and writers. opts override the client's for this RWMutex;
-// bad ones are reported by its methods. It does not touch the nodes.
-func (c *Client) RWMutex(name string, opts ...Option) *RWMutex {
+// RWMutex returns the RWMutex of a name, as Client.Mutex returns a Mutex.
+func (c *Client) RWMutex(name string, opts ...LockOption) *RWMutex {
 	m := &RWMutex{reader: Mutex{locker: c.newLocker(name, opts)}}
 	m.shared.Init(c.locks, m.reader.opts.terms, m.reader.opts.prefix, m.reader.name)
 	m.reader.use(&m.shared.Lock)
@@ -38,44 +29,38 @@ func (c *Client) RWMutex(name string, opts ...Option) *RWMutex {
 	return m
 }
 
-// Lock acquires the lock for a writer, alone: it is Mutex.Lock, with its errors.
+// Lock is Mutex.Lock for a writer.
 func (m *RWMutex) Lock(ctx context.Context) (*Lease, error) { return m.writer.Lock(ctx) }
 
-// TryLock acquires the lock for a writer without waiting for holders: it is Mutex.TryLock,
-// with its errors.
+// TryLock is Mutex.TryLock for a writer.
 func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) { return m.writer.TryLock(ctx) }
 
-// Do locks for a writer, runs fn, and unlocks: it is Mutex.Do, with its errors.
+// Do is Mutex.Do for a writer.
 func (m *RWMutex) Do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) error {
 	return m.writer.Do(ctx, fn)
 }
 
-// RLock acquires a share of the lock, for a reader. It waits while a writer holds the lock,
-// and while writers wait for it that asked before; other readers do not keep it waiting. ctx
-// bounds the waiting, not the holding: give it a deadline.
-//
-// The lease's token is not less than that of every writer before it; readers that hold the
-// lock together mostly have the same one. A resource that the lock protects must keep two
-// numbers: package fence has Guard.Read for leases like this one.
-//
-// Errors: those of Mutex.Lock. ErrHeld at once where ctx is that of a Do or Lease of this
-// lock, also of a share: to wait behind a writer that waits for that share would be to wait
-// for itself. (WithReentry joins that lease instead.)
+// TryDo is Mutex.TryDo for a writer.
+func (m *RWMutex) TryDo(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) error {
+	return m.writer.TryDo(ctx, fn)
+}
+
+// RLock acquires a share, for a reader, and waits for writers that hold the lock or asked before.
+// Errors: those of Mutex.Lock. For the token, see Guard.Read of package fence.
 func (m *RWMutex) RLock(ctx context.Context) (*Lease, error) { return m.reader.Lock(ctx) }
 
-// TryRLock acquires a share of the lock without waiting. It gives way to every writer that
-// waits for the lock. It takes as long as Mutex.TryLock.
-//
-// Errors: those of Mutex.TryLock; a *HeldError has Shared set where readers hold the lock
-// and a writer waits for it.
+// TryRLock is Mutex.TryLock for a reader. It gives way to every waiting writer.
 func (m *RWMutex) TryRLock(ctx context.Context) (*Lease, error) { return m.reader.TryLock(ctx) }
 
-// RDo acquires a share, runs fn, and unlocks, as Do does for a writer. Errors: RLock's, or
-// fn's, as Do returns them.
+// RDo is Mutex.Do for a reader.
 func (m *RWMutex) RDo(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) error {
 	return m.reader.Do(ctx, fn)
 }
 
-// RLocker returns the readers' side, for code that takes a *Mutex: its Lock, TryLock and Do are
-// RLock, TryRLock and RDo.
+// TryRDo is Mutex.TryDo for a reader, by TryRLock.
+func (m *RWMutex) TryRDo(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) error {
+	return m.reader.TryDo(ctx, fn)
+}
+
+// RLocker returns the readers' side as a Mutex: its Lock is RLock, and so on.
 func (m *RWMutex) RLocker() *Mutex { return &m.reader }

@@ -21,40 +21,14 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
-// ForceUnlock takes a lock away from its holder, at a quorum of the nodes,
-// and frees it for the next. It is for operators: of a holder that hangs, or of a
-// key that has no ttl.
+// ForceUnlock takes a lock away from its holder, or all its readers, at a quorum of the nodes, and
+// frees it. It returns what it found; the Status's Token is greater than that of every earlier
+// lease. The holder is not stopped: show this Token to the protected resource. Slot k of the
+// Semaphore "jobs" is the lock "jobs#k". Success takes half a second or more. Once the lock is
+// taken, ctx does not stop the call.
 //
-// The holder is not stopped. It learns that the lease is lost at its next renewal,
-// or at the end of its validity, and believes until then that it holds the lock. It may keep
-// the lock if less than a quorum of the nodes work until that renewal: call Inspect afterwards
-// where nodes are down.
-// What the lock protects refuses it from now on only if it is shown the returned
-// Status's Token, as by the next holder: that is greater than the token of every
-// lease before this call, and less than that of every lease after it that holds the lock
-// alone; a reader's after it is not less.
-//
-// Permits of a Semaphore are not taken by the semaphore's name: slot k of "jobs" is the lock "jobs#k".
-// Its holder loses all permits of that lease, and the semaphore's first waiter is woken. Take the
-// permits of all holders one by one, as Status.Permits names their slots.
-//
-// A lock that rests after a lease (WithMinHold), or is delayed (WithLockDelay), becomes free at once.
-//
-// The Status is what was found at the nodes, and broken: Holder is "" if nobody
-// held the lock alone; Readers has the readers that held it; they all lose it. Waiters keep
-// their positions. A lease of several names, of which this is one, is lost as a whole. A lease that was handed
-// off cannot be resumed any more.
-//
-// ForceUnlock always keeps the lock taken for one node timeout, or half a second if that is longer, so that renewals and
-// attempts on their way find it taken. Beside that it takes at most four node timeouts, and one more each for
-// readers and for a slot of a semaphore. If another caller gets the lock meanwhile, it begins again, up to three times in all.
-// Once the lock is taken, the end of ctx does not stop the call.
-//
-// Errors: a *QuorumError (ErrNoQuorum) when less than a quorum answered, or took
-// part; ctx's cause; ErrClosed; ErrConfig for a name that no lock can have. After
-// one of the first two the lock may be broken, without a token that distinguishes the holder
-// from the next: repeat the call. Where a QuorumError's Op is "unlock", the lock was
-// broken, and may stay taken for a ttl.
+// Errors: a *QuorumError (ErrNoQuorum) or ctx's cause (repeat the call); ErrClosed; ErrConfig for a
+// bad name. See docs/operations.md, A lock is stuck.
 func (c *Client) ForceUnlock(ctx context.Context, name string) (Status, error) {
 	for try := 1; ; try++ {
 		s, err := c.Inspect(ctx, name)
@@ -79,13 +53,13 @@ const seizeTries = 3
 // that Inspect had not found.
 func changedHands(err error) bool {
 	var q *QuorumError
-	return errors.As(err, &q) && slices.ContainsFunc(q.Votes, func(v Vote) bool { return (v.Holder != "" || v.Shared) && v.Outcome == Refused })
+	return errors.As(err, &q) && slices.ContainsFunc(q.Votes, func(v Vote) bool { return (v.Holder != "" || v.Shared) && v.Outcome == "refused" })
 }
 
 // forceUnlock takes the lock away from the holders in s, and frees it. It records in s
 // what it took, and the token.
 func (c *Client) forceUnlock(ctx context.Context, s *Status) error {
-	m := c.Mutex(s.Name, forOperator)
+	m := c.Mutex(s.Name, option(forOperator))
 	if err := c.life.Enter(ctx); err != nil {
 		return fmt.Errorf("redlock: force unlock %q: %w", printable.Cut(s.Name), err)
 	}
@@ -101,7 +75,7 @@ func (c *Client) forceUnlock(ctx context.Context, s *Status) error {
 	case failure != nil:
 		return quorumError(s.Name, failure.Refusal.Votes)
 	}
-	if c.opts.fencing {
+	if !c.opts.noFencing {
 		s.Token = held.Token // others may have counted higher at a minority: later leases need not
 	}
 	wait := max(c.opts.voteTimeout(), protocol.ReservationTTL) // renewals that began before are over then, and parked attempts
@@ -127,7 +101,7 @@ func (s *Status) holders() (values []any) {
 	for i := range s.Nodes {
 		switch value := s.Nodes[i].Holder; {
 		case value == "":
-		case value == lock.EmptyHolder:
+		case value == protocol.EmptyHolder:
 			values = append(values, "")
 		default:
 			values = append(values, value, protocol.Resting+value) // its lease may end meanwhile
@@ -166,17 +140,12 @@ func (s *Status) add(found []lock.Found, quorum int) {
 	s.sum(quorum)
 }
 
-// Ask asks the holder of a lock to let it go. A holder whose lease is WithWanted learns of it by Lease.Wanted, within a
-// trip, or by its next renewal where the nodes' message does not reach it; readers learn of it by their next renewal. Whether the holder
-// lets go is its own matter: Ask does not wait for that, and takes nothing away. Lock does both, since a
-// caller that waits is told to the holder as well; ForceUnlock takes the lock away.
+// Ask asks the holder of a lock to let it go. A holder whose lease is WithWanted learns of it by
+// Lease.Wanted. Ask returns nil when a quorum of the nodes has taken the request, also where no
+// holder learns of it. It takes at most one node timeout, after the first connections.
 //
-// Ask returns nil when a quorum of the nodes has taken it, so that at least one node that has the holder's key is among
-// them. It returns nil also for a lock that is free, and for a holder that is not told (Status.ToBeTold). The request is for the present
-// holder only: a later one does not learn of it. It takes one node timeout at most, after the first connections.
-//
-// Errors: a *QuorumError (ErrNoQuorum) when less than a quorum answered; it has ctx's cause, where that ended the call; ErrClosed; ErrConfig for a
-// name that no lock can have. The holder may have been told nevertheless.
+// Errors: a *QuorumError (ErrNoQuorum), with ctx's cause if that ended the call; ErrClosed;
+// ErrConfig for a bad name.
 func (c *Client) Ask(ctx context.Context, name string) error {
 	ctx, call := c.observe.begin(ctx, "ask", name)
 	err := c.ask(ctx, name)
@@ -196,7 +165,7 @@ func (c *Client) ask(ctx context.Context, name string) error {
 	begun := c.opts.clock()
 	votes := c.votesFor(c.askNodes(ctx, m.exclusive.Ask))
 	q := &QuorumError{Op: "ask", Name: name, Need: c.cluster.Need, Elapsed: c.opts.clock() - begun, Votes: votes}
-	if q.count(Granted) < q.Need {
+	if q.count("granted") < q.Need {
 		return q
 	}
 	return nil
@@ -225,28 +194,16 @@ func (c *Client) askNodes(ctx context.Context, ask func(*admission.Member) (node
 	return reasons
 }
 
-// Handoff ends the lease here without releasing it, and returns a text by which Client.Resume goes on
-// with it, in any process: between the two nobody else gets the lock. It prolongs the lease first, so
-// that Resume has nearly the ttl of the lock's options, also after an ExtendTo. A process that has the text can take
-// the lock: keep it as secret as a password to the nodes. If nobody calls Resume, the lock becomes free a ttl later; after an
-// ExtendTo for longer, only when that time is over.
+// Transfer ends the lease without releasing the lock, and returns a text for Client.Resume. Stop
+// working before you pass the text on, and keep it as secret as a password. It is one line of
+// printable ASCII of less than 64 KB. Without a Resume the lock becomes free a ttl later, or at the
+// end of a longer ExtendTo. Transfer takes at most two node timeouts. See docs/primitives.md,
+// Transfer.
 //
-// From then on Err and Extend give ErrHandedOff, Done is closed, and contexts of the lease are
-// cancelled: stop working before you pass the text on. Unlock does nothing and returns nil, and so Do
-// ends as usual. It takes at most two node timeouts; an Extend in that time gives ErrHandedOff, too.
-//
-// The text is one line of printable ASCII, some 600 bytes with three nodes and less than 64 KB. It
-// is not encrypted, and contains the lock's name, the prefix, the owner's label and a secret. What
-// callers that are refused see meanwhile, a holder with this label, does not reveal the secret.
-// Resume ignores white space around the text.
-//
-// Errors: those of Extend, and then the lease goes on unless it is lost; ErrConfig, and nothing has
-// happened, for a share, also of a Downgrade at the same time, a lease of several names or of
-// permits, one with WithMinHold or WithLockDelay, and while others hold the lock with it
-// (WithReentry).
-func (l *Lease) Handoff(ctx context.Context) (string, error) {
+// Errors: those of Extend; ErrConfig for a lease that cannot be transferred.
+func (l *Lease) Transfer(ctx context.Context) (string, error) {
 	defer runtime.KeepAlive(l)
-	ctx, call := l.lock.client.observe.begin(ctx, "handoff", l.lock.name)
+	ctx, call := l.lock.client.observe.begin(ctx, "transfer", l.lock.name)
 	text, err := l.handOff(ctx)
 	call.end(l, err)
 	return text, err
@@ -257,11 +214,11 @@ func (l *Lease) handOff(ctx context.Context) (string, error) {
 	if m.names != nil || m.permits != nil {
 		return "", m.cannotHandOff(lease.ErrShared)
 	}
-	if err := m.opts.checkAlone("a lease that is handed off"); err != nil {
+	if err := m.opts.checkAlone("a lease that is transferred"); err != nil {
 		return "", err
 	}
 	if !m.fitsIntoText() {
-		return "", configError("the lease of %q cannot be handed off: its text would have more than %d bytes, since servers have long run_ids",
+		return "", configError("the lease of %q cannot be transferred: its text would have more than %d bytes, since servers have long run_ids",
 			printable.Cut(m.name), handoff.MaxLength)
 	}
 	var exclusive lock.Exclusive
@@ -271,7 +228,7 @@ func (l *Lease) handOff(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", m.cannotHandOff(err)
 	}
-	if err := l.extension("handoff", e); err != nil {
+	if err := l.extension("transfer", e); err != nil {
 		return "", err
 	}
 	text := &handoff.Lease{Prefix: m.opts.prefix, Name: m.name, Label: m.opts.label, Secret: ballot.Secret(), Token: l.Token(), Size: len(m.client.cluster.Nodes),
@@ -297,32 +254,26 @@ func (l *locker) fitsIntoText() bool {
 	return len(text.String()) <= handoff.MaxLength
 }
 
-// cannotHandOff returns the error of a lease that cannot be handed off. Nothing has happened to it.
+// cannotHandOff returns the error of a lease that cannot be transferred. Nothing has happened to it.
 func (l *locker) cannotHandOff(why error) error {
 	if errors.Is(why, lease.ErrOthersHold) {
-		return configError("the lease of %q cannot be handed off: %v (WithReentry)", printable.Cut(l.name), why)
+		return configError("the lease of %q cannot be transferred: %v (WithReentry)", printable.Cut(l.name), why)
 	}
-	return configError("the lease of %q cannot be handed off: only one of one name that is held alone can be", printable.Cut(l.name))
+	return configError("the lease of %q cannot be transferred: only one of one name that is held alone can be", printable.Cut(l.name))
 }
 
-// Resume goes on with a lease that Lease.Handoff ended, in this process or any other: it returns a
-// new Lease of the lock, with an owner and a token of its own, as if Lock had returned it. It
-// renews at once. Of several calls with one text at most one gets the lock. opts are those of the
-// lock, as for Mutex; its prefix must be that of the text.
+// Resume goes on with a lease that Lease.Transfer ended, in any process, and returns a new Lease
+// with an owner and a token of its own. opts are those of the lock, as for Mutex. It takes at most
+// what was left of the old lease, and one node timeout. A call that fails after it has asked the
+// nodes spends the text.
 //
-// A quorum of the nodes must transfer the lock before the validity of the old lease ends, by their own
-// clocks. Resume asks again until that is certain or impossible, so it takes as long as was left of
-// the old lease, and one node timeout, at most. If it fails after it has asked the nodes, or comes too late, it releases what is left of
-// the old lease, and the text is of no use any more. If it has asked none, since ctx had ended before or the client was closed,
-// the text stays as good as it was. It never releases what another call got.
-//
-// Errors: ErrLost (a *LostError) if the lock was not transferred in time, or another caller has it;
-// ErrConfig, before anything is sent, for a text that is damaged, for one of another cluster or another prefix, where all servers
-// have restarted since Handoff, and for bad options; ErrClosed, or ctx's cause, joined with the last *QuorumError if there was one.
-func (c *Client) Resume(ctx context.Context, text string, opts ...Option) (*Lease, error) {
+// Errors: ErrLost (a *LostError) if it came too late, or another caller has the lock; ErrConfig for
+// a bad text, option, prefix or cluster; ErrClosed or ctx's cause, joined with the last
+// *QuorumError.
+func (c *Client) Resume(ctx context.Context, text string, opts ...LockOption) (*Lease, error) {
 	t, err := handoff.Parse(text)
 	if err != nil {
-		return nil, configError("the text is not that of a lease that was handed off: %v", err)
+		return nil, configError("the text is not that of a lease that was transferred: %v", err)
 	}
 	ctx, call := c.observe.begin(ctx, "resume", t.Name)
 	l, err := c.resume(ctx, t, opts)
@@ -330,16 +281,17 @@ func (c *Client) Resume(ctx context.Context, text string, opts ...Option) (*Leas
 	return l, err
 }
 
-func (c *Client) resume(ctx context.Context, t *handoff.Lease, opts []Option) (*Lease, error) {
+func (c *Client) resume(ctx context.Context, t *handoff.Lease, opts []LockOption) (*Lease, error) {
 	m := c.Mutex(t.Name, opts...)
 	switch {
 	case m.err != nil:
 		return nil, m.err
 	case m.opts.prefix != t.Prefix:
-		return nil, configError("the lease of %q was handed off with the prefix %q, and this lock has %q",
+		return nil, configError("the lease of %q was transferred with the prefix %q, and this lock has %q",
 			printable.Cut(t.Name), printable.Cut(t.Prefix), printable.Cut(m.opts.prefix))
 	case t.Size != len(c.cluster.Nodes):
-		return nil, configError("the lease of %q was handed off in a cluster of %d nodes, and this client has %d", printable.Cut(t.Name), t.Size, len(c.cluster.Nodes))
+		return nil, configError("the lease of %q was transferred in a cluster of %d nodes, and this client has %d",
+			printable.Cut(t.Name), t.Size, len(c.cluster.Nodes))
 	}
 	left := time.Duration(t.Left) * time.Microsecond
 	value := protocol.TransferValue(t.Secret, t.Label)
@@ -359,5 +311,6 @@ func (c *Client) resume(ctx context.Context, t *handoff.Lease, opts []Option) (*
 	if failure.Cause != nil {
 		return nil, &waitError{op: "resume", name: t.Name, cause: failure.Cause, last: last}
 	}
-	return nil, &LostError{Name: t.Name, Owner: value, Token: t.Token, Reason: LostHandoff, Votes: votesOf(failure.Refusal.Votes), Cause: last}
+	return nil, &LostError{Name: t.Name, Owner: value, Token: t.Token, Reason: LostTransferred,
+		Votes: votesOf(failure.Refusal.Votes), Cause: last}
 }

@@ -7,253 +7,159 @@ import (
 	"github.com/redlock-go/redlock/internal/quorum"
 )
 
-// Trace has hooks in the manner of httptrace.ClientTrace. Those that are set are
-// called one after the other and in the order in which things happened, from one
-// goroutine of the Client's that does nothing else (so from several where Clients
-// share a Trace): a slow hook delays later ones, log lines and Close, but no vote
-// and no lease. Where events come faster than they are taken some are dropped, those of
-// calls and ballots first; a log line says so, and Stats.Dropped counts it.
-//
-// The Name of an event is the lock's, as Lease.Name has it: all names of a Multi, in the order of
-// their bytes, with commas between.
-//
-// None is called after Close has returned, unless a Do was running then. Hooks must
-// not call Close, which waits for them. Hooks that are not set cost nothing.
+// Trace has hooks that a Client calls in the order of the events, from one goroutine of its own. A
+// slow hook delays other hooks, log lines and Close, and can lose events (Stats.Dropped), but delays
+// no lease. Hooks must not call Close. An event's Name is that of Lease.Name. See
+// docs/operations.md, Monitoring.
 type Trace struct {
-	// CallStart is called when Lock, TryLock, RLock, TryRLock, Acquire, TryAcquire, Extend, ExtendTo, Downgrade, Unlock,
-	// Handoff, Resume or Ask begins. (Do is a Lock or Acquire, and an Unlock; RDo is an RLock and an Unlock.)
-	CallStart func(CallStart)
-	// CallEnd is called when it returns.
-	CallEnd func(CallEnd)
+	// CallStart and CallEnd report the calls that CallEvent.Op names.
+	CallStart func(CallEvent)
+	CallEnd   func(CallEvent)
 
-	// BallotStart is called when one question is about to be sent to the nodes.
-	BallotStart func(BallotStart)
-	// BallotVote is called for each node's vote: together, just before BallotEnd,
-	// for the votes until the verdict; and one by one for those that come later.
-	BallotVote func(BallotVote)
-	// BallotEnd is called when the verdict is final. A release that nobody awaits
-	// may have none before its connections end.
-	BallotEnd func(BallotEnd)
+	// BallotStart reports a question before it is sent to the nodes. BallotVote reports each vote, just
+	// before BallotEnd or when it arrives later. A release that no caller awaits may have no BallotEnd.
+	BallotStart func(BallotEvent)
+	BallotVote  func(BallotVote)
+	BallotEnd   func(BallotEvent)
 
-	// WaitStart is called when a Lock that was refused begins to wait; and, with Turn, when a call begins to wait
-	// for its turn, since the client has enough attempts under way.
-	WaitStart func(WaitStart)
-	// WaitEnd is called when that Lock returns; and, with Turn, when the call's turn has come, or the call returns without.
-	WaitEnd func(WaitEnd)
+	// WaitStart and WaitEnd report that a call waits for the lock, or for its turn to ask the nodes.
+	WaitStart func(WaitEvent)
+	WaitEnd   func(WaitEvent)
 
-	// LeaseGranted is called when a lock was acquired, also by Resume, and by ForceUnlock, which holds the lock
-	// for a moment.
-	LeaseGranted func(LeaseGranted)
-	// LeaseRenewed is called when a lease was prolonged, by itself or by Extend.
-	LeaseRenewed func(LeaseRenewed)
-	// LeaseDanger is called when a renewal of a lease was inconclusive: unless a
-	// later one succeeds, the lease is lost when Remaining has passed.
-	LeaseDanger func(LeaseDanger)
-	// LeaseWanted is called when the holder of a lease that is WithWanted learns that somebody else
-	// wants the lock: once, when Lease.Wanted is closed.
-	LeaseWanted func(LeaseWanted)
-	// LeaseLost is called when a lease ended before it was released; Err says why.
-	LeaseLost func(LeaseLost)
-	// LeaseReleased is called when Unlock, Close or Handoff ended a lease, or since
-	// its handle was dropped. The client then sends the release, but not after Handoff.
-	LeaseReleased func(LeaseReleased)
-
-	// NodeUp is called when a node begins to vote: at first, and after each
-	// NodeDown or NodeQuarantined.
-	NodeUp func(NodeUp)
-	// NodeDown is called when a node cannot be reached or used; not again with
-	// every attempt to connect.
-	NodeDown func(NodeDown)
-	// NodeStalled is called when a ballot passes a node by whose answers are
-	// overdue; not again until it has answered.
-	NodeStalled func(NodeStalled)
-	// NodeQuarantined is called when a node is connected but may not vote for new
-	// leases yet.
-	NodeQuarantined func(NodeQuarantined)
+	Lease func(LeaseEvent) // what happens to leases
+	Node  func(NodeEvent)  // what happens to nodes
 }
 
-// CallStart is a call that begins.
-type CallStart struct {
+// CallEvent is the start or the end of a call. The start leaves fields zero whose comment begins with
+// end.
+type CallEvent struct {
 	Context context.Context // the caller's
 	Time    time.Time       // when it began
-	Call    uint64          // names the call in later events; no other of this process has it
-	Op      string          // "lock", "trylock", "rlock", "tryrlock", "acquire", "tryacquire", "extend", "downgrade", "unlock", "ask", "handoff" or "resume"
-	Name    string          // the lock's
+	Call    uint64          // unique in this process
+	Name    string
+
+	// Op is "lock", "trylock", "rlock", "tryrlock", "acquire", "tryacquire", "extend", "downgrade",
+	// "unlock", "ask", "transfer" or "resume".
+	Op string
+
+	Elapsed time.Duration // end: since Time
+	Owner   string        // end: the lease's; "" without one
+	Token   int64         // end: the lease's; 0 without one
+	Shared  bool          // end: the lease is shared
+	Slots   []int         // end: the lease's, of a Semaphore
+	Err     error         // end: what the call returned
 }
 
-// CallEnd is a call that returned.
-type CallEnd struct {
-	CallStart               // as it began
-	Elapsed   time.Duration // how long it took
-	Owner     string        // the lease's, if there is one
-	Token     int64         // the lease's, if there is one
-	Shared    bool          // the lease is a share
-	Permits   []Permit      // those that the lease has of a Semaphore; nil of other leases
-	Err       error         // what it returned
-}
-
-// BallotStart is one question that is sent to all nodes.
-type BallotStart struct {
-	Context context.Context // that of the call it is for; context.Background() without one
+// BallotEvent is the start of a question to all nodes, or its end: the verdict is final. The start
+// leaves fields zero whose comment begins with end.
+type BallotEvent struct {
+	Context context.Context // the call's; else context.Background()
 	Time    time.Time       // when it began
-	Call    uint64          // the call it is for; 0: none, as for a lease that renews itself
-	Ballot  uint64          // names the ballot in later events; no other of this process has it
-	Op      string          // "lock", "raise" (of tokens), "extend", "unlock", "rollback", "force unlock", "handoff", "resume" or "ping"
-	Name    string          // the lock's; "" for a ping
+	Call    uint64          // 0: none
+	Ballot  uint64          // unique in this process
+	Name    string          // "" for a ping
 	Owner   string          // of the attempt or lease; "" for a ping
-}
 
-// BallotVote is one node's vote in a ballot. Its fields Index, Node, Outcome and
-// Cause are those of Vote.
-type BallotVote struct {
-	BallotStart // the ballot, as it began
-	Vote
-	Latency time.Duration // from the start of the ballot until this was known
-	// Late reports that it came after the verdict and did not count. A node that was
-	// reported as Unknown at its timeout is reported again when it answers after all.
-	Late bool
-}
+	// Op is "lock", "raise" (of tokens), "extend", "unlock", "rollback", "force unlock", "transfer",
+	// "resume" or "ping".
+	Op string
 
-// BallotEnd is a ballot whose verdict is final.
-type BallotEnd struct {
-	BallotStart               // as it began
-	Elapsed     time.Duration // until the verdict
-	// Outcome is Granted where a quorum did what was asked, Refused where refusals
-	// alone made that impossible, NotSent where no node could be asked, Unknown
-	// where too few answered in time.
+	Elapsed time.Duration // end: until the verdict
+	// End: "granted" by a quorum; "refused" by too many; "not sent" to any node; else "unknown".
 	Outcome Outcome
-	Granted int // nodes that granted it until the verdict
-	Refused int // nodes that refused it until then
-	Silent  int // nodes that were not asked, or did not answer in time
+	Granted int // end: nodes, until the verdict
+	Refused int // end: nodes, until the verdict
+	Silent  int // end: nodes not asked, or late
 }
 
-// WaitStart is a Lock that begins to wait.
-type WaitStart struct {
+// BallotVote is one node's vote in a ballot.
+type BallotVote struct {
+	Context context.Context // as in BallotEvent, like the next six
+	Time    time.Time
+	Call    uint64
+	Ballot  uint64
+	Name    string
+	Owner   string
+	Op      string
+
+	Vote
+	Latency time.Duration // since the ballot's start
+	Late    bool          // it came after the verdict and did not count
+}
+
+// WaitEvent is the start or the end of a wait. The start leaves fields zero whose comment begins with
+// end.
+type WaitEvent struct {
 	Context  context.Context // the caller's
-	Time     time.Time       // when it began to wait
+	Time     time.Time       // when the wait began
 	Call     uint64          // the call that waits
-	Name     string          // the lock's
-	Turn     bool            // it waits for its turn to ask the nodes, not for the lock
-	Position int             // in the wait queue, as far as known, or among the client's calls that wait for their turn; 1 is the first, 0: not known
+	Name     string
+	Turn     bool // it waits for its turn to ask the nodes
+	Position int  // in the queue, at the end the last known; 1 is the first, 0: not known
+
+	Waited time.Duration // end
+	Err    error         // end: nil if the wait succeeded
 }
 
-// WaitEnd is a Lock that waits no more.
-type WaitEnd struct {
-	WaitStart               // as it began, but Position is what was known last
-	Waited    time.Duration // how long
-	Err       error         // what Lock returns; nil: it got the lock
-}
+// LeaseEventKind is what happened to a lease:
+//
+//   - "granted": the lock was acquired.
+//   - "renewed": the lease was prolonged.
+//   - "danger": a renewal was inconclusive.
+//   - "wanted": Lease.Wanted was closed.
+//   - "lost": the lease ended before its release.
+//   - "released": Unlock, Close or Transfer ended it, or its handle was dropped.
+type LeaseEventKind string
 
-// LeaseGranted is a lock that was acquired.
-type LeaseGranted struct {
-	Context   context.Context // the caller's
-	Time      time.Time
-	Call      uint64        // the call that acquired it
-	Name      string        // the lock's
-	Owner     string        // the lease's
-	Token     int64         // the lease's
-	Shared    bool          // it is a share, as Lease.Shared has it
-	Remaining time.Duration // how long the lease is valid yet
-	Elapsed   time.Duration // since the call began
-}
-
-// LeaseRenewed is a lease that was prolonged.
-type LeaseRenewed struct {
-	Time      time.Time
-	Name      string        // the lock's
-	Owner     string        // the lease's
-	Token     int64         // the lease's
-	Shared    bool          // it is a share, as Lease.Shared has it
-	Remaining time.Duration // how long the lease is valid yet
-	Elapsed   time.Duration // how long the renewal took
-}
-
-// LeaseDanger is a lease whose renewals fail.
-type LeaseDanger struct {
-	Time      time.Time
-	Name      string        // the lock's
-	Owner     string        // the lease's
-	Token     int64         // the lease's
-	Shared    bool          // it is a share, as Lease.Shared has it
-	Remaining time.Duration // how long the lease is valid yet
-	Err       error         // why the renewal failed: a *QuorumError
-}
-
-// LeaseWanted is a lease whose lock somebody else wants.
-type LeaseWanted struct {
+// LeaseEvent is an event of a lease. Where a field's comment begins with kinds, events of other kinds
+// leave it zero.
+type LeaseEvent struct {
+	Kind   LeaseEventKind
 	Time   time.Time
-	Name   string        // the lock's
-	Owner  string        // the lease's
-	Token  int64         // the lease's
-	Shared bool          // it is a share, as Lease.Shared has it
-	Held   time.Duration // since it was asked for
+	Name   string
+	Owner  string
+	Token  int64
+	Shared bool // as Lease.Shared
+
+	Remaining time.Duration // granted, renewed, danger: validity left
+	Elapsed   time.Duration // granted: since the call began; renewed: of the renewal
+	Held      time.Duration // wanted, lost, released: since the acquisition began
+	Rests     time.Duration // released: minimum hold left; 0: freed
+	// Danger: a *QuorumError. Lost: a *LostError. Released: ErrReleased, ErrClosed or
+	// ErrTransferred.
+	Err error
+
+	Context context.Context // granted, released: the caller's; else context.Background()
+	Call    uint64          // granted, released: the call; 0: none
 }
 
-// LeaseLost is a lease that ended before it was released.
-type LeaseLost struct {
-	Time   time.Time
-	Name   string        // the lock's
-	Owner  string        // the lease's
-	Token  int64         // the lease's
-	Shared bool          // it was a share, as Lease.Shared has it
-	Held   time.Duration // since it was asked for
-	Err    error         // why: a *LostError
-}
+// NodeEventKind is what happened to a node:
+//
+//   - "up": it begins to vote.
+//   - "down": it cannot be reached or used.
+//   - "stalled": its answers are overdue.
+//   - "quarantined": it is connected, and may not vote for new leases yet.
+type NodeEventKind string
 
-// LeaseReleased is a lease that was given back.
-type LeaseReleased struct {
-	Context context.Context // the caller's of Unlock, else context.Background()
+// NodeEvent is an event of a node.
+type NodeEvent struct {
+	Kind    NodeEventKind
 	Time    time.Time
-	Call    uint64        // the Unlock or Handoff that ended it; 0: none
-	Name    string        // the lock's
-	Owner   string        // the lease's
-	Token   int64         // the lease's
-	Shared  bool          // it was a share, as Lease.Shared has it
-	Held    time.Duration // since it was asked for
-	Rests   time.Duration // for how long the lock rests yet, by WithMinHold; 0: it was freed
-	Err     error         // ErrReleased, ErrClosed if Close ended it, or ErrHandedOff: then the lock is still taken
-}
-
-// NodeUp is a node that begins to vote.
-type NodeUp struct {
-	Time  time.Time
-	Index int    // the node's place in the list given to New or Open
-	Node  string // the node's name in errors and logs
-}
-
-// NodeDown is a node that cannot be reached or used.
-type NodeDown struct {
-	Time  time.Time
-	Index int    // the node's place in the list given to New or Open
-	Node  string // the node's name in errors and logs
-	Unfit bool   // a person must act: it is a replica, a server given twice, and so on
-	Err   error  // why
-}
-
-// NodeStalled is a node whose answers are overdue.
-type NodeStalled struct {
-	Time    time.Time
-	Index   int           // the node's place in the list given to New or Open
-	Node    string        // the node's name in errors and logs
-	Silence time.Duration // how long the oldest call has been waiting for its answer
-}
-
-// NodeQuarantined is a node that is connected but does not vote for new leases.
-type NodeQuarantined struct {
-	Time  time.Time
-	Index int           // the node's place in the list given to New or Open
-	Node  string        // the node's name in errors and logs
-	Wait  time.Duration // how long yet; 0: not known
-	Err   error         // why
+	Index   int           // in the list given to New or Open
+	Node    string        // its name in errors and logs
+	Unfit   bool          // down: a person must act
+	Wait    time.Duration // quarantined: time left; 0: not known
+	Silence time.Duration // stalled: age of the oldest unanswered call
+	Err     error         // down, quarantined: why
 }
 
 // ballotTrace is what hooks learn of a ballot. It is the ballot's Recorder, and its
 // methods are called under the ballot's lock.
 type ballotTrace struct {
 	observer *observer
-	start    BallotStart
+	start    BallotEvent
 	votes    []BallotVote // until the verdict, but for what start says
-	end      BallotEnd
+	end      BallotEvent
 }
 
 // Recorder implements lock.Observer.
@@ -261,7 +167,7 @@ func (o *observer) Recorder(ctx context.Context, op, name, owner string, after q
 	if o.hooks == nil || !o.hooks.ballots {
 		return nil
 	}
-	t := &ballotTrace{observer: o, start: BallotStart{Ballot: ids.Add(1), Op: op, Name: name, Owner: owner}}
+	t := &ballotTrace{observer: o, start: BallotEvent{Ballot: ids.Add(1), Op: op, Name: name, Owner: owner}}
 	if before, traced := after.(*ballotTrace); traced {
 		t.start.Context, t.start.Call = before.start.Context, before.start.Call
 	} else {
@@ -273,7 +179,9 @@ func (o *observer) Recorder(ctx context.Context, op, name, owner string, after q
 // Begun implements quorum.Recorder.
 func (t *ballotTrace) Begun(b *quorum.Ballot) {
 	t.start.Time = time.Now().Add(b.Start - t.observer.clock()) // of the start, from which Elapsed counts
-	report(t.observer.events, t.observer.hooks.BallotStart, false, t.start)
+	if hook := t.observer.hooks.BallotStart; hook != nil {
+		t.observer.events.SendFrequent(func() { hook(t.start) }) // no copy: nothing changes it any more
+	}
 }
 
 // Voted implements quorum.Recorder.
@@ -286,7 +194,8 @@ func (t *ballotTrace) Voted(v *quorum.Vote, a quorum.Answer) {
 // VotedLate implements quorum.Recorder.
 func (t *ballotTrace) VotedLate(v *quorum.Vote, a quorum.Answer) {
 	e := t.voteOf(v, a)
-	e.BallotStart, e.Late = t.start, true
+	e.Late = true
+	e.belongsTo(&t.start)
 	report(t.observer.events, t.observer.hooks.BallotVote, false, e)
 }
 
@@ -298,21 +207,28 @@ func (t *ballotTrace) voteOf(v *quorum.Vote, a quorum.Answer) BallotVote {
 	return e
 }
 
+// belongsTo sets which ballot the vote is part of.
+func (e *BallotVote) belongsTo(b *BallotEvent) {
+	e.Context, e.Time, e.Call, e.Ballot = b.Context, b.Time, b.Call, b.Ballot
+	e.Name, e.Owner, e.Op = b.Name, b.Owner, b.Op
+}
+
 // Ended implements quorum.Recorder.
 func (t *ballotTrace) Ended(verdict quorum.Verdict, c quorum.Census) {
 	if t.observer.hooks.BallotEnd == nil && t.observer.hooks.BallotVote == nil {
 		return
 	}
-	e := BallotEnd{BallotStart: t.start, Elapsed: t.observer.clock() - c.Start, Outcome: Unknown}
+	e := t.start
+	e.Elapsed, e.Outcome = t.observer.clock()-c.Start, "unknown"
 	e.Granted, e.Refused = c.Votes[quorum.Confirmed], c.Votes[quorum.Refused]
 	e.Silent = c.Votes[quorum.Unknown] + c.Votes[quorum.NotSent]
 	switch {
 	case verdict == quorum.Granted:
-		e.Outcome = Granted
+		e.Outcome = "granted"
 	case verdict == quorum.Revoked || e.Refused > c.Nodes-c.Need:
-		e.Outcome = Refused
+		e.Outcome = "refused"
 	case c.Votes[quorum.NotSent] == c.Nodes:
-		e.Outcome = NotSent
+		e.Outcome = "not sent"
 	}
 	t.end = e
 	t.observer.events.SendFrequent(t.deliver)
@@ -322,7 +238,7 @@ func (t *ballotTrace) Ended(verdict quorum.Verdict, c quorum.Census) {
 func (t *ballotTrace) deliver() {
 	if hook := t.observer.hooks.BallotVote; hook != nil {
 		for _, v := range t.votes {
-			v.BallotStart = t.start
+			v.belongsTo(&t.start)
 			hook(v)
 		}
 	}

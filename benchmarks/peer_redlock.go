@@ -16,8 +16,8 @@ var redlockDefault = contender{
 
 var redlockUnfenced = contender{
 	name:  "redlock-unfenced",
-	about: "the same with WithFencing(false): no tokens, as redsync has none",
-	open:  func(s site) (peer, error) { return openRedlock(s, redlock.WithFencing(false)) },
+	about: "the same with WithoutFencing(): no tokens, as redsync has none",
+	open:  func(s site) (peer, error) { return openRedlock(s, redlock.WithoutFencing()) },
 }
 
 // admission is for how long new servers may wait before they grant a first lock:
@@ -29,12 +29,12 @@ type redlockPeer struct {
 	client *redlock.Client
 }
 
-func openRedlock(s site, opts ...redlock.Option) (*redlockPeer, error) {
+func openRedlock(s site, opts ...redlock.ClientOption) (*redlockPeer, error) {
 	urls := make([]string, len(s.addrs))
 	for i, addr := range s.addrs {
 		urls[i] = "redis://" + addr + s.database()
 	}
-	client, err := redlock.Open(urls, append([]redlock.Option{redlock.WithLogger(nil)}, opts...)...)
+	client, err := redlock.Open(urls, append([]redlock.ClientOption{redlock.WithLogger(nil)}, opts...)...)
 	if err != nil {
 		return nil, err
 	}

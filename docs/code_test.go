@@ -3,6 +3,7 @@ package docs_test
 import (
 	"encoding/json"
 	"fmt"
+	"go/format"
 	"go/parser"
 	"go/token"
 	"os"
@@ -31,9 +32,10 @@ var (
 
 // imports are the packages that the docs' Go may use.
 var imports = map[string]string{
-	"context": "context", "errors": "errors", "fmt": "fmt", "http": "net/http", "slog": "log/slog", "time": "time",
+	"context": "context", "errors": "errors", "fmt": "fmt", "http": "net/http", "slog": "log/slog", "testing": "testing", "time": "time",
 	"redlock": "github.com/redlock-go/redlock", "fence": "github.com/redlock-go/redlock/fence",
 	"redlocktest": "github.com/redlock-go/redlock/redlocktest", "redis": "github.com/gomodule/redigo/redis",
+	"require": "github.com/stretchr/testify/require",
 }
 
 func TestTheGoInTheDocsCompiles(t *testing.T) {
@@ -53,6 +55,9 @@ func TestTheGoInTheDocsCompiles(t *testing.T) {
 			}
 			file := filepath.Join(dir, name)
 			require.NoError(t, os.WriteFile(file, []byte(source), 0o600))
+			if isProgram(m[2]) {
+				name = filepath.Join(strings.TrimSuffix(name, ".go"), "main.go") // a package of its own
+			}
 			overlay[filepath.Join(here, name)] = file
 		}
 	}
@@ -61,12 +66,39 @@ func TestTheGoInTheDocsCompiles(t *testing.T) {
 	require.NoError(t, err)
 	list := filepath.Join(dir, "overlay.json")
 	require.NoError(t, os.WriteFile(list, text, 0o600))
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-overlay", list, "./snippets").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-overlay", list, "./snippets/...").CombinedOutput()
 	assert.NoError(t, err, "%s", out)
 }
 
-// wrap returns a Go file with a function that contains a fragment.
+// maxProgramLines is how many lines the README's first program has, without empty ones: the README compares them.
+const maxProgramLines = 20
+
+func TestTheReadmesProgramIsShort(t *testing.T) {
+	m := snippet.FindStringSubmatch(read(t, "README.md"))
+	require.NotNil(t, m)
+	program := m[2]
+	require.True(t, isProgram(program), "the first Go in the README is a whole program")
+	formatted, err := format.Source([]byte(program))
+	require.NoError(t, err)
+	assert.Equal(t, string(formatted), program, "as gofmt has it")
+	lines := 0
+	for line := range strings.Lines(program) {
+		if strings.TrimSpace(line) != "" {
+			lines++
+		}
+	}
+	assert.LessOrEqual(t, lines, maxProgramLines)
+	assert.Contains(t, read(t, "README.md"), fmt.Sprintf("| redlock | %d |", lines), "the table has this number")
+}
+
+// isProgram reports whether Go in a page is a whole file.
+func isProgram(code string) bool { return strings.HasPrefix(code, "package main\n") }
+
+// wrap returns a Go file with a function that contains a fragment. A program is a file already.
 func wrap(name, with, code string) string {
+	if isProgram(code) {
+		return code
+	}
 	var source strings.Builder
 	source.WriteString("package snippets\n")
 	used := map[string]bool{}

@@ -141,7 +141,7 @@ func ExampleStaleError() {
 	nothing := func() error { return nil }
 	_ = guard.Read("report", 34, nothing)
 
-	var stale fence.StaleError
+	var stale *fence.StaleError
 	if errors.As(guard.Write("report", 33, nothing), &stale) {
 		fmt.Println(stale.Token, stale.Highest, stale.Read)
 	}

@@ -66,7 +66,7 @@ var (
 	ErrStale = errors.New("the token is stale")
 
 	// ErrUnfenced occurs when a write or a read has no token: the token is 0 or negative, as
-	// with redlock.WithFencing(false), or the SQL statement does not use it. Nothing was
+	// with redlock.WithoutFencing(), or the SQL statement does not use it. Nothing was
 	// written, or read.
 	ErrUnfenced = errors.New("not fenced")
 
@@ -75,8 +75,8 @@ var (
 	ErrFull = errors.New("the guard is full")
 )
 
-// StaleError is a refused write or read, and why it was refused. It matches ErrStale by
-// errors.Is; errors.As takes both *StaleError and StaleError.
+// StaleError is a refused write or read, and why it was refused. errors.Is finds
+// ErrStale in it.
 type StaleError struct {
 	Resource string // that was to be written or read
 	Token    int64  // the token that came with the write or read
@@ -89,7 +89,7 @@ type StaleError struct {
 }
 
 // Error names the resource and the tokens, and the reader if there was one.
-func (e StaleError) Error() string {
+func (e *StaleError) Error() string {
 	switch {
 	case e.Highest == 0:
 		return fmt.Sprintf("fence: %q: token %d is stale, or there is no such row", e.Resource, e.Token)
@@ -101,16 +101,7 @@ func (e StaleError) Error() string {
 }
 
 // Is reports whether target is ErrStale.
-func (e StaleError) Is(target error) bool { return target == ErrStale }
-
-// As lets errors.As fill a StaleError by value.
-func (e StaleError) As(target any) bool {
-	t, ok := target.(*StaleError)
-	if ok {
-		*t = e
-	}
-	return ok
-}
+func (e *StaleError) Is(target error) bool { return target == ErrStale }
 
 // failed returns the error of a write or read that failed with err. If ctx has ended, it is also ctx's cause, which
 // says more than that ctx has ended.
@@ -128,6 +119,6 @@ func requireToken(resource, access string, token int64) error {
 	if token > 0 {
 		return nil
 	}
-	return fmt.Errorf("fence: %q: the %s is %w: its token is %d, and tokens are positive (is redlock.WithFencing off?)",
+	return fmt.Errorf("fence: %q: the %s is %w: its token is %d, and tokens are positive (has the lock redlock.WithoutFencing?)",
 		resource, access, ErrUnfenced, token)
 }

@@ -30,9 +30,9 @@ func TestExecRefusesARowThatAGreaterTokenWrote(t *testing.T) {
 	err = set(db, 0, 39)
 	require.ErrorIs(t, err, fence.ErrStale)
 	require.EqualError(t, err, `fence: "account 7": token 39 is stale, or there is no such row`)
-	var stale fence.StaleError
+	var stale *fence.StaleError
 	require.ErrorAs(t, err, &stale)
-	require.Equal(t, fence.StaleError{Resource: "account 7", Token: 39}, stale)
+	require.Equal(t, &fence.StaleError{Resource: "account 7", Token: 39}, stale)
 	require.EqualValues(t, 130, books.balance[7])
 }
 

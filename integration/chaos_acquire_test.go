@@ -36,19 +36,19 @@ func (v *visitor) acquirePermits(ctx context.Context, semaphore string, n int) (
 	if lease == nil {
 		return nil, err
 	}
-	permits := lease.Permits()
-	if len(permits) != n {
-		return nil, fmt.Errorf("%d permits were asked for, and the lease has %v", n, permits)
+	slots := lease.Slots()
+	if len(slots) != n {
+		return nil, fmt.Errorf("%d permits were asked for, and the lease has the slots %v", n, slots)
 	}
-	for _, p := range permits {
-		if p.Slot < 0 || p.Slot >= chaosPermits || p.Token != lease.Token() {
-			return nil, fmt.Errorf("the lease has a slot that there is not, or another token: %v, %d", permits, lease.Token())
+	for _, slot := range slots {
+		if slot < 0 || slot >= chaosPermits {
+			return nil, fmt.Errorf("the lease has a slot that there is not: %v", slots)
 		}
 	}
 	return lease, err
 }
 
-func anyOptions() (opts []redlock.Option) {
+func anyOptions() (opts []redlock.LockOption) {
 	if rand.N(3) == 0 { // a lease without renewals does not get its keys back
 		opts = append(opts, redlock.WithoutRenewal())
 	}
@@ -63,13 +63,13 @@ func slotOf(kind string, slot int) string { return fmt.Sprint(semaphoreOf(kind),
 
 // locksOf returns the names of the locks that a lease holds: of permits, those of their slots.
 func locksOf(lease *redlock.Lease) []string {
-	permits := lease.Permits()
-	if permits == nil {
+	slots := lease.Slots()
+	if slots == nil {
 		return lease.Names()
 	}
 	var names []string
-	for _, p := range permits {
-		names = append(names, fmt.Sprint(lease.Name(), "#", p.Slot))
+	for _, slot := range slots {
+		names = append(names, fmt.Sprint(lease.Name(), "#", slot))
 	}
 	return names
 }

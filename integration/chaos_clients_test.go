@@ -73,7 +73,7 @@ func runVisitor(ctx context.Context, histories, places string, urls []string, na
 	defer func() { err = errors.Join(err, at.close()) }()
 	v := &visitor{log: log, at: at}
 	client, err := redlock.Open(urls, redlock.WithTTL(chaosTTL), redlock.WithNodeTimeout(chaosNodeTimeout),
-		redlock.WithLogger(nil), redlock.WithOwnerLabel(name), redlock.WithTrace(&redlock.Trace{LeaseLost: v.recordLoss}))
+		redlock.WithLogger(nil), redlock.WithOwnerLabel(name), redlock.WithTrace(&redlock.Trace{Lease: v.recordLoss}))
 	if err != nil {
 		return err
 	}
@@ -288,7 +288,10 @@ func (v *visitor) unlock(lease *redlock.Lease) error {
 
 // recordLoss records when a lease was lost. The client's own goroutine calls it, some time
 // later.
-func (v *visitor) recordLoss(e redlock.LeaseLost) {
+func (v *visitor) recordLoss(e redlock.LeaseEvent) {
+	if e.Kind != "lost" {
+		return
+	}
 	now := chaos.Now() // before the event's age is measured: the result is not too late
 	v.losses.Store(e.Owner, now-time.Since(e.Time))
 }
@@ -301,5 +304,5 @@ func (v *visitor) lossOf(lease *redlock.Lease) (time.Duration, error) {
 			return at.(time.Duration), nil
 		}
 	}
-	return 0, fmt.Errorf("no LeaseLost within %v after the lease of %s was lost", timeout, lease.Owner())
+	return 0, fmt.Errorf("no event within %v after the lease of %s was lost", timeout, lease.Owner())
 }

@@ -65,16 +65,16 @@ func TestHandoffThatIsCancelledInMidBallot(t *testing.T) {
 		lease, err := client.Mutex(name).Lock(t.Context())
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*time.Millisecond)
-		text, err := lease.Handoff(ctx)
+		text, err := lease.Transfer(ctx)
 		cancel()
 		if err != nil {
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.NoError(t, lease.Extend(t.Context()))
 			_, err := next.Mutex(name).TryLock(t.Context())
-			held := redlock.HeldError{}
+			held := new(redlock.HeldError)
 			require.ErrorAs(t, err, &held)
 			require.Equal(t, lease.Owner(), held.Holder)
-			text, err = lease.Handoff(t.Context())
+			text, err = lease.Transfer(t.Context())
 			require.NoError(t, err)
 		}
 		resumed, err := next.Resume(t.Context(), text)

@@ -8,7 +8,16 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/integration/cluster"
+	"github.com/redlock-go/redlock/internal/protocol"
 )
+
+// fill makes the servers' memory full until the test is over.
+func fill(t *testing.T, nodes cluster.Nodes) {
+	for _, n := range nodes {
+		n.SetConfig(t, "maxmemory", "1")
+		t.Cleanup(func() { n.SetConfig(t, "maxmemory", "0") })
+	}
+}
 
 func TestFullServersRefuseEachKindOfLockAndRenewThoseThatAreHeld(t *testing.T) {
 	nodes := cluster.Use(t, 3)
@@ -16,10 +25,7 @@ func TestFullServersRefuseEachKindOfLockAndRenewThoseThatAreHeld(t *testing.T) {
 	awaitAllVotes(t, c, nodes)
 	share, err := c.RWMutex("read").RLock(t.Context())
 	require.NoError(t, err)
-	for _, n := range nodes {
-		n.SetConfig(t, "maxmemory", "1")
-		t.Cleanup(func() { n.SetConfig(t, "maxmemory", "0") })
-	}
+	fill(t, nodes)
 	for name, try := range map[string]func() (*redlock.Lease, error){
 		"a mutex":                 func() (*redlock.Lease, error) { return c.Mutex("x").TryLock(t.Context()) },
 		"a reader":                func() (*redlock.Lease, error) { return c.RWMutex("x").TryRLock(t.Context()) },
@@ -34,4 +40,28 @@ func TestFullServersRefuseEachKindOfLockAndRenewThoseThatAreHeld(t *testing.T) {
 	time.Sleep(5 * time.Second)
 	require.True(t, share.Valid(), "it was renewed")
 	require.NoError(t, share.Unlock(t.Context()))
+}
+
+// What passes a lease that is held to another process, or gives it back, grants nothing new.
+func TestFullServersLetALeasePassToAnotherProcess(t *testing.T) {
+	nodes := cluster.Use(t, 3)
+	c := openClient(t, nodes.URLs(), redlock.WithTTL(5*time.Second), redlock.WithNodeTimeout(time.Second))
+	awaitAllVotes(t, c, nodes)
+	lease, err := c.Mutex("x").Lock(t.Context())
+	require.NoError(t, err)
+	fill(t, nodes)
+	text, err := lease.Transfer(t.Context())
+	require.NoError(t, err)
+	resumed, err := c.Resume(t.Context(), text)
+	require.NoError(t, err)
+
+	// The key passes to "passing" and back, at one node.
+	run := func(s *protocol.Script, args ...any) any {
+		return nodes[0].Do(t, "EVAL", append([]any{s.Text, 1, "redlock:x"}, args...)...)
+	}
+	require.Len(t, run(protocol.Handoff, resumed.Owner(), "passing", 5000), 2)
+	require.EqualValues(t, 1, run(protocol.TakeBack, "passing", resumed.Owner()))
+	left := nodes[0].Do(t, "PTTL", "redlock:x")
+	require.Positive(t, left)
+	require.NoError(t, resumed.Unlock(t.Context()))
 }

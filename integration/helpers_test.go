@@ -65,7 +65,7 @@ func notInShort(t *testing.T) {
 func shortTimeout() redlock.Option { return redlock.WithNodeTimeout(nodeTimeout) }
 
 // openClient makes a client with the tests' settings that ends with the test.
-func openClient(t testing.TB, urls []string, opts ...redlock.Option) *redlock.Client {
+func openClient(t testing.TB, urls []string, opts ...redlock.ClientOption) *redlock.Client {
 	t.Helper()
 	client, err := redlock.Open(urls, withDefaults(opts)...)
 	require.NoError(t, err)
@@ -73,8 +73,8 @@ func openClient(t testing.TB, urls []string, opts ...redlock.Option) *redlock.Cl
 	return client
 }
 
-func withDefaults(opts []redlock.Option) []redlock.Option {
-	return append([]redlock.Option{
+func withDefaults(opts []redlock.ClientOption) []redlock.ClientOption {
+	return append([]redlock.ClientOption{
 		redlock.WithTTL(ttl), redlock.WithNodeTimeout(untimely), redlock.WithLogger(nil),
 		// New servers need not wait here; admission has tests of its own.
 		redlock.WithRestartGuard(0),
@@ -82,7 +82,7 @@ func withDefaults(opts []redlock.Option) []redlock.Option {
 }
 
 // newClient is openClient over pools.
-func newClient(t testing.TB, pools []redlock.Pool, opts ...redlock.Option) *redlock.Client {
+func newClient(t testing.TB, pools []redlock.Pool, opts ...redlock.ClientOption) *redlock.Client {
 	t.Helper()
 	client, err := redlock.New(pools, withDefaults(opts)...)
 	require.NoError(t, err)

@@ -43,7 +43,7 @@ func TestEachClientSeesTheOthersHold(t *testing.T) {
 		require.NoError(t, theirs.Lock())
 		_, err := ours.TryLock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrHeld)
-		var held redlock.HeldError
+		var held *redlock.HeldError
 		require.ErrorAs(t, err, &held)
 		assert.Equal(t, "shared", held.Name)
 		assert.Equal(t, theirs.Value(), held.Holder)

@@ -21,7 +21,7 @@ type lateScene struct {
 	slow, quick *redlock.Client
 }
 
-func newLateScene(t *testing.T, opts ...redlock.Option) lateScene {
+func newLateScene(t *testing.T, opts ...redlock.ClientOption) lateScene {
 	nodes := cluster.Use(t, 5)
 	s := lateScene{nodes, openClient(t, nodes.ProxyURLs(), opts...), openClient(t, nodes.URLs())}
 	awaitAllVotes(t, s.slow, nodes)

@@ -1,7 +1,10 @@
 package integration
 
 import (
+	"context"
+	"maps"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -39,6 +42,33 @@ func TestLocksListsWhatRealServersHave(t *testing.T) {
 	assert.Empty(t, listedBy(t, client, "hash"))
 	require.NoError(t, share.Unlock(t.Context()))
 	require.NoError(t, lease.Unlock(t.Context()))
+}
+
+// The wait queues of locks and of semaphores are found too, by patterns of their own.
+func TestLocksListsWhatIsWaitedForAtRealServers(t *testing.T) {
+	t.Parallel()
+	const glob = `a*[b]?\:`
+	nodes := cluster.Use(t, 3)
+	client := openClient(t, nodes.URLs(), redlock.WithPrefix(glob))
+	permits, err := client.Semaphore("jobs", 2).Acquire(within(t, soon), 2)
+	require.NoError(t, err)
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() {
+		_, err := client.Semaphore("jobs", 2).Acquire(ctx, 1)
+		left <- err
+	}()
+	for _, n := range nodes {
+		n.Do(t, "ZADD", "redlock::line:"+glob+"free", 0, "0123456789012345-AAAAAAAAAAAAAAAA-0000000001")
+		n.Do(t, "ZADD", "redlock::line:aXb?:decoy", 0, "0123456789012345-AAAAAAAAAAAAAAAA-0000000001")
+	}
+	want := map[string]string{"free": "", "jobs": "", "jobs#0": permits.Owner(), "jobs#1": permits.Owner()}
+	require.Eventually(t, func() bool { return maps.Equal(want, listedBy(t, client, "*")) }, soon, 50*time.Millisecond)
+	assert.Len(t, listedBy(t, client, "job[r-t]"), 1)
+	assert.Len(t, listedBy(t, client, "f??e"), 1)
+	leave()
+	require.Error(t, <-left)
+	require.NoError(t, permits.Unlock(t.Context()))
 }
 
 func TestLocksNeedsTheRightToScan(t *testing.T) {

@@ -31,7 +31,7 @@ var (
 		urls:    cluster.Nodes.URLs,
 		strike:  func(t testing.TB, ns cluster.Nodes) { ns.Kill(t) },
 		repair:  func(t testing.TB, ns cluster.Nodes) { ns.Start(t) },
-		outcome: redlock.NotSent,
+		outcome: "not sent",
 		cause:   "connect",
 	}
 	frozen = fault{
@@ -39,7 +39,7 @@ var (
 		urls:    cluster.Nodes.URLs,
 		strike:  func(t testing.TB, ns cluster.Nodes) { ns.Freeze(t) },
 		repair:  func(t testing.TB, ns cluster.Nodes) { ns.Thaw(t) },
-		outcome: redlock.Unknown,
+		outcome: "unknown",
 		cause:   "no answer within " + nodeTimeout.String(),
 	}
 	cutOff = fault{
@@ -47,7 +47,7 @@ var (
 		urls:    cluster.Nodes.ProxyURLs,
 		strike:  func(_ testing.TB, ns cluster.Nodes) { ns.Cut() },
 		repair:  func(_ testing.TB, ns cluster.Nodes) { ns.Heal() },
-		outcome: redlock.Unknown,
+		outcome: "unknown",
 		cause:   "no answer within " + nodeTimeout.String(),
 	}
 )

@@ -107,7 +107,7 @@ func TestNoOrphanAtANodeThatThawsAfterTheLock(t *testing.T) {
 		{"after the connection was dropped, and the ttl", short, nodeTimeout, connectionLife + 500*time.Millisecond},
 	}
 	for _, c := range cases {
-		opts := []redlock.Option{redlock.WithTTL(c.ttl), redlock.WithNodeTimeout(c.nodeTimeout)}
+		opts := []redlock.ClientOption{redlock.WithTTL(c.ttl), redlock.WithNodeTimeout(c.nodeTimeout)}
 		t.Run(c.name+", granted by the others", func(t *testing.T) {
 			t.Parallel()
 			nodes := cluster.Use(t, 5)

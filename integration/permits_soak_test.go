@@ -13,7 +13,7 @@ import (
 )
 
 // The server's own time, as it counts that: for one of ten permits and its release, and for a lock by
-// script and its release. The client has loaded the scripts; the arguments are those that it sends.
+// script and its release. The arguments are those that the client sends.
 func TestSoakServerTimeOfAPermitIsAtMost250PercentOfALocks(t *testing.T) {
 	soakOnly(t)
 	const limit, batches, pairs = 2.5, 40, 1000
@@ -22,6 +22,7 @@ func TestSoakServerTimeOfAPermitIsAtMost250PercentOfALocks(t *testing.T) {
 	awaitAllVotes(t, client, nodes)
 	conn := connect(t, nodes[0].Addr())
 	defer conn.Close()
+	loadScripts(t, conn, protocol.Permit, protocol.GiveBack, protocol.Acquire, protocol.Release)
 	_, err := conn.Do("HSET", "record", "7", 1<<50, "8", 1<<50, "16", 1<<50)
 	require.NoError(t, err)
 	const lock, queue, turn, base = "redlock:y", "redlock::slots:redlock:x", "redlock::turn:redlock:x", "redlock:x#"

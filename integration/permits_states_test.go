@@ -50,10 +50,7 @@ func TestCallersGetThePermitsThatAQuorumHasFree(t *testing.T) {
 				cancel()
 				require.NoError(t, err, "caller %d", i)
 				longest = max(longest, time.Since(began))
-				var slots []int
-				for _, p := range lease.Permits() {
-					slots = append(slots, p.Slot)
-				}
+				slots := lease.Slots()
 				slices.Sort(slots)
 				require.Equal(t, c.slots, slots)
 				require.NoError(t, lease.Unlock(t.Context()))

@@ -175,8 +175,8 @@ func usePermits(args []string, lines <-chan string, _ func(string, ...any)) erro
 			continue // too few permits are free, too many servers fail, or the test is over
 		}
 		if from, to := watchLease(lease, takes); to > 0 {
-			for _, p := range lease.Permits() {
-				if _, err := fmt.Fprintln(file, lease.Owner(), p.Slot, p.Token, int64(from), int64(to)); err != nil {
+			for _, slot := range lease.Slots() {
+				if _, err := fmt.Fprintln(file, lease.Owner(), slot, lease.Token(), int64(from), int64(to)); err != nil {
 					return err
 				}
 			}

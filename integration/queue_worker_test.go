@@ -33,7 +33,7 @@ func waitInQueue(args []string, lines <-chan string, say func(string, ...any)) e
 	defer cancel()
 	clients := make(map[string]*redlock.Client)
 	for _, number := range args[3:] {
-		client, err := redlock.Open(urls, withDefaults([]redlock.Option{
+		client, err := redlock.Open(urls, withDefaults([]redlock.ClientOption{
 			redlock.WithTTL(ttl), redlock.WithNodeTimeout(workerTimeout),
 		})...)
 		if err != nil {

@@ -24,9 +24,9 @@ import (
 const replaceTTL = 2 * time.Second
 
 // openGuarded makes a client with admission on, as in production.
-func openGuarded(t *testing.T, urls []string, opts ...redlock.Option) *redlock.Client {
+func openGuarded(t *testing.T, urls []string, opts ...redlock.ClientOption) *redlock.Client {
 	t.Helper()
-	client, err := redlock.Open(urls, append([]redlock.Option{
+	client, err := redlock.Open(urls, append([]redlock.ClientOption{
 		redlock.WithTTL(replaceTTL), redlock.WithNodeTimeout(800 * time.Millisecond), redlock.WithLogger(nil)}, opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, client.Close()) })

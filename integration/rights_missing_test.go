@@ -35,7 +35,7 @@ func TestAMissingRightForReadersLeavesNoKeyForEver(t *testing.T) {
 			notInShort(t)
 			nodes := cluster.Use(t, 3)
 			urls := restrict(t, nodes, right)
-			opts := []redlock.Option{redlock.WithTTL(8 * time.Second), redlock.WithNodeTimeout(2 * time.Second)}
+			opts := []redlock.ClientOption{redlock.WithTTL(8 * time.Second), redlock.WithNodeTimeout(2 * time.Second)}
 			w := &withoutRight{t: t, ctx: within(t, 6*soon), nodes: nodes, right: strings.TrimPrefix(right, "+"),
 				a: openClient(t, urls, opts...), b: openClient(t, urls, opts...)}
 			w.read()
@@ -116,7 +116,7 @@ func TestReleaseForASetByAUserWithNarrowPatterns(t *testing.T) {
 			for _, n := range nodes {
 				n.Do(t, "ACL", append([]any{"SETUSER", "locks"}, patterns...)...)
 			}
-			opts := []redlock.Option{redlock.WithTTL(ttl), redlock.WithNodeTimeout(2 * time.Second)}
+			opts := []redlock.ClientOption{redlock.WithTTL(ttl), redlock.WithNodeTimeout(2 * time.Second)}
 			restricted, other := openClient(t, urls, opts...), openClient(t, nodes.URLs(), opts...)
 			lease, err := restricted.Mutex("name").Lock(within(t, soon))
 			require.NoError(t, err)
@@ -139,7 +139,7 @@ func TestReleaseForASetByAUserWithNarrowPatterns(t *testing.T) {
 func (w *withoutRight) step(name string, err error) {
 	w.t.Helper()
 	w.t.Logf("%s: %v", name, err)
-	if lost := (redlock.LostError{}); errors.As(err, &lost) {
+	if lost := (*redlock.LostError)(nil); errors.As(err, &lost) {
 		err = lost.Cause
 	}
 	if errors.Is(err, redlock.ErrNoQuorum) {

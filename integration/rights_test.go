@@ -102,8 +102,8 @@ func TestTheRightsInTheDocsAreEnough(t *testing.T) {
 			notInShort(t)
 			nodes := cluster.Use(t, 3)
 			urls := restrict(t, nodes, c.without...)
-			for _, fencing := range []bool{true, false} {
-				a, b := openGuarded(t, urls, redlock.WithFencing(fencing)), openGuarded(t, urls, redlock.WithFencing(fencing))
+			for _, opts := range [][]redlock.ClientOption{nil, {redlock.WithoutFencing()}} {
+				a, b := openGuarded(t, urls, opts...), openGuarded(t, urls, opts...)
 				c.uses(t, a, b, nodes)
 			}
 			requireNothingRefused(t, nodes)
@@ -249,7 +249,7 @@ func useSemaphore(t *testing.T, a, b *redlock.Client, nodes cluster.Nodes) {
 	}
 	two, err := a.Semaphore("name", testPermits).Acquire(ctx, 2)
 	require.NoError(t, err)
-	slot := fmt.Sprint("name#", two.Permits()[0].Slot)
+	slot := fmt.Sprint("name#", two.Slots()[0])
 	awaitKey(t, nodes, slot, two)
 	nodes[0].Do(t, "DEL", prefix+slot)
 	require.NoError(t, two.Extend(ctx))
@@ -304,7 +304,7 @@ func awaitWaiters(t *testing.T, c *redlock.Client, name string, n int) {
 		if err != nil {
 			return false
 		}
-		waiters := slices.DeleteFunc(s.Queue, func(w redlock.Waiter) bool { return w.Nodes <= len(s.Nodes)/2 })
+		waiters := slices.DeleteFunc(s.Queue, func(w redlock.WaiterStatus) bool { return w.Nodes <= len(s.Nodes)/2 })
 		return len(waiters) == n
 	}), "%d waiters", n)
 }

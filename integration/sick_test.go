@@ -123,10 +123,10 @@ func assertNamed(t *testing.T, client *redlock.Client, nodes cluster.Nodes, caus
 		return err == nil || strings.Contains(err.Error(), cause)
 	})
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
-	var failed redlock.QuorumError
+	var failed *redlock.QuorumError
 	require.ErrorAs(t, err, &failed)
 	vote := failed.Votes[0]
-	assert.NotEqual(t, redlock.Granted, vote.Outcome)
+	assert.NotEqual(t, redlock.Outcome("granted"), vote.Outcome)
 	assert.ErrorContains(t, vote.Cause, cause)
 	assert.Contains(t, vote.Node, nodes[0].ProxyAddr())
 	assert.ErrorContains(t, err, vote.Node)

@@ -48,7 +48,7 @@ func callTool(t testing.TB, urls []string, args ...string) (code int, out, log s
 	cmd := tool(t, urls, args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	kill := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+	kill := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() })
 	defer kill.Stop()
 	require.NoError(t, cmd.Start())
 	_ = cmd.Wait()

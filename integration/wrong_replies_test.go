@@ -41,7 +41,7 @@ func TestWrongRepliesOfAMinorityHarmNobody(t *testing.T) {
 			for range 4 {
 				pools := []redlock.Pool{}
 				for i, n := range nodes {
-					pools = append(pools, redlock.DialPool(wrong.dial(n.Addr(), i < 2), redlock.DialAddr(n.Addr())))
+					pools = append(pools, redlock.DialPool(wrong.dial(n.Addr(), i < 2), redlock.DialConfig{Addr: n.Addr()}))
 				}
 				clients = append(clients, newClient(t, pools, shortTimeout(), redlock.WithTTL(10*time.Second), redlock.WithRestartGuard(guard)))
 			}
@@ -142,8 +142,8 @@ func (c *crowd) session(client *redlock.Client) {
 		h.names = nil
 		lease, err = client.Semaphore("s", crowdPermits).Acquire(ctx, 1+rand.IntN(2))
 		if err == nil {
-			for _, p := range lease.Permits() {
-				h.names = append(h.names, "s#"+strconv.Itoa(p.Slot))
+			for _, slot := range lease.Slots() {
+				h.names = append(h.names, "s#"+strconv.Itoa(slot))
 			}
 		}
 	}
@@ -161,7 +161,7 @@ func (c *crowd) session(client *redlock.Client) {
 		_ = lease.Downgrade(ctx)
 	case "hand off":
 		c.leave(lease)
-		if text, err := lease.Handoff(ctx); err == nil {
+		if text, err := lease.Transfer(ctx); err == nil {
 			if lease, err = c.clients[rand.IntN(len(c.clients))].Resume(ctx, text); err != nil {
 				return
 			}

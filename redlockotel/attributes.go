@@ -3,7 +3,6 @@ package redlockotel
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -16,8 +15,8 @@ import (
 
 // The attributes that OpenTelemetry's conventions have no names for.
 const (
-	operationKey = attribute.Key("redlock.operation.name") // lock, trylock, rlock, tryrlock, acquire, tryacquire, extend, downgrade, unlock, ask, handoff, resume
-	ballotKey    = attribute.Key("redlock.ballot.name")    // lock, raise, extend, unlock, rollback, force unlock, handoff, resume, ping
+	operationKey = attribute.Key("redlock.operation.name") // lock, trylock, rlock, tryrlock, acquire, tryacquire, extend, downgrade, unlock, ask, transfer, resume
+	ballotKey    = attribute.Key("redlock.ballot.name")    // lock, raise, extend, unlock, rollback, force unlock, transfer, resume, ping
 	outcomeKey   = attribute.Key("redlock.outcome")
 	reasonKey    = attribute.Key("redlock.lease.lost.reason") // expired, max_hold, revoked, no_quorum
 	lateKey      = attribute.Key("redlock.vote.late")
@@ -51,14 +50,6 @@ func nodeOf(index int, name string) []attribute.KeyValue {
 	return append(all, semconv.ServerAddress(host), semconv.ServerPort(number))
 }
 
-// slotsOf returns the slots of permits.
-func slotsOf(permits []redlock.Permit) (slots []int) {
-	for _, p := range permits {
-		slots = append(slots, p.Slot)
-	}
-	return slots
-}
-
 // errorType returns one word for an error of redlock's.
 func errorType(err error) attribute.KeyValue {
 	word := "other"
@@ -84,4 +75,4 @@ func errorType(err error) attribute.KeyValue {
 }
 
 // word returns an outcome or a reason in the form of attributes.
-func word(s fmt.Stringer) string { return strings.ReplaceAll(s.String(), " ", "_") }
+func word(s string) string { return strings.ReplaceAll(s, " ", "_") }

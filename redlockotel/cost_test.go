@@ -42,16 +42,20 @@ var nodeNames = []string{
 
 // traceCall calls the hooks as a client does for one call.
 func traceCall(t *redlock.Trace, op string, id uint64) {
-	call := redlock.CallStart{Context: context.Background(), Time: time.Now(), Call: id, Op: op, Name: "x"}
-	ballot := redlock.BallotStart{Context: call.Context, Time: call.Time, Call: id, Ballot: id, Op: op, Name: "x", Owner: "me"}
+	call := redlock.CallEvent{Context: context.Background(), Time: time.Now(), Call: id, Op: op, Name: "x"}
+	ballot := redlock.BallotEvent{Context: call.Context, Time: call.Time, Call: id, Ballot: id, Op: op, Name: "x", Owner: "me"}
 	t.CallStart(call)
 	t.BallotStart(ballot)
 	for i, node := range nodeNames {
 		if i == 3 { // the verdict
-			t.BallotEnd(redlock.BallotEnd{BallotStart: ballot, Elapsed: time.Millisecond, Outcome: redlock.Granted, Granted: 3})
-			t.CallEnd(redlock.CallEnd{CallStart: call, Elapsed: time.Millisecond, Owner: "me", Token: 1})
+			end := ballot
+			end.Elapsed, end.Outcome, end.Granted = time.Millisecond, "granted", 3
+			t.BallotEnd(end)
+			returned := call
+			returned.Elapsed, returned.Owner, returned.Token = time.Millisecond, "me", 1
+			t.CallEnd(returned)
 		}
-		t.BallotVote(redlock.BallotVote{BallotStart: ballot, Latency: time.Millisecond, Late: i >= 3,
-			Vote: redlock.Vote{Index: i, Node: node, Outcome: redlock.Granted}})
+		t.BallotVote(redlock.BallotVote{Context: ballot.Context, Time: ballot.Time, Call: id, Ballot: id, Op: op, Name: "x", Owner: "me", Latency: time.Millisecond, Late: i >= 3,
+			Vote: redlock.Vote{Index: i, Node: node, Outcome: "granted"}})
 	}
 }

@@ -35,7 +35,7 @@ func (i *instruments) make(m metric.Meter) error {
 		return m.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(description),
 			metric.WithExplicitBucketBoundaries(bounds...))
 	}
-	i.operation, errs[0] = histogram("redlock.operation.duration", "Duration of Lock, TryLock, RLock, TryRLock, Acquire, TryAcquire, Extend, Downgrade, Unlock, Ask, Handoff and Resume, with the time that Lock, RLock and Acquire waited.", tasks)
+	i.operation, errs[0] = histogram("redlock.operation.duration", "Duration of Lock, TryLock, RLock, TryRLock, Acquire, TryAcquire, Extend, Downgrade, Unlock, Ask, Transfer and Resume, with the time that Lock, RLock and Acquire waited.", tasks)
 	i.wait, errs[1] = histogram("redlock.wait.duration", "How long a Lock, RLock or Acquire that was refused waited.", tasks)
 	i.hold, errs[2] = histogram("redlock.lease.duration", "How long a lease was held, since it was asked for.", tasks)
 	i.ballot, errs[3] = histogram("redlock.ballot.duration", "Time until the verdict of a question that was sent to all nodes.", trips)
@@ -64,7 +64,7 @@ func (t *Telemetry) optionOf(k kind) metric.MeasurementOption {
 	if known, ok := t.kinds.Load(k); ok {
 		return known.(metric.MeasurementOption)
 	}
-	all := append(t.attributes[:len(t.attributes):len(t.attributes)], ballotKey.String(k.op), outcomeKey.String(word(k.outcome)))
+	all := append(t.attributes[:len(t.attributes):len(t.attributes)], ballotKey.String(k.op), outcomeKey.String(word(string(k.outcome))))
 	if k.vote {
 		all = append(append(all, nodeOf(k.index, k.node)...), lateKey.Bool(k.late))
 	}
@@ -85,37 +85,41 @@ func (t *Telemetry) attributesOf(name string, err error, attributes ...attribute
 	return attributes
 }
 
-func (t *Telemetry) recordCall(ctx context.Context, e redlock.CallEnd) {
+func (t *Telemetry) recordCall(ctx context.Context, e redlock.CallEvent) {
 	t.record(ctx, t.operation, e.Elapsed, t.attributesOf(e.Name, e.Err, operationKey.String(e.Op))...)
 }
 
-func (t *Telemetry) recordWait(ctx context.Context, e redlock.WaitEnd) {
+func (t *Telemetry) recordWait(ctx context.Context, e redlock.WaitEvent) {
 	t.record(ctx, t.wait, e.Waited, t.attributesOf(e.Name, e.Err)...)
 }
 
-func (t *Telemetry) recordBallot(ctx context.Context, e redlock.BallotEnd) {
+func (t *Telemetry) recordBallot(ctx context.Context, e redlock.BallotEvent) {
 	t.ballot.Record(ctx, e.Elapsed.Seconds(), t.optionOf(kind{op: e.Op, outcome: e.Outcome}))
 }
 
 // recordVote records a vote that is an answer. A vote without an answer has no latency; it
 // is counted in redlock.node.votes.
 func (t *Telemetry) recordVote(ctx context.Context, e redlock.BallotVote) {
-	if e.Outcome != redlock.Granted && e.Outcome != redlock.Refused {
+	if e.Outcome != "granted" && e.Outcome != "refused" {
 		return
 	}
 	t.vote.Record(ctx, e.Latency.Seconds(),
 		t.optionOf(kind{op: e.Op, outcome: e.Outcome, vote: true, late: e.Late, index: e.Index, node: e.Node}))
 }
 
-func (t *Telemetry) leaseLost(e redlock.LeaseLost) {
-	attributes := []attribute.KeyValue{outcomeKey.String("lost"), sharedKey.Bool(e.Shared)}
-	var lost *redlock.LostError
-	if errors.As(e.Err, &lost) {
-		attributes = append(attributes, reasonKey.String(word(lost.Reason)))
+// recordHold records how long a lease lasted that has ended.
+func (t *Telemetry) recordHold(e redlock.LeaseEvent) {
+	attributes := []attribute.KeyValue{outcomeKey.String(string(e.Kind)), sharedKey.Bool(e.Shared)}
+	ctx := e.Context
+	switch e.Kind {
+	case "released":
+	case "lost":
+		ctx = context.Background()
+		if lost := (*redlock.LostError)(nil); errors.As(e.Err, &lost) {
+			attributes = append(attributes, reasonKey.String(word(lost.Reason.String())))
+		}
+	default:
+		return
 	}
-	t.record(context.Background(), t.hold, e.Held, t.attributesOf(e.Name, nil, attributes...)...)
-}
-
-func (t *Telemetry) leaseReleased(e redlock.LeaseReleased) {
-	t.record(e.Context, t.hold, e.Held, t.attributesOf(e.Name, nil, outcomeKey.String("released"), sharedKey.Bool(e.Shared))...)
+	t.record(ctx, t.hold, e.Held, t.attributesOf(e.Name, nil, attributes...)...)
 }

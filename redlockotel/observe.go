@@ -101,9 +101,9 @@ func (t *Telemetry) observeNode(record func(metric.Int64Observable, int64, ...at
 		}
 		record(o.state, is, with(stateKey.String(state))...)
 	}
-	for outcome, votes := range map[redlock.Outcome]uint64{redlock.Granted: n.Granted, redlock.Refused: n.Refused,
-		redlock.Unknown: n.Unknown, redlock.NotSent: n.NotSent} {
-		record(o.votes, int64(votes), with(outcomeKey.String(word(outcome)))...)
+	for outcome, votes := range map[string]uint64{"granted": n.Granted, "refused": n.Refused,
+		"unknown": n.Unknown, "not_sent": n.NotSent} {
+		record(o.votes, int64(votes), with(outcomeKey.String(outcome))...)
 	}
 	record(o.late, int64(n.Late), node...)
 	record(o.connects, int64(n.Connects), node...)

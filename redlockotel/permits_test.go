@@ -26,8 +26,8 @@ func TestSpansOfALeaseOfPermitsHaveItsSlots(t *testing.T) {
 	require.NoError(t, b.client.Close())
 
 	var slots []string
-	for _, p := range lease.Permits() {
-		slots = append(slots, fmt.Sprint(p.Slot))
+	for _, slot := range lease.Slots() {
+		slots = append(slots, fmt.Sprint(slot))
 	}
 	want := "[" + strings.Join(slots, ",") + "]"
 	for _, op := range []string{"acquire", "extend", "unlock"} {

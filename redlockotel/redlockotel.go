@@ -8,12 +8,12 @@
 //	...
 //	defer registration.Unregister()
 //
-// Spans: "redlock lock" (trylock, rlock, tryrlock, acquire, tryacquire, extend, downgrade, unlock, ask, handoff, resume) for each call, a
-// child of the span in the caller's context; "redlock ballot" for each question sent to the
-// nodes, with an event for each vote; "redlock wait" while a Lock, RLock or Acquire waits. They are made
-// from hooks, a moment after the events and with the events' times: no vote and no lease waits
-// for an exporter. So the library cannot put its spans into contexts: spans of a traced pool do
-// not appear below these.
+// Spans: "redlock lock" (trylock, rlock, tryrlock, acquire, tryacquire, extend, downgrade, unlock, ask,
+// transfer, resume) for each call, a child of the span in the caller's context; "redlock ballot" for each
+// question sent to the nodes, with an event for each vote; "redlock wait" while a Lock, RLock or Acquire
+// waits. They are made from hooks, a moment after the events and with the events' times: no vote and no lease
+// waits for an exporter. So the library cannot put its spans into contexts: spans of a traced pool do not
+// appear below these.
 //
 // Metrics have durations in seconds. Locks' names are attributes of spans, and of metrics
 // only with WithLockNames, since there may be any number of names. README.md lists all
@@ -89,9 +89,9 @@ func New(opts ...Option) (*Telemetry, error) {
 	for _, opt := range opts {
 		opt(&s)
 	}
-	t := &Telemetry{settings: s, spans: newSpans(s.tracers.Tracer(scope, trace.WithSchemaURL(semconv.SchemaURL))),
-		common: metric.WithAttributeSet(attribute.NewSet(s.attributes...))}
-	meter := s.meters.Meter(scope, metric.WithSchemaURL(semconv.SchemaURL))
+	tracer := s.tracers.Tracer(scope, trace.WithInstrumentationVersion(version()), trace.WithSchemaURL(semconv.SchemaURL))
+	t := &Telemetry{settings: s, spans: newSpans(tracer), common: metric.WithAttributeSet(attribute.NewSet(s.attributes...))}
+	meter := s.meters.Meter(scope, metric.WithInstrumentationVersion(version()), metric.WithSchemaURL(semconv.SchemaURL))
 	if err := t.instruments.make(meter); err != nil {
 		return nil, fmt.Errorf("redlockotel: %w", err)
 	}
@@ -102,14 +102,13 @@ func New(opts ...Option) (*Telemetry, error) {
 // that it leaves nil, or call these from yours.
 func (t *Telemetry) Trace() *redlock.Trace {
 	return &redlock.Trace{
-		CallStart:     t.callStart,
-		CallEnd:       t.callEnd,
-		BallotStart:   t.ballotStart,
-		BallotVote:    t.ballotVote,
-		BallotEnd:     t.ballotEnd,
-		WaitStart:     t.waitStart,
-		WaitEnd:       t.waitEnd,
-		LeaseLost:     t.leaseLost,
-		LeaseReleased: t.leaseReleased,
+		CallStart:   t.callStart,
+		CallEnd:     t.callEnd,
+		BallotStart: t.ballotStart,
+		BallotVote:  t.ballotVote,
+		BallotEnd:   t.ballotEnd,
+		WaitStart:   t.waitStart,
+		WaitEnd:     t.waitEnd,
+		Lease:       t.recordHold,
 	}
 }

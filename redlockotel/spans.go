@@ -97,13 +97,13 @@ func setError(span trace.Span, err error) {
 	}
 }
 
-func (t *Telemetry) callStart(e redlock.CallStart) {
+func (t *Telemetry) callStart(e redlock.CallEvent) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.begin(&t.calls, e.Call, e.Context, "redlock "+e.Op, e.Time, operationKey.String(e.Op), nameKey.String(e.Name))
 }
 
-func (t *Telemetry) callEnd(e redlock.CallEnd) {
+func (t *Telemetry) callEnd(e redlock.CallEvent) {
 	t.mu.Lock()
 	s, known := t.calls.remove(e.Call)
 	t.mu.Unlock()
@@ -112,8 +112,8 @@ func (t *Telemetry) callEnd(e redlock.CallEnd) {
 		ctx = s.ctx
 		if e.Owner != "" {
 			s.span.SetAttributes(ownerKey.String(e.Owner), tokenKey.Int64(e.Token), sharedKey.Bool(e.Shared))
-			if e.Permits != nil {
-				s.span.SetAttributes(slotsKey.IntSlice(slotsOf(e.Permits)))
+			if e.Slots != nil {
+				s.span.SetAttributes(slotsKey.IntSlice(e.Slots))
 			}
 		}
 		setError(s.span, e.Err)
@@ -125,7 +125,7 @@ func (t *Telemetry) callEnd(e redlock.CallEnd) {
 }
 
 // A wait for the call's turn may be within one for the lock: it is no span of its own.
-func (t *Telemetry) waitStart(e redlock.WaitStart) {
+func (t *Telemetry) waitStart(e redlock.WaitEvent) {
 	if e.Turn {
 		return
 	}
@@ -134,7 +134,7 @@ func (t *Telemetry) waitStart(e redlock.WaitStart) {
 	t.begin(&t.waits, e.Call, t.parentOf(e.Call, e.Context), "redlock wait", e.Time, nameKey.String(e.Name))
 }
 
-func (t *Telemetry) waitEnd(e redlock.WaitEnd) {
+func (t *Telemetry) waitEnd(e redlock.WaitEvent) {
 	if e.Turn {
 		return
 	}
@@ -151,7 +151,7 @@ func (t *Telemetry) waitEnd(e redlock.WaitEnd) {
 	t.recordWait(ctx, e)
 }
 
-func (t *Telemetry) ballotStart(e redlock.BallotStart) {
+func (t *Telemetry) ballotStart(e redlock.BallotEvent) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.begin(&t.ballots, e.Ballot, t.parentOf(e.Call, e.Context), "redlock ballot", e.Time,
@@ -174,23 +174,23 @@ func (t *Telemetry) ballotVote(e redlock.BallotVote) {
 
 // voteOf returns the attributes of a vote's event.
 func voteOf(e *redlock.BallotVote) []attribute.KeyValue {
-	all := append(nodeOf(e.Index, e.Node), outcomeKey.String(word(e.Outcome)), latencyKey.Float64(e.Latency.Seconds()))
+	all := append(nodeOf(e.Index, e.Node), outcomeKey.String(word(string(e.Outcome))), latencyKey.Float64(e.Latency.Seconds()))
 	if e.Cause != nil {
 		all = append(all, attribute.String("exception.message", e.Cause.Error()))
 	}
 	return all
 }
 
-func (t *Telemetry) ballotEnd(e redlock.BallotEnd) {
+func (t *Telemetry) ballotEnd(e redlock.BallotEvent) {
 	t.mu.Lock()
 	s, known := t.ballots.remove(e.Ballot)
 	t.mu.Unlock()
 	ctx := e.Context
 	if known {
 		ctx = s.ctx
-		s.span.SetAttributes(outcomeKey.String(word(e.Outcome)),
+		s.span.SetAttributes(outcomeKey.String(word(string(e.Outcome))),
 			grantedKey.Int(e.Granted), refusedKey.Int(e.Refused), silentKey.Int(e.Silent))
-		if e.Outcome == redlock.Unknown || e.Outcome == redlock.NotSent {
+		if e.Outcome == "unknown" || e.Outcome == "not sent" {
 			s.span.SetStatus(codes.Error, "no quorum of answers")
 		}
 	}

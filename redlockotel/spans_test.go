@@ -19,7 +19,7 @@ func TestSpansWhoseEndWasDroppedDoNotPileUp(t *testing.T) {
 	require.NoError(t, err)
 	began := time.Now()
 	for i := range 10 * maxOpen {
-		telemetry.ballotStart(redlock.BallotStart{Context: context.Background(), Ballot: uint64(i),
+		telemetry.ballotStart(redlock.BallotEvent{Context: context.Background(), Ballot: uint64(i),
 			Time: began.Add(time.Duration(i) * time.Second)})
 	}
 	require.LessOrEqual(t, len(telemetry.ballots.open), maxOpen)
@@ -31,7 +31,7 @@ func TestSpansOfCallsThatWaitLongAreKept(t *testing.T) {
 	require.NoError(t, err)
 	began := time.Now()
 	for i := range 2 * maxOpen {
-		telemetry.callStart(redlock.CallStart{Context: context.Background(), Call: uint64(i),
+		telemetry.callStart(redlock.CallEvent{Context: context.Background(), Call: uint64(i),
 			Time: began.Add(time.Duration(i) * time.Millisecond)})
 	}
 	require.Len(t, telemetry.calls.open, 2*maxOpen)

@@ -37,7 +37,7 @@ func Example_permits() {
 	_, err = deployments.TryAcquire(ctx, 1)
 	fmt.Println("the third is refused:", errors.Is(err, redlock.ErrHeld))
 
-	slot, has := second.Permits()[0].Slot, 0
+	slot, has := second.Slots()[0], 0
 	for i := range 3 {
 		if owner, _ := nodes.Get(i, fmt.Sprintf("redlock:deployments#%d", slot)); owner == second.Owner() {
 			has++
@@ -76,7 +76,7 @@ func TestPermitsOutliveAMinorityOfEmbeddedNodes(t *testing.T) {
 	require.NoError(t, two.Unlock(t.Context()))
 	all := <-next
 	require.NotNil(t, all)
-	require.Len(t, all.Permits(), 3)
+	require.Len(t, all.Slots(), 3)
 	require.Greater(t, all.Token(), two.Token())
 	require.NoError(t, all.Unlock(t.Context()))
 }

@@ -47,9 +47,9 @@ func Example_readers() {
 }
 
 // openClient opens a client that bears nodes that a busy machine keeps waiting.
-func openClient(t *testing.T, nodes *redlocktest.Nodes, opts ...redlock.Option) *redlock.Client {
+func openClient(t *testing.T, nodes *redlocktest.Nodes, opts ...redlock.ClientOption) *redlock.Client {
 	t.Helper()
-	client, err := redlock.Open(nodes.URLs(), append([]redlock.Option{redlock.WithRestartGuard(0), redlock.WithLogger(nil),
+	client, err := redlock.Open(nodes.URLs(), append([]redlock.ClientOption{redlock.WithRestartGuard(0), redlock.WithLogger(nil),
 		redlock.WithTTL(20 * time.Second), redlock.WithNodeTimeout(4 * time.Second)}, opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close()) })

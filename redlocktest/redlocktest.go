@@ -1,11 +1,14 @@
 // Package redlocktest runs embedded nodes for tests of programs that lock
 // with redlock: no Redis server, no container, nothing to install.
 //
-//	nodes := redlocktest.Start(t, 5)
-//	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0))
+//	nodes := redlocktest.Start(t, 3)
+//	client := nodes.Client(t)
 //
-// Without WithRestartGuard(0) the nodes, being new, do not vote before one guard is over:
-// ten seconds by default.
+// Client alone does both. Nodes.Hold holds a lock for another client, Nodes.Lose takes a lock from
+// its holder, and Nodes.Stop takes nodes away until there is no quorum.
+//
+// A client of your own needs redlock.WithRestartGuard(0): the nodes are new, and otherwise do not
+// vote before one guard is over, ten seconds by default.
 //
 // # These nodes are not Redis
 //
@@ -30,7 +33,7 @@ package redlocktest
 
 import "fmt"
 
-// TB is what Start needs of a *testing.T, *testing.B or *testing.F.
+// TB is what this package needs of a *testing.T, *testing.B or *testing.F.
 type TB interface {
 	Helper()
 	Cleanup(func())

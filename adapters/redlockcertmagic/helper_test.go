@@ -32,7 +32,7 @@ type instance struct {
 }
 
 // start makes an instance over a directory, which ends with the test. opts are those of its locks.
-func start(t *testing.T, nodes *redlocktest.Nodes, dir string, opts ...redlock.Option) instance {
+func start(t *testing.T, nodes *redlocktest.Nodes, dir string, opts ...redlock.LockOption) instance {
 	t.Helper()
 	client := open(t, nodes)
 	storage, err := redlockcertmagic.Wrap(&certmagic.FileStorage{Path: dir}, client, opts...)

@@ -22,7 +22,7 @@ type Storage struct {
 	certmagic.Storage // keeps the data; its Lock and Unlock are not called
 
 	client *redlock.Client
-	opts   []redlock.Option
+	opts   []redlock.LockOption
 
 	mu    sync.Mutex // protects slots, and the fields of a slot that say so
 	slots map[string]*slot
@@ -44,7 +44,7 @@ var (
 //
 // It returns ErrConfig when storage or client is nil. The client stays the caller's: close it
 // when certmagic has stopped.
-func Wrap(storage certmagic.Storage, client *redlock.Client, opts ...redlock.Option) (*Storage, error) {
+func Wrap(storage certmagic.Storage, client *redlock.Client, opts ...redlock.LockOption) (*Storage, error) {
 	switch {
 	case storage == nil:
 		return nil, fmt.Errorf("redlockcertmagic: %w: the storage is nil; give the one that keeps the certificates", redlock.ErrConfig)

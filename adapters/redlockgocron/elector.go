@@ -43,7 +43,7 @@ type Elector struct {
 //
 // opts are the lock's own, such as redlock.WithTTL; else they are the client's. An error is redlock.ErrConfig: settings that
 // redlock refuses, such as a minHold of 0 or one above the ttl, or a nil client.
-func NewElector(client *redlock.Client, name string, minHold time.Duration, opts ...redlock.Option) (*Elector, error) {
+func NewElector(client *redlock.Client, name string, minHold time.Duration, opts ...redlock.LockOption) (*Elector, error) {
 	if client == nil {
 		return nil, errNoClient
 	}

@@ -22,9 +22,9 @@ const (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // openClient opens a client that ends with the test: a machine of this name.
-func openClient(t *testing.T, nodes *redlocktest.Nodes, machine string, opts ...redlock.Option) *redlock.Client {
+func openClient(t *testing.T, nodes *redlocktest.Nodes, machine string, opts ...redlock.ClientOption) *redlock.Client {
 	t.Helper()
-	all := []redlock.Option{redlock.WithRestartGuard(0), redlock.WithLogger(nil), redlock.WithOwnerLabel(machine),
+	all := []redlock.ClientOption{redlock.WithRestartGuard(0), redlock.WithLogger(nil), redlock.WithOwnerLabel(machine),
 		redlock.WithNodeTimeout(time.Second)} // machines that run tests are busy
 	client, err := redlock.Open(nodes.URLs(), append(all, opts...)...)
 	require.NoError(t, err)

@@ -23,7 +23,7 @@ var ErrNotDue = errors.New("the job is not due now")
 type Locker struct {
 	client  *redlock.Client
 	minHold time.Duration
-	opts    []redlock.Option
+	opts    []redlock.LockOption
 }
 
 // NewLocker returns a Locker over a client's nodes. The client must outlive the scheduler.
@@ -35,7 +35,7 @@ type Locker struct {
 //
 // opts are the locks' own, such as redlock.WithTTL; else they are the client's. Settings that redlock refuses are an error
 // that is redlock.ErrConfig, such as a minHold of 0, or one above the ttl; so is a nil client.
-func NewLocker(client *redlock.Client, minHold time.Duration, opts ...redlock.Option) (*Locker, error) {
+func NewLocker(client *redlock.Client, minHold time.Duration, opts ...redlock.LockOption) (*Locker, error) {
 	if client == nil {
 		return nil, errNoClient
 	}

@@ -26,7 +26,7 @@ func dueIn(d time.Duration) schedule {
 	return func(time.Time) time.Time { return time.Now().Add(d) }
 }
 
-func newLocker(t *testing.T, client *redlock.Client, minHold time.Duration, opts ...redlock.Option) *redlockgocron.Locker {
+func newLocker(t *testing.T, client *redlock.Client, minHold time.Duration, opts ...redlock.LockOption) *redlockgocron.Locker {
 	t.Helper()
 	locker, err := redlockgocron.NewLocker(client, minHold, opts...)
 	require.NoError(t, err)
@@ -74,12 +74,12 @@ func TestLockerReturnsNoLockWithAnError(t *testing.T) {
 
 func TestBadSettingsAreRefusedWithoutACallToTheNodes(t *testing.T) {
 	client := openClient(t, redlocktest.Start(t, 1), "machine")
-	for name, make := range map[string]func(time.Duration, ...redlock.Option) error{
-		"locker": func(d time.Duration, opts ...redlock.Option) error {
+	for name, make := range map[string]func(time.Duration, ...redlock.LockOption) error{
+		"locker": func(d time.Duration, opts ...redlock.LockOption) error {
 			_, err := redlockgocron.NewLocker(client, d, opts...)
 			return err
 		},
-		"elector": func(d time.Duration, opts ...redlock.Option) error {
+		"elector": func(d time.Duration, opts ...redlock.LockOption) error {
 			_, err := redlockgocron.NewElector(client, "leader", d, opts...)
 			return err
 		},

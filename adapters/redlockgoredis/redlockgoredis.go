@@ -95,8 +95,8 @@ type pool struct{ options *redis.Options }
 
 // withCredentials returns a pool whose connections log in with what source returns.
 func (p *pool) withCredentials(source func(context.Context) (user, password string, err error)) redlock.Pool {
-	return redlock.DialPool(p.dial, redlock.DialAddr(p.options.Addr), redlock.DialDatabase(p.options.DB),
-		redlock.DialClientName(p.options.ClientName), redlock.DialCredentials(source))
+	return redlock.DialPool(p.dial, redlock.DialConfig{Addr: p.options.Addr, Database: p.options.DB,
+		ClientName: p.options.ClientName, Credentials: source})
 }
 
 func (p *pool) dial(ctx context.Context) (net.Conn, error) {

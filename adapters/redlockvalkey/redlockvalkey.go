@@ -42,8 +42,8 @@ func Pool(option valkey.ClientOption) (redlock.Pool, error) {
 	}
 	addr := option.InitAddress[0]
 	dial := func(ctx context.Context) (net.Conn, error) { return dial(ctx, addr, &option) }
-	return redlock.DialPool(dial, redlock.DialAddr(addr), redlock.DialDatabase(option.SelectDB), redlock.DialClientName(option.ClientName),
-		redlock.DialCredentials(func(context.Context) (user, password string, err error) { return credentials(addr, &option) })), nil
+	return redlock.DialPool(dial, redlock.DialConfig{Addr: addr, Database: option.SelectDB, ClientName: option.ClientName,
+		Credentials: func(context.Context) (user, password string, err error) { return credentials(addr, &option) }}), nil
 }
 
 func check(o *valkey.ClientOption) error {

@@ -14,6 +14,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/redlock-go/redlock/internal/endpoint"
+	"github.com/redlock-go/redlock/internal/loginreply"
+	"github.com/redlock-go/redlock/internal/node"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
@@ -34,6 +36,7 @@ type nodeFacts struct {
 	Clock    clockFacts  `json:"clock"`
 	Admitted admittance  `json:"admission"`
 
+	secrets  *loginreply.Secrets  // that the URL has
 	err      error                // why it does not answer
 	infoErr  error                // why it does not answer INFO
 	killErr  error                // why a client cannot close its old connections there
@@ -41,7 +44,7 @@ type nodeFacts struct {
 	info     map[string]string    // the fields of INFO
 	host     string
 	readings []reading
-	record   map[string]string       // by which the node votes
+	record   protocol.Memory         // by which the node votes
 	limits   map[string]map[int]bool // by semaphore: how many permits its waiters say that it has
 }
 
@@ -101,7 +104,7 @@ type look struct {
 func examine(ctx context.Context, index int, url string, l look, begun time.Time) *nodeFacts {
 	e, err := endpoint.Parse(url)
 	f := &nodeFacts{Node: fmt.Sprintf("node %d (%s)", index, e.Address), RDB: "unknown", AOF: "unknown"}
-	f.Admitted.State, f.Server.Support = "unknown", notKnown
+	f.Admitted.State, f.Server.Support, f.secrets = "unknown", notKnown, loginreply.New(e.Password)
 	if f.host = e.Address; e.Network == "tcp" {
 		f.host = e.Address[:strings.LastIndex(e.Address, ":")]
 	}
@@ -133,6 +136,9 @@ func (f *nodeFacts) ask(ctx context.Context, e endpoint.Endpoint, l look, begun 
 	if err := f.identify(a); err != nil {
 		return err
 	}
+	if f.info["redis_mode"] == "sentinel" {
+		return errSentinel
+	}
 	if err := f.kill(a); err != nil {
 		return err
 	}
@@ -158,7 +164,7 @@ func (f *nodeFacts) identify(a *asker) error {
 	f.info = make(map[string]string)
 	for _, line := range strings.Split(text, "\r\n") {
 		if key, value, ok := strings.Cut(line, ":"); ok {
-			f.info[key] = value
+			f.info[key] = f.shown(value)
 		}
 	}
 	f.Version, f.Role, f.RunID = f.info["redis_version"], f.info["role"], f.info["run_id"]
@@ -169,6 +175,7 @@ func (f *nodeFacts) identify(a *asker) error {
 		f.AOF = onOff(enabled == "1")
 	}
 	save, err := redis.StringMap(a.do("CONFIG", "GET", "save"))
+	err = node.Misread(err)
 	if schedule, known := save["save"]; known && err == nil {
 		f.RDB = onOff(schedule != "")
 	}
@@ -206,14 +213,13 @@ func (f *nodeFacts) admission(a *asker) {
 		return // without INFO doctor does not know the run that other clients see
 	}
 	adm := &f.Admitted
-	run := cmp.Or(f.RunID, "unknown")
-	quarantine := protocol.Key("bar", run)
-	name, err := redis.String(a.do("HGET", quarantine, "name"))
+	run := protocol.Run(cmp.Or(f.RunID, "unknown"))
+	name, err := redis.String(a.do("HGET", run.Bar(), "name"))
 	if errors.Is(err, redis.ErrNil) {
 		adm.State = "new"
 		return
 	}
-	record := protocol.Key("record", run) + ":" + name
+	record := run.Record(name)
 	nodes, left := 0, int64(0)
 	if err == nil {
 		nodes, err = redis.Int(a.do("HGET", record, "nodes"))
@@ -221,23 +227,22 @@ func (f *nodeFacts) admission(a *asker) {
 	switch {
 	case err == nil:
 		adm.State, adm.Nodes = "votes", nodes
-		f.record, err = redis.StringMap(a.do("HGETALL", record))
-		ttl, _ := strconv.ParseFloat(f.record["ttl"], 64)
-		adm.TTL = ttl / 1000
+		f.record, err = protocol.ReadMemory(a.do("HGETALL", record))
+		adm.TTL = f.record.Longest.Seconds()
 	case errors.Is(err, redis.ErrNil):
 		adm.State = "waits"
 		var used bool
-		if used, err = f.used(a, quarantine); used {
+		if used, err = f.used(a, run.Bar()); used {
 			adm.State = "new" // its record was deleted: the next client begins a new quarantine
 			break
 		}
 		if err == nil {
-			left, err = redis.Int64(a.do("PTTL", protocol.Key("quarantine", run)))
+			left, err = redis.Int64(a.do("PTTL", run.Quarantine()))
 			adm.Left = float64(max(left, 0)) / 1000
 		}
 	}
 	if err != nil {
-		adm.State, adm.Error = "unknown", err.Error()
+		adm.State, adm.Error = "unknown", node.Misread(err).Error()
 	}
 }
 
@@ -265,7 +270,7 @@ func (f *nodeFacts) sample(a *asker, window time.Duration) error {
 		parts, err := redis.Int64s(a.do("TIME"))
 		trip := time.Since(a.begun) - asked
 		if broken(err) {
-			return fmt.Errorf("TIME: %w", err)
+			return fmt.Errorf("TIME: %w", node.Misread(err))
 		}
 		r := reading{at: asked + trip/2, trip: trip}
 		if err == nil && len(parts) == 2 {

@@ -23,6 +23,12 @@ func startWithoutReader(t *testing.T, nodes *redlocktest.Nodes, args ...string) 
 	reader, writer, err := os.Pipe()
 	require.NoError(t, err)
 	require.NoError(t, reader.Close())
+	return startWithStderr(t, nodes, writer, args)
+}
+
+// startWithStderr starts the tool with this end of a pipe at stderr, and closes it in this process.
+func startWithStderr(t *testing.T, nodes *redlocktest.Nodes, writer *os.File, args []string) *tool {
+	t.Helper()
 	defer writer.Close()
 	p := &tool{t: t, over: make(chan struct{})}
 	p.cmd = exec.Command(os.Args[0], append(nodesArgs(nodes), args...)...)

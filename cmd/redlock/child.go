@@ -77,8 +77,10 @@ func (r *runner) work(path string, args []string) (int, error) {
 	}
 	why := r.supervise(c)
 	if why != nil {
+		kill := time.NewTimer(r.flags.grace)
+		c.terminate()
 		r.print("%v: the command gets SIGTERM, and in %v SIGKILL", why, r.flags.grace)
-		r.stop(c)
+		r.awaitStop(c, kill)
 		why = &exit{code: codeLost} // the message above says all
 	}
 	return exitCode(c.cmd.ProcessState), why
@@ -108,10 +110,9 @@ func (r *runner) supervise(c *child) error {
 	}
 }
 
-// stop ends the command and its process group, with SIGKILL when the grace is over.
-func (r *runner) stop(c *child) {
-	c.terminate()
-	kill := time.NewTimer(r.flags.grace)
+// awaitStop waits for the end of the command, which has got SIGTERM, and of its process group. It sends SIGKILL when the
+// grace is over, whose timer is kill.
+func (r *runner) awaitStop(c *child, kill *time.Timer) {
 	defer kill.Stop()
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()

@@ -25,7 +25,8 @@ func TestInspectShowsHolderNodesAndQueue(t *testing.T) {
 	nodes.Stop(1)
 	r := call(nodes, "inspect", "job", "other")
 	require.Zero(t, r.code, r.log)
-	assert.Contains(t, r.out, "job: held by the holder, at 2 of 3 nodes, for another")
+	assert.Regexp(t, `job: held by the holder for \d+s, at 2 of 3 nodes, for another`, r.out)
+	assert.Contains(t, r.out, "since    "+lease.Since().Format(time.DateTime)+", by the holder's clock")
 	assert.Contains(t, r.out, lease.Owner())
 	assert.Contains(t, r.out, "token    1 (the greatest so far)")
 	assert.Regexp(t, `node 1 .* \? .*connect`, r.out)
@@ -48,6 +49,7 @@ func TestInspectJSONHasStableNames(t *testing.T) {
 		assert.Equal(t, want, v[key], key)
 	}
 	assert.InDelta(t, 600_000, v["remaining_ms"], 60_000)
+	assert.Equal(t, lease.Since().Format(time.RFC3339), v["since"])
 	assert.Equal(t, []string{"label", "limit", "nodes", "since", "ticket", "wants"}, keys(v["queue"].([]any)[0]))
 	assert.Equal(t, []string{"count", "holder", "node", "permits", "readers", "remaining_ms", "reserved", "waiting"}, keys(v["nodes"].([]any)[0]))
 }

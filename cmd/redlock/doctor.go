@@ -37,7 +37,8 @@ its remedy, and is a danger (two clients may hold one lock, or the node grants n
 a warning (it is dangerous in certain events), or a note. doctor exits with 1 if there is
 a danger.
 
-It looks for: nodes that do not answer, wrong passwords, missing rights (for all locks; for
+It looks for: nodes that do not answer (and why: protected mode, maxclients, loading, TLS, a
+sentinel), wrong passwords, missing rights (for all locks; for
 locks with readers, which mutexes do not need; for locks of several names; for permits; for holders that are told that others want the lock; for wake-ups; to
 list locks; to close old connections),
 replicas and other servers that are no masters, servers with

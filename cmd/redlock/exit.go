@@ -32,7 +32,7 @@ var exitTable = []struct{ code, meaning string }{
 	{"1", "doctor found a danger; or redlock itself failed, or its output could not be written"},
 	{"64", "usage: the command line is wrong, or redlock run was started by a command that already holds this lock (REDLOCK_OWNER)"},
 	{"66", "free: nobody holds the lock, or the permits, that unlock --force was to break; nothing was changed"},
-	{"69", "no quorum: too few nodes answer or may vote; the command was not run, or its lock was not handed off"},
+	{"69", "no quorum: too few nodes answer or may vote; the command was not run, or its lock was not transferred"},
 	{"75", "held: somebody else holds the lock (--no-wait, --wait); the command was not run"},
 	{"76", "lost: the lock was lost, or could no longer be kept, while the command ran: it was stopped, or had ended before redlock noticed; this replaces the command's own code. Of resume, also: it came too late, and the command was not run"},
 	{"78", "configuration: no nodes, a bad URL, settings that do not fit together, a text for resume that is missing, damaged, of other nodes or another prefix, or open to other users"},

@@ -2,19 +2,13 @@ package main
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"math"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
-	"github.com/redlock-go/redlock/internal/admission"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
@@ -103,32 +97,6 @@ func (x *examination) dangers() int {
 		}
 	}
 	return n
-}
-
-// judgeSilence reports a node that does not answer.
-func (x *examination) judgeSilence(f *nodeFacts) {
-	var reply redis.Error
-	text := f.err.Error()
-	if errors.As(f.err, &reply) && (strings.HasPrefix(text, "ERR invalid password") || strings.HasPrefix(text, "ERR AUTH") ||
-		strings.HasPrefix(text, "ERR Client sent AUTH") || strings.Contains(text, "WRONGPASS") || strings.Contains(text, "NOAUTH")) {
-		x.add(danger, "password", f.Node, "it refuses the user or the password: "+text,
-			"it never votes; where this makes a majority impossible no lock can be had",
-			"write the right ones into the URL: redis://user:password@host, or redis://:password@host for the default user")
-		return
-	}
-	remedy := "start the server, or see to the network and to firewalls between here and there"
-	if isFrozen(f.err) {
-		remedy = "if the machine can be reached, its server is frozen: look for a slow command (SLOWLOG), for swapping, and for a stopped or paused process; else see to the network"
-	}
-	x.add(danger, "unreachable", f.Node, "it does not answer: "+text,
-		"it does not vote: the cluster tolerates one failure less, or none", remedy)
-}
-
-// isFrozen reports whether a node was silent, rather than refused a connection: as a rule a frozen server, for whose
-// process the kernel accepts connections.
-func isFrozen(err error) bool {
-	var network net.Error
-	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout()
 }
 
 // judgeServer reports servers that are no independent masters.
@@ -238,7 +206,7 @@ func (x *examination) findDamage() {
 		}
 	}
 	for _, f := range x.Nodes {
-		if f.Admitted.State == "votes" && !admission.IsExplained(f.record, protocol.GreatestCount(latest)) {
+		if f.Admitted.State == "votes" && !f.record.IsExplained(protocol.GreatestCount(latest)) {
 			f.Admitted.State = "damaged"
 		}
 	}

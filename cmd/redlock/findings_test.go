@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"syscall"
@@ -16,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/endpoint"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -44,6 +47,26 @@ func (x *examination) codes() []string {
 	return all
 }
 
+// Each has the remedy that helps.
+func TestWhatAServerSaysHasItsRemedy(t *testing.T) {
+	for remedy, err := range map[string]error{
+		"protected-mode no":      redis.Error("DENIED Redis is running in protected mode"),
+		"raise maxclients":       redis.Error("ERR max number of clients reached"),
+		"wait until it has read": redis.Error("LOADING Redis is loading the dataset in memory"),
+		"SENTINEL":               errSentinel,
+		"redis:// URL":           &endpoint.TLSError{Why: io.EOF},
+		"rediss:// URL":          syscall.EPIPE,
+		"--tls-ca":               &endpoint.TLSError{Why: x509.UnknownAuthorityError{}},
+	} {
+		x := healthy(3)
+		x.Nodes[1].err, x.Nodes[1].Answers = err, false
+		x.judge()
+		require.Len(t, x.Findings, 1)
+		require.Contains(t, x.Findings[0].Remedy, remedy)
+		require.NotContains(t, x.Findings[0].Remedy, "start the server")
+	}
+}
+
 func TestHealthyNodesGiveNoFinding(t *testing.T) {
 	for _, n := range []int{3, 5, 7} {
 		x := healthy(n)
@@ -58,10 +81,32 @@ func TestEveryFaultHasItsFinding(t *testing.T) {
 		fault func(x *examination, f *nodeFacts)
 		want  []string
 	}{
-		"silence":         {func(_ *examination, f *nodeFacts) { f.err = errors.New("refused") }, []string{"danger unreachable"}},
-		"password":        {func(_ *examination, f *nodeFacts) { f.err = redis.Error("WRONGPASS no") }, []string{"danger password"}},
-		"no password":     {func(_ *examination, f *nodeFacts) { f.err = fmt.Errorf("ping: %w", redis.Error("NOAUTH no")) }, []string{"danger password"}},
-		"old AUTH":        {func(_ *examination, f *nodeFacts) { f.err = redis.Error("ERR invalid password") }, []string{"danger password"}},
+		"silence":     {func(_ *examination, f *nodeFacts) { f.err = errors.New("refused") }, []string{"danger unreachable"}},
+		"password":    {func(_ *examination, f *nodeFacts) { f.err = redis.Error("WRONGPASS no") }, []string{"danger password"}},
+		"no password": {func(_ *examination, f *nodeFacts) { f.err = fmt.Errorf("ping: %w", redis.Error("NOAUTH no")) }, []string{"danger password"}},
+		"old AUTH":    {func(_ *examination, f *nodeFacts) { f.err = redis.Error("ERR invalid password") }, []string{"danger password"}},
+		"AUTH withheld": {func(_ *examination, f *nodeFacts) {
+			f.err = fmt.Errorf("cannot log in: %w", redis.Error("ERR invalid password (the text is not shown)"))
+		}, []string{"danger password"}},
+		"protected mode": {func(_ *examination, f *nodeFacts) {
+			f.err = fmt.Errorf("PING fails: %w", redis.Error("DENIED Redis is running in protected mode because …"))
+		}, []string{"danger protected-mode"}},
+		"no room": {func(_ *examination, f *nodeFacts) {
+			f.err = fmt.Errorf("PING fails: %w", redis.Error("ERR max number of clients reached"))
+		}, []string{"danger max-clients"}},
+		"loading": {func(_ *examination, f *nodeFacts) {
+			f.err = fmt.Errorf("PING fails: %w", redis.Error("LOADING Redis is loading the dataset in memory"))
+		}, []string{"danger loading"}},
+		"sentinel":            {func(_ *examination, f *nodeFacts) { f.err = errSentinel }, []string{"danger sentinel"}},
+		"TLS at a plain port": {func(_ *examination, f *nodeFacts) { f.err = &endpoint.TLSError{Why: io.EOF} }, []string{"danger tls"}},
+		"a bad certificate": {func(_ *examination, f *nodeFacts) {
+			f.err = &endpoint.TLSError{Why: x509.UnknownAuthorityError{}}
+		}, []string{"danger tls"}},
+		"no TLS at a port with it": {func(_ *examination, f *nodeFacts) {
+			f.err, f.Answers = fmt.Errorf("PING fails: %w", syscall.ECONNRESET), false
+		}, []string{"danger no-redis"}},
+		"no Redis":        {func(_ *examination, f *nodeFacts) { f.err, f.Answers = &endpoint.BadReplyError{}, false }, []string{"danger no-redis"}},
+		"an end, later":   {func(_ *examination, f *nodeFacts) { f.err, f.Answers = io.EOF, true }, []string{"danger unreachable"}},
 		"no INFO":         {func(_ *examination, f *nodeFacts) { f.infoErr = redis.Error("NOPERM") }, []string{"warning no-info"}},
 		"replica":         {func(_ *examination, f *nodeFacts) { f.Role = "slave" }, []string{"danger replica"}},
 		"new word for it": {func(_ *examination, f *nodeFacts) { f.Role = "replica" }, []string{"danger replica"}},

@@ -19,8 +19,8 @@ import (
 
 // inspectHelp is the help of redlock inspect, and a part of its manual.
 const inspectHelp = `inspect shows, for each lock: the holder, which is the owner that has the key at a
-majority of the nodes, or the readers that hold it together; how long the lock lasts
-unless it is renewed; the fencing counter, which no lease has exceeded yet; its state at
+majority of the nodes, or the readers that hold it together; for how long they hold it, by the clock of
+the machine of each and this machine's; how long the lock lasts unless it is renewed; the fencing counter, which no lease has exceeded yet; its state at
 each node; and the wait queue. Votes are split if several owners have nodes and none has a
 majority. A node shows the hundred readers that hold the lock for longest. Owners and labels are text of
 other clients: if it is not printable, it is quoted and escaped. A key without any value
@@ -39,8 +39,8 @@ majority answer.
 
 With --json there is one object for each lock, on a line of its own: name, name_base64 (only if the name is not UTF-8; name shows
 its other bytes as one and the same character then), quorum (a majority answered), holder (empty: nobody, or readers), resting (the holder's lease has
-ended), to_be_told (the holder wants to know that others want the lock), remaining_ms (-1: without an end), token, split, readers (owner, label, remaining_ms, nodes; 0 ms if no majority has the
-share), permits (slot, owner, label, remaining_ms, nodes, token; 0 ms if no majority has it),
+ended), reserved (the ticket of the waiter for which a majority keeps the lock, for a moment), notifiable (the holder wants to know that others want the lock), since (when the holder got it, by its own clock; missing if that is not known), remaining_ms (-1: without an end), token, split, readers (owner, label, since, remaining_ms, nodes; 0 ms if no majority has the
+share), permits (slot, owner, label, since, remaining_ms, nodes, token; 0 ms if no majority has it),
 queue (ticket, label, since, nodes, wants: how many permits, 0: the lock itself; limit: how many the semaphore has, as this caller says), nodes (node, holder, readers, permits, reserved,
 remaining_ms, count, waiting, error). Fields may be added, never renamed.`
 
@@ -66,6 +66,7 @@ func newInspect(s *settings) *cobra.Command {
 					return err
 				}
 			}
+			s.showsNodes = !asJSON
 			client, err := s.open(cmd)
 			if err != nil {
 				return err
@@ -100,12 +101,12 @@ func inspectAll(ctx context.Context, w io.Writer, p paint, client *redlock.Clien
 		}
 		switch {
 		case asJSON:
-			_ = json.NewEncoder(w).Encode(newLockView(s, err == nil))
+			_ = json.NewEncoder(w).Encode(newLockView(s))
 		default:
 			if i > 0 {
 				fmt.Fprintln(w)
 			}
-			writeLock(w, p, s, err == nil)
+			writeLock(w, p, s)
 		}
 		if first == nil && err != nil {
 			first = &exit{code: codeNoQuorum, why: fmt.Errorf("inspect %q: fewer nodes than a majority answer", name)}

@@ -15,19 +15,21 @@ import (
 
 // lockView is a lock in JSON: stable names.
 type lockView struct {
-	Name      string       `json:"name"`
-	Bytes     []byte       `json:"name_base64,omitempty"` // the name, if it is not UTF-8: Name does not have all of it then
-	Quorum    bool         `json:"quorum"`
-	Holder    string       `json:"holder"`
-	Resting   bool         `json:"resting"`
-	ToBeTold  bool         `json:"to_be_told"`
-	Remaining int64        `json:"remaining_ms"`
-	Token     int64        `json:"token"`
-	Split     bool         `json:"split"`
-	Readers   []readerView `json:"readers"`
-	Permits   []permitView `json:"permits"`
-	Queue     []waiterView `json:"queue"`
-	Nodes     []nodeView   `json:"nodes"`
+	Name       string       `json:"name"`
+	Bytes      []byte       `json:"name_base64,omitempty"` // the name, if it is not UTF-8: Name does not have all of it then
+	Quorum     bool         `json:"quorum"`
+	Holder     string       `json:"holder"`
+	Resting    bool         `json:"resting"`
+	Reserved   string       `json:"reserved"`
+	Notifiable bool         `json:"notifiable"`
+	Since      time.Time    `json:"since,omitzero"`
+	Remaining  int64        `json:"remaining_ms"`
+	Token      int64        `json:"token"`
+	Split      bool         `json:"split"`
+	Readers    []readerView `json:"readers"`
+	Permits    []permitView `json:"permits"`
+	Queue      []waiterView `json:"queue"`
+	Nodes      []nodeView   `json:"nodes"`
 }
 
 type waiterView struct {
@@ -51,10 +53,12 @@ type nodeView struct {
 	Error     string       `json:"error,omitempty"`
 }
 
-func newLockView(s redlock.Status, quorum bool) lockView {
+func newLockView(s redlock.Status) lockView {
 	v := lockView{
-		Name: s.Name, Quorum: quorum, Holder: s.Holder, Resting: s.Resting, ToBeTold: s.ToBeTold, Remaining: millis(s.Remaining), Token: s.Token,
-		Split: isSplit(s), Readers: newReaderViews(s.Readers), Permits: newPermitViews(s.Permits), Queue: []waiterView{},
+		Name: s.Name, Quorum: !s.Incomplete, Holder: s.Holder, Resting: s.Resting, Reserved: s.Reserved,
+		Notifiable: s.Notifiable, Since: s.Since, Remaining: millis(s.Remaining), Token: s.Token,
+		Split: isSplit(s) && !s.Incomplete, Readers: newReaderViews(s.Readers), Permits: newPermitViews(s.Permits),
+		Queue: []waiterView{},
 	}
 	if !utf8.ValidString(s.Name) {
 		v.Bytes = []byte(s.Name)
@@ -112,7 +116,7 @@ func nodesWithKey(s redlock.Status) int {
 func readableOwner(owner string) string { return cmp.Or(protocol.LabelOf(owner), owner) }
 
 // writeLock prints one lock for people.
-func writeLock(w io.Writer, p paint, s redlock.Status, quorum bool) {
+func writeLock(w io.Writer, p paint, s redlock.Status) {
 	need, held, name := len(s.Nodes)/2+1, votes(s), p.bold(printable.Quote(s.Name))
 	switch {
 	case s.Resting:
@@ -120,15 +124,20 @@ func writeLock(w io.Writer, p paint, s redlock.Status, quorum bool) {
 			name, p.bold(printable.Quote(readableOwner(s.Holder))), held[s.Holder], len(s.Nodes), left(s.Remaining))
 		fmt.Fprintf(w, "  owner    %s\n", printable.Quote(s.Holder))
 	case s.Holder != "":
-		fmt.Fprintf(w, "%s: held by %s, at %d of %d nodes, for another %s unless renewed\n",
-			name, p.bold(printable.Quote(readableOwner(s.Holder))), held[s.Holder], len(s.Nodes), left(s.Remaining))
+		fmt.Fprintf(w, "%s: held by %s%s, at %d of %d nodes, for another %s unless renewed\n",
+			name, p.bold(printable.Quote(readableOwner(s.Holder))), heldFor(s.Since), held[s.Holder], len(s.Nodes), left(s.Remaining))
 		fmt.Fprintf(w, "  owner    %s\n", printable.Quote(s.Holder))
+		if !s.Since.IsZero() {
+			fmt.Fprintf(w, "  since    %s, by the holder's clock\n", s.Since.Format(time.DateTime))
+		}
 	case len(holdingReaders(s)) > 0:
-		fmt.Fprintf(w, "%s: held by %s, for another %s unless renewed\n", name, p.bold(countReaders(s)), left(s.Remaining))
+		fmt.Fprintf(w, "%s: held by %s%s, for another %s unless renewed\n", name, p.bold(countReaders(s)), heldFor(heldSince(s)), left(s.Remaining))
 	case len(heldPermits(s)) > 0:
 		fmt.Fprintf(w, "%s: %s held\n", name, p.bold(counted(len(heldPermits(s)), "permit")))
-	case !quorum:
+	case s.Incomplete:
 		fmt.Fprintf(w, "%s: %s\n", name, p.red(fmt.Sprintf("fewer than %d of %d nodes answer: the holder is unknown", need, len(s.Nodes))))
+	case s.Reserved != "":
+		fmt.Fprintf(w, "%s: %s\n", name, p.green("free, and reserved for the next waiter"))
 	case isSplit(s):
 		fmt.Fprintf(w, "%s: %s\n", name, p.yellow("nobody holds it: the votes are split, or the last keys of a lease expire"))
 	default:
@@ -205,6 +214,23 @@ func namedOwner(owner string, whole bool) string {
 		return printable.Quote(label) + " (" + printable.Quote(owner) + ")"
 	}
 	return ownerCell(owner)
+}
+
+// age returns how long ago a lease was granted at an instant of its holder's clock: 0s if that clock is ahead
+// of this machine's, and "-" if the instant is not known.
+func age(since time.Time) string {
+	if since.IsZero() {
+		return "-"
+	}
+	return printable.Age(max(time.Since(since), 0))
+}
+
+// heldFor returns " for " and the age of a lease; nothing if that is not known.
+func heldFor(since time.Time) string {
+	if since.IsZero() {
+		return ""
+	}
+	return " for " + age(since)
 }
 
 func left(d time.Duration) string {

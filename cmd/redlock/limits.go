@@ -24,7 +24,7 @@ const (
 )
 
 // limitsOf returns the numbers of permits that waiters say their semaphore has, in order.
-func limitsOf(queue []redlock.Waiter) (limits []int) {
+func limitsOf(queue []redlock.WaiterStatus) (limits []int) {
 	for _, w := range queue {
 		if w.Limit > 0 {
 			limits = append(limits, w.Limit)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -14,20 +15,25 @@ import (
 	"github.com/redlock-go/redlock/internal/printable"
 )
 
-func newLs(s *settings) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "ls [PATTERN]",
-		Short: "List the locks that are held",
-		Long: `ls lists the locks that are held at a majority of the nodes: the name, the holder's
-label or the number of readers, how long the lock lasts unless it is renewed, and how many
-callers wait. A lock rests if its lease has ended and its minimum hold is not over. PATTERN is for the name, without the prefix, as Redis's SCAN has it: * is any
+// lsHelp is the help of redlock ls, and a part of its manual.
+const lsHelp = `ls lists the locks for which something stands at a majority of the nodes: the name, the
+holder's label or the number of readers or permits, for how long they hold it, how long the lock lasts unless it is
+renewed, how many callers wait, and a state. For how long is by the clock of the holder, or of the first reader, and
+this machine's; - where another program wrote the key. The state is "held" (by one owner, by readers, or as permits of a semaphore),
+"resting" (the holder's lease has ended, and its minimum hold has not), "reserved" (free, and kept for a moment
+for the waiter whose turn it is), "waited for" (free, and somebody waits for it), "split" (several owners have
+nodes, and none has a majority), or "incomplete" (too few nodes answer to say more: the holder is that of most of those
+that do).
+
+A semaphore shows if somebody waits for its permits; slots that are held show as locks: slot k has the name of
+the semaphore, # and k. A mutex and a semaphore of one name show each.
+
+PATTERN is for the name, without the prefix, as Redis's SCAN has it: * is any
 text, ? any character, [a-z] one of several, and a backslash takes the meaning from the
-next character. Slot k of a semaphore has the name of the semaphore, # and k;
-its waiters are shown by inspect, with the semaphore's name. Quote PATTERN, so that the shell leaves it alone. Without PATTERN all locks are
+next character. Quote PATTERN, so that the shell leaves it alone. Without PATTERN all locks are
 listed. They come in no order, as they are found.
 
-A lock that is acquired or released while ls runs may or may not show. Of more than
+A lock that changes while ls runs may or may not show. Of more than
 262144 locks some may show twice. Names and labels are text of other clients: if it is not
 printable, it is quoted and escaped.
 
@@ -35,13 +41,21 @@ ls changes nothing. It needs the right +scan, which no other command needs, at a
 the nodes (of an even number, at half). It takes its time, so that each server
 spends a tenth of its time on it at most: some minutes for a hundred thousand locks. It
 exits with 0 also if nothing is locked, and with 69 if too few nodes answer or list their
-keys; what it has printed until then is right.
+keys, after it has shown what the others say.
 
 With --json there is one object for each lock, on a line of its own, with the fields of
-inspect --json.`,
+inspect --json.`
+
+func newLs(s *settings) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "ls [PATTERN]",
+		Short: "List the locks that are held or waited for",
+		Long:  lsHelp,
 		Example: `  redlock ls
   redlock ls 'invoice-*'
-  redlock ls --json | jq -r 'select(.queue | length > 10) | .name'`,
+  redlock ls --json | jq -r 'select(.queue | length > 10) | .name'
+  redlock ls --json | jq -r 'select(.holder == "" and (.queue | length > 0)) | .name'`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			pattern := "*"
@@ -59,7 +73,7 @@ inspect --json.`,
 			out := cmd.OutOrStdout()
 			if asJSON {
 				return listLocks(cmd.Context(), client, pattern, func(s redlock.Status) error {
-					return json.NewEncoder(out).Encode(newLockView(s, true))
+					return json.NewEncoder(out).Encode(newLockView(s))
 				})
 			}
 			rows := newRowWriter(out, newPaint(out))
@@ -96,20 +110,66 @@ func newRowWriter(w io.Writer, p paint) *rowWriter { return &rowWriter{w: w, pai
 // write prints one lock, and the heading before the first.
 func (r *rowWriter) write(s redlock.Status) error {
 	if r.width == nil {
-		r.width = []int{30, 24, 10}
-		if _, err := fmt.Fprintln(r.w, r.paint.dim(r.line("NAME", "HOLDER", "REMAINING", "WAITERS"))); err != nil {
+		r.width = []int{30, 24, 8, 10, 7}
+		if _, err := fmt.Fprintln(r.w, r.paint.dim(r.line("NAME", "HOLDER", "HELD FOR", "REMAINING", "WAITERS", "STATE"))); err != nil {
 			return err
 		}
 	}
-	holder := countReaders(s)
-	if s.Holder != "" {
-		holder = printable.Quote(readableOwner(s.Holder))
-	}
-	if s.Resting {
-		holder += " (rests)"
-	}
-	_, err := fmt.Fprintln(r.w, r.line(printable.Quote(s.Name), holder, left(s.Remaining), fmt.Sprint(len(s.Queue))))
+	v := newRow(s)
+	line := r.line(printable.Quote(s.Name), v.holder, age(heldSince(s)), v.remaining, fmt.Sprint(len(s.Queue)), v.state)
+	_, err := fmt.Fprintln(r.w, line)
 	return err
+}
+
+// row is what a row shows of a lock beside its name and its waiters.
+type row struct{ holder, remaining, state string }
+
+func newRow(s redlock.Status) row {
+	readers, permits := len(holdingReaders(s)), len(heldPermits(s))
+	switch {
+	case s.Incomplete:
+		return newIncompleteRow(s)
+	case s.Resting:
+		return row{printable.Quote(readableOwner(s.Holder)), left(s.Remaining), "resting"}
+	case s.Holder != "":
+		return row{printable.Quote(readableOwner(s.Holder)), left(s.Remaining), "held"}
+	case readers > 0:
+		return row{countReaders(s), left(s.Remaining), "held"}
+	case permits > 0:
+		return row{counted(permits, "permit"), "-", "held"}
+	case s.Reserved != "":
+		return row{"-", "-", "reserved"}
+	case isSplit(s):
+		return row{"-", "-", "split"}
+	}
+	return row{"-", "-", "waited for"}
+}
+
+// newIncompleteRow makes the row of a lock for which too few nodes answered. It shows the holder that most of
+// these nodes have, else their readers or permits, and the longest time until a key ends.
+func newIncompleteRow(s redlock.Status) row {
+	v, most, lasts := row{"-", "-", "incomplete"}, 0, time.Duration(0)
+	for holder, nodes := range votes(s) {
+		if label := printable.Quote(readableOwner(holder)); nodes > most || nodes == most && label < v.holder {
+			v.holder, most = label, nodes
+		}
+	}
+	switch {
+	case most > 0:
+	case len(s.Readers) > 0:
+		v.holder = counted(len(s.Readers), "reader")
+	case len(s.Permits) > 0:
+		v.holder = counted(len(s.Permits), "permit")
+	}
+	for _, n := range s.Nodes {
+		if n.Remaining < 0 || lasts >= 0 && n.Remaining > lasts {
+			lasts = n.Remaining
+		}
+	}
+	if lasts != 0 {
+		v.remaining = left(lasts)
+	}
+	return v
 }
 
 // line aligns the cells of a row.

@@ -37,10 +37,10 @@ func TestLsListsNamesHoldersTimesAndWaiters(t *testing.T) {
 	eventually(t, func() bool { return strings.Contains(call(nodes, "inspect", "job-1").out, "waiting: 1") }, "in the queue")
 	r = call(nodes, "ls")
 	require.Zero(t, r.code, r.log)
-	assert.Regexp(t, `(?m)^NAME +HOLDER +REMAINING +WAITERS$`, r.out)
-	assert.Regexp(t, `(?m)^job-1 +the holder +\d[\d.]*s +1$`, r.out)
-	assert.Regexp(t, `(?m)^job-2 +"a\\nlabel" +\d[\d.]*s +0$`, r.out)
-	assert.Regexp(t, `(?m)^catalog +2 readers +\d[\dms.]* +0$`, r.out)
+	assert.Regexp(t, `(?m)^NAME +HOLDER +HELD FOR +REMAINING +WAITERS +STATE$`, r.out)
+	assert.Regexp(t, `(?m)^job-1 +the holder +\d+s +\d[\d.]*s +1 +held$`, r.out)
+	assert.Regexp(t, `(?m)^job-2 +"a\\nlabel" +\d+s +\d[\d.]*s +0 +held$`, r.out)
+	assert.Regexp(t, `(?m)^catalog +2 readers +\d+s +\d[\dms.]* +0 +held$`, r.out)
 	assert.Contains(t, r.out, `"a\x1b[2Jname"`)
 	assert.Len(t, strings.Split(strings.TrimSpace(r.out), "\n"), 5)
 
@@ -93,15 +93,47 @@ func TestLsJSONHasTheFieldsOfInspect(t *testing.T) {
 	assert.Equal(t, keys(inspected), keys(listed["job-1"]))
 }
 
-func TestLsFailsWithoutAQuorumAndOnBadPatterns(t *testing.T) {
+func TestLsShowsWhatAMinoritySaysAndFails(t *testing.T) {
 	nodes := redlocktest.Start(t, 3)
 	assert.Equal(t, codeUsage, call(nodes, "ls", "").code)
 	assert.Equal(t, codeUsage, call(nodes, "ls", "a", "b").code)
+	keep(t, hold(t, nodes, "job"))
 	nodes.Stop(0)
 	nodes.Stop(2)
 	r := call(nodes, "ls", "--node-timeout", "100ms")
 	assert.Equal(t, codeNoQuorum, r.code, r.log)
 	assert.Contains(t, r.log, "list")
+	assert.Regexp(t, `(?m)^job +the holder +- +\d[\d.]*s +0 +incomplete$`, r.out)
+	r = call(nodes, "ls", "--node-timeout", "100ms", "--json")
+	assert.Equal(t, codeNoQuorum, r.code, r.log)
+	var v lockView
+	require.NoError(t, json.Unmarshal([]byte(r.out), &v))
+	assert.False(t, v.Quorum)
+	assert.False(t, v.Split, "it is not known")
+	assert.Empty(t, v.Holder)
+	assert.Contains(t, v.Nodes[1].Holder, "@the holder")
+}
+
+func TestRowsSayTheStateOfALock(t *testing.T) {
+	const owner = "ABCDEFGHIJKLMNOPQRSTUVWXYZ@worker"
+	queue := []redlock.WaiterStatus{{Ticket: "1"}}
+	for want, s := range map[string]redlock.Status{
+		"worker|5s|held":             {Holder: owner, Remaining: 5 * time.Second},
+		"worker|5s|resting":          {Holder: owner, Remaining: 5 * time.Second, Resting: true},
+		"1 reader|5s|held":           {Readers: []redlock.ShareStatus{{Owner: owner, Remaining: time.Second}}, Remaining: 5 * time.Second},
+		"1 permit|-|held":            {Permits: []redlock.PermitStatus{{Owner: owner, Remaining: time.Second}}, Queue: queue},
+		"-|-|reserved":               {Reserved: "1", Nodes: []redlock.NodeStatus{{Reserved: "1", Remaining: time.Second}}},
+		"-|-|waited for":             {Queue: queue, Nodes: []redlock.NodeStatus{{Queue: []string{"1"}}}},
+		"-|-|split":                  {Nodes: []redlock.NodeStatus{{Holder: "a", Remaining: 1}, {Holder: "b", Remaining: 1}, {}}},
+		"b|7s|incomplete":            {Incomplete: true, Nodes: []redlock.NodeStatus{{Holder: "a", Remaining: 7 * time.Second}, {Holder: "b", Remaining: 1}, {Holder: "b", Remaining: 1}}},
+		"a|ever (no ttl)|incomplete": {Incomplete: true, Nodes: []redlock.NodeStatus{{Holder: "a", Remaining: -1}, {Holder: "b", Remaining: 1}}},
+		"2 readers|-|incomplete":     {Incomplete: true, Readers: make([]redlock.ShareStatus, 2)},
+		"3 permits|-|incomplete":     {Incomplete: true, Permits: make([]redlock.PermitStatus, 3)},
+		"-|-|incomplete":             {Incomplete: true, Queue: queue},
+	} {
+		v := newRow(s)
+		assert.Equal(t, want, v.holder+"|"+v.remaining+"|"+v.state)
+	}
 }
 
 // A pipe that is closed ends the listing.
@@ -127,7 +159,7 @@ func TestLsWidensItsColumns(t *testing.T) {
 	assert.Equal(t, 42, strings.Index(lines[3], "label"))
 	assert.Contains(t, lines[1], "ever (no ttl)")
 	require.NoError(t, rows.write(redlock.Status{Name: "x", Holder: owner, Resting: true}))
-	assert.Contains(t, out.String(), "label (rests) ")
+	assert.Contains(t, out.String(), "  resting\n")
 }
 
 var errClosedPipe = errors.New("closed pipe")

@@ -14,7 +14,9 @@ func main() {
 }
 
 // execute runs the command line and returns the exit code.
-func execute(args []string, out, log io.Writer) int {
+func execute(args []string, out, stderr io.Writer) int {
+	log := newMessages(stderr)
+	defer log.end()
 	root, printed := newRoot(), &output{Writer: out}
 	root.SetArgs(args)
 	root.SetOut(printed)
@@ -29,11 +31,11 @@ func execute(args []string, out, log io.Writer) int {
 	}
 	var end *exit
 	if !errors.As(err, &end) { // cobra's own: an unknown command, missing arguments; it may have several lines
-		fmt.Fprintf(log, "redlock: %v\nTry redlock --help\n", err)
+		fmt.Fprintf(log, "redlock: %s\nTry redlock --help\n", withoutUsers(err.Error(), args))
 		return codeUsage
 	}
 	if end.why != nil {
-		fmt.Fprintln(log, message(end.why))
+		fmt.Fprintln(log, withoutUsers(message(end.why), args))
 	}
 	if end.hint != "" {
 		fmt.Fprintln(log, end.hint)

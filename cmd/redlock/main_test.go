@@ -108,9 +108,9 @@ func (p *tool) end() result {
 }
 
 // hold takes a lock, at all nodes, until the test is over or the lease is released.
-func hold(t *testing.T, nodes *redlocktest.Nodes, name string, opts ...redlock.Option) *redlock.Lease {
+func hold(t *testing.T, nodes *redlocktest.Nodes, name string, opts ...redlock.ClientOption) *redlock.Lease {
 	t.Helper()
-	client, err := redlock.Open(nodes.URLs(), append([]redlock.Option{
+	client, err := redlock.Open(nodes.URLs(), append([]redlock.ClientOption{
 		redlock.WithRestartGuard(0), redlock.WithLogger(nil), redlock.WithOwnerLabel("the holder"),
 		redlock.WithNodeTimeout(4 * time.Second)}, opts...)...) // a busy machine may keep embedded nodes waiting
 	require.NoError(t, err)

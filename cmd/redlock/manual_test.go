@@ -76,7 +76,6 @@ func writeManual(root *cobra.Command) string {
 		fmt.Fprintf(&b, "For example:\n\n```sh\n%s\n```\n\n", unindent(c.Example))
 	}
 	fmt.Fprintf(&b, "## FLAGS OF ALL COMMANDS\n\n```\n%s```\n\n", root.PersistentFlags().FlagUsages())
-	fmt.Fprintf(&b, "`redlock --version` prints the version of this build.\n\n")
 	fmt.Fprintf(&b, "## EXIT STATUS\n\n| code | meaning |\n| --- | --- |\n")
 	for _, line := range exitTable {
 		fmt.Fprintf(&b, "| %s | %s |\n", line.code, line.meaning)

@@ -3,9 +3,12 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -15,4 +18,42 @@ func TestInspectSaysThatANodeDoesNotVote(t *testing.T) {
 	assert.Zero(t, execute([]string{"--nodes", strings.Join(nodes.URLs(), ","), "inspect", "job"}, &out, &log))
 	assert.Equal(t, 3, strings.Count(out.String(), ": it does not vote for another "), "%s", out.String())
 	assert.NotContains(t, call(nodes, "inspect", "job").out, "it does not vote")
+}
+
+// oneNodeWaits starts three nodes. The last one has lost its memory, and waits before it votes.
+func oneNodeWaits(t *testing.T) *redlocktest.Nodes {
+	nodes := redlocktest.Start(t, 3)
+	client, err := redlock.Open(nodes.URLs(), redlock.WithTTL(200*time.Millisecond), redlock.WithLogger(nil))
+	require.NoError(t, err)
+	defer client.Close()
+	votes := func(n redlock.NodeStats) bool { return n.State == "up" }
+	eventually(t, func() bool {
+		all := client.Stats().Nodes
+		return votes(all[0]) && votes(all[1]) && votes(all[2])
+	}, "all vote")
+	nodes.Stop(2)
+	nodes.Wipe(2)
+	require.NoError(t, nodes.Start(2))
+	return nodes
+}
+
+func TestToolSaysInAShortLineThatANodeDoesNotVoteYet(t *testing.T) {
+	nodes := oneNodeWaits(t)
+	urls := strings.Join(nodes.URLs(), ",")
+	for _, c := range []struct {
+		args  string
+		lines string // a pattern of all that is logged
+	}{
+		{"ls", `^level=WARN msg="redlock: a node does not vote yet" client=\w+ node="node 2 \(\S+\)" wait=\S+\n$`},
+		{"inspect job --json", `^level=WARN msg="redlock: a node does not vote yet" client=\w+ node="node 2 \(\S+\)" wait=\S+\n$`},
+		{"inspect job", `^$`},
+		{"inspect job -v", `it votes once every lease that it may have forgotten has ended`},
+	} {
+		var out, log lockedBuffer
+		assert.Zero(t, execute(append([]string{"--nodes", urls}, strings.Fields(c.args)...), &out, &log), c.args)
+		assert.Regexp(t, c.lines, log.String(), c.args)
+		if strings.HasPrefix(c.args, "inspect job") && !strings.Contains(c.args, "--json") {
+			assert.Contains(t, out.String(), ": it does not vote for another ", c.args)
+		}
+	}
 }

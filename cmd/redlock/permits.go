@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/protocol"
@@ -16,24 +17,26 @@ import (
 
 // permitView is a held permit in JSON.
 type permitView struct {
-	Slot      int    `json:"slot"`
-	Owner     string `json:"owner"`
-	Label     string `json:"label"`
-	Remaining int64  `json:"remaining_ms"`
-	Nodes     int    `json:"nodes,omitempty"` // that have it; 0 among the permits of one node
-	Token     int64  `json:"token"`
+	Slot      int       `json:"slot"`
+	Owner     string    `json:"owner"`
+	Label     string    `json:"label"`
+	Since     time.Time `json:"since,omitzero"`
+	Remaining int64     `json:"remaining_ms"`
+	Nodes     int       `json:"nodes,omitempty"` // that have it; 0 among the permits of one node
+	Token     int64     `json:"token"`
 }
 
-func newPermitViews(permits []redlock.HeldPermit) []permitView {
+func newPermitViews(permits []redlock.PermitStatus) []permitView {
 	views := []permitView{}
 	for _, p := range permits {
-		views = append(views, permitView{Slot: p.Slot, Owner: p.Owner, Label: p.Label, Remaining: millis(p.Remaining), Nodes: p.Nodes, Token: p.Token})
+		views = append(views, permitView{Slot: p.Slot, Owner: p.Owner, Label: p.Label, Since: p.Since,
+			Remaining: millis(p.Remaining), Nodes: p.Nodes, Token: p.Token})
 	}
 	return views
 }
 
 // newNodePermitViews is newPermitViews for the permits of one node.
-func newNodePermitViews(permits []redlock.HeldPermit) []permitView {
+func newNodePermitViews(permits []redlock.PermitStatus) []permitView {
 	views := newPermitViews(permits)
 	for i := range views {
 		views[i].Nodes = 0
@@ -42,21 +45,22 @@ func newNodePermitViews(permits []redlock.HeldPermit) []permitView {
 }
 
 // heldPermits returns the permits that a majority of the nodes has.
-func heldPermits(s redlock.Status) []redlock.HeldPermit {
-	return slices.DeleteFunc(slices.Clone(s.Permits), func(p redlock.HeldPermit) bool { return p.Remaining == 0 })
+func heldPermits(s redlock.Status) []redlock.PermitStatus {
+	return slices.DeleteFunc(slices.Clone(s.Permits), func(p redlock.PermitStatus) bool { return p.Remaining == 0 })
 }
 
 // writePermits prints each permit that a node has, whether a majority has it or not.
-func writePermits(w io.Writer, permits []redlock.HeldPermit) {
+func writePermits(w io.Writer, permits []redlock.PermitStatus) {
 	for i, p := range permits {
 		if i == 0 {
 			fmt.Fprintln(w, "  permits:")
 		}
-		lasts := "no majority has it"
+		lasts, held := "no majority has it", ""
 		if p.Remaining != 0 {
+			held = heldFor(p.Since)
 			lasts = "for another " + left(p.Remaining) + " unless renewed"
 		}
-		fmt.Fprintf(w, "    slot %d: %s, at %s, %s, greatest token %d\n", p.Slot, ownerCell(p.Owner),
+		fmt.Fprintf(w, "    slot %d: %s%s, at %s, %s, greatest token %d\n", p.Slot, ownerCell(p.Owner), held,
 			counted(p.Nodes, "node"), lasts, p.Token)
 	}
 }
@@ -85,8 +89,8 @@ func (f *runFlags) checkPermits(given func(string) bool, names int) error {
 // slotsOf returns the numbers of the lease's slots, with spaces between; "" if it has no permits.
 func slotsOf(lease *redlock.Lease) string {
 	var slots []string
-	for _, p := range lease.Permits() {
-		slots = append(slots, strconv.Itoa(p.Slot))
+	for _, slot := range lease.Slots() {
+		slots = append(slots, strconv.Itoa(slot))
 	}
 	return strings.Join(slots, " ")
 }

@@ -29,10 +29,10 @@ func permits(t *testing.T, nodes *redlocktest.Nodes, n int, label string) *redlo
 	t.Cleanup(func() { client.Close() })
 	lease, err := client.Semaphore("job", 3).Acquire(t.Context(), n)
 	require.NoError(t, err)
-	for _, p := range lease.Permits() { // the verdict does not wait for the last node
+	for _, slot := range lease.Slots() { // the verdict does not wait for the last node
 		for i := range nodes.URLs() {
 			eventually(t, func() bool {
-				owner, _ := nodes.Get(i, fmt.Sprintf("%s#%d", jobKey, p.Slot))
+				owner, _ := nodes.Get(i, fmt.Sprintf("%s#%d", jobKey, slot))
 				return owner == lease.Owner()
 			}, "held everywhere")
 		}
@@ -112,8 +112,8 @@ func TestInspectShowsPermits(t *testing.T) {
 	assert.Regexp(t, `(?m)^job: 3 permits held$`, r.out)
 	assert.NotContains(t, r.out, "  token  ")
 	assert.Regexp(t, `(?m)^  node 1 \(.*\) +3 permits +-`, r.out)
-	assert.Regexp(t, fmt.Sprintf(`(?m)^    slot %d: one \(%s…\), at 2 nodes, for another (10|9)m\S+ unless renewed, greatest token \d+$`, one.Permits()[0].Slot, one.Owner()[:6]), r.out)
-	assert.Contains(t, r.out, fmt.Sprintf(`    slot %d: "x\x1b[2J\nother: free`, two.Permits()[0].Slot))
+	assert.Regexp(t, fmt.Sprintf(`(?m)^    slot %d: one \(%s…\) for \d+s, at 2 nodes, for another (10|9)m\S+ unless renewed, greatest token \d+$`, one.Slots()[0], one.Owner()[:6]), r.out)
+	assert.Contains(t, r.out, fmt.Sprintf(`    slot %d: "x\x1b[2J\nother: free`, two.Slots()[0]))
 	assert.Regexp(t, `(?m)^     1\. .*, waiting for \S+, wants 2 of 3 permits, at \d nodes$`, r.out)
 	assert.NotContains(t, r.out, "different numbers")
 
@@ -134,7 +134,7 @@ func TestInspectShowsPermits(t *testing.T) {
 	}
 	var names map[string]any
 	require.NoError(t, json.Unmarshal([]byte(r.out), &names))
-	assert.Equal(t, []string{"label", "nodes", "owner", "remaining_ms", "slot", "token"}, keys(names["permits"].([]any)[0]))
+	assert.Equal(t, []string{"label", "nodes", "owner", "remaining_ms", "since", "slot", "token"}, keys(names["permits"].([]any)[0]))
 }
 
 func TestPermitsWithoutAMajorityAreShown(t *testing.T) {
@@ -157,7 +157,7 @@ func TestUnlockTakesOnePermitOrAll(t *testing.T) {
 	r = call(nodes, "unlock", "--force", "job")
 	assert.Equal(t, codeUsage, r.code, "the mutex of this name is another lock")
 
-	slot := fmt.Sprintf("job#%d", one.Permits()[0].Slot)
+	slot := fmt.Sprintf("job#%d", one.Slots()[0])
 	r = call(nodes, "unlock", "--force", slot)
 	require.Zero(t, r.code, r.log)
 	assert.Contains(t, r.out, slot+": broken. It was held by one ("+shortOwner(one.Owner())+")")
@@ -166,8 +166,8 @@ func TestUnlockTakesOnePermitOrAll(t *testing.T) {
 
 	r = call(nodes, "unlock", "--force", "--permits", "job")
 	require.Zero(t, r.code, r.log)
-	for _, p := range two.Permits() {
-		assert.Contains(t, r.out, fmt.Sprintf("job#%d: broken. It was held by two (%s)", p.Slot, shortOwner(two.Owner())))
+	for _, slot := range two.Slots() {
+		assert.Contains(t, r.out, fmt.Sprintf("job#%d: broken. It was held by two (%s)", slot, shortOwner(two.Owner())))
 	}
 	require.ErrorIs(t, two.Extend(t.Context()), redlock.ErrLost)
 	assert.Zero(t, call(nodes, "run", "job", "--permits", "3", "--take", "3", "--no-wait", "--", "true").code)
@@ -189,4 +189,18 @@ func TestInspectAndDoctorSayThatCallersGiveDifferentNumbersOfPermits(t *testing.
 	r = doctor()
 	assert.Regexp(t, `WARNING  callers of the semaphore job give different numbers of permits, 1 and 2\n    so:  .*\n    do:  give all callers the same number`, r.out)
 	require.NoError(t, lease.Unlock(t.Context()))
+}
+
+// A semaphore has a row of its own while somebody waits for its permits.
+func TestLsListsASemaphoreWithWaiters(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	keep(t, permits(t, nodes, 3, "the worker"))
+	assert.NotRegexp(t, `(?m)^job `, call(nodes, "ls").out, "nobody waits")
+	start(t, nodes, "run", "job", "--permits", "3", "--", "true")
+	eventually(t, func() bool { return strings.Contains(call(nodes, "inspect", "job").out, "waiting: 1") }, "in the queue")
+	r := call(nodes, "ls")
+	require.Zero(t, r.code, r.log)
+	assert.Regexp(t, `(?m)^job +3 permits +- +- +1 +held$`, r.out)
+	assert.Regexp(t, `(?m)^job#0 +the worker +\d+s +\d[\dms.]* +0 +held$`, r.out)
+	assert.Len(t, strings.Split(strings.TrimSpace(r.out), "\n"), 5)
 }

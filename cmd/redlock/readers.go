@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/redlock-go/redlock"
 )
@@ -13,22 +14,24 @@ const mostReaders = 100
 
 // readerView is a reader in JSON.
 type readerView struct {
-	Owner     string `json:"owner"`
-	Label     string `json:"label"`
-	Remaining int64  `json:"remaining_ms"`
-	Nodes     int    `json:"nodes,omitempty"` // that have its share; 0 among the readers of one node
+	Owner     string    `json:"owner"`
+	Label     string    `json:"label"`
+	Since     time.Time `json:"since,omitzero"`
+	Remaining int64     `json:"remaining_ms"`
+	Nodes     int       `json:"nodes,omitempty"` // that have its share; 0 among the readers of one node
 }
 
-func newReaderViews(readers []redlock.Reader) []readerView {
+func newReaderViews(readers []redlock.ShareStatus) []readerView {
 	views := []readerView{}
 	for _, r := range readers {
-		views = append(views, readerView{Owner: r.Owner, Label: r.Label, Remaining: millis(r.Remaining), Nodes: r.Nodes})
+		views = append(views, readerView{Owner: r.Owner, Label: r.Label, Since: r.Since,
+			Remaining: millis(r.Remaining), Nodes: r.Nodes})
 	}
 	return views
 }
 
 // newNodeReaderViews is newReaderViews for the readers of one node.
-func newNodeReaderViews(readers []redlock.Reader) []readerView {
+func newNodeReaderViews(readers []redlock.ShareStatus) []readerView {
 	views := newReaderViews(readers)
 	for i := range views {
 		views[i].Nodes = 0
@@ -38,17 +41,29 @@ func newNodeReaderViews(readers []redlock.Reader) []readerView {
 
 // holdingReaders returns the readers that hold the lock: a majority of the nodes has the share
 // of each of them. There are none while one owner holds the lock alone.
-func holdingReaders(s redlock.Status) []redlock.Reader {
+func holdingReaders(s redlock.Status) []redlock.ShareStatus {
 	if s.Holder != "" {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(s.Readers), func(r redlock.Reader) bool { return r.Remaining <= 0 })
+	return slices.DeleteFunc(slices.Clone(s.Readers), func(r redlock.ShareStatus) bool { return r.Remaining <= 0 })
 }
 
 // hasShares reports whether the lock's key at the node is the readers'. The node may show none of
 // them: their shares may be gone before the key is.
 func hasShares(n *redlock.NodeStatus) bool {
 	return n.Holder == "" && n.Reserved == "" && n.Remaining != 0
+}
+
+// heldSince returns since when the lock is held: by its holder, or by the first of the readers that hold it;
+// zero if no holder's clock says it.
+func heldSince(s redlock.Status) (since time.Time) {
+	since = s.Since
+	for _, r := range holdingReaders(s) {
+		if since.IsZero() || !r.Since.IsZero() && r.Since.Before(since) {
+			since = r.Since
+		}
+	}
+	return since
 }
 
 // countReaders returns the number of the readers that hold the lock. If a node shows as many as
@@ -62,16 +77,17 @@ func countReaders(s redlock.Status) string {
 }
 
 // writeReaders prints each reader, whether it holds the lock or not.
-func writeReaders(w io.Writer, readers []redlock.Reader) {
+func writeReaders(w io.Writer, readers []redlock.ShareStatus) {
 	for i, r := range readers {
 		if i == 0 {
 			fmt.Fprintf(w, "  readers: %d\n", len(readers))
 		}
-		share := "no majority has its share"
+		share, held := "no majority has its share", ""
 		if r.Remaining > 0 {
+			held = heldFor(r.Since)
 			share = "for another " + left(r.Remaining) + " unless renewed"
 		}
-		fmt.Fprintf(w, "  %4d. %s, at %s, %s\n", i+1, ownerCell(r.Owner),
+		fmt.Fprintf(w, "  %4d. %s%s, at %s, %s\n", i+1, ownerCell(r.Owner), held,
 			counted(r.Nodes, "node"), share)
 	}
 }

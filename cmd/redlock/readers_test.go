@@ -106,10 +106,10 @@ func TestInspectShowsReaders(t *testing.T) {
 	r := call(nodes, "inspect", "job")
 	require.Zero(t, r.code, r.log)
 	requireHarmless(t, r.out)
-	assert.Regexp(t, `(?m)^job: held by 2 readers, for another \S+ unless renewed$`, r.out)
+	assert.Regexp(t, `(?m)^job: held by 2 readers for \d+s, for another \S+ unless renewed$`, r.out)
 	assert.Regexp(t, `(?m)^  node 1 \(.*\) +2 readers +(10|9)m`, r.out)
 	assert.Contains(t, r.out, "  readers: 2\n")
-	assert.Regexp(t, `(?m)^     \d\. a reader \(`+first.Owner()[:6]+`…\), at 2 nodes, for another \S+ unless renewed$`, r.out)
+	assert.Regexp(t, `(?m)^     \d\. a reader \(`+first.Owner()[:6]+`…\) for \d+s, at 2 nodes, for another \S+ unless renewed$`, r.out)
 	assert.Contains(t, r.out, `"x\x1b[2J\nother: free \u202e\u009b\xff" (`+second.Owner()[:6])
 
 	r = call(nodes, "inspect", "--json", "job")
@@ -123,9 +123,9 @@ func TestInspectShowsReaders(t *testing.T) {
 	assert.Empty(t, v.Nodes[2].Readers)
 	var names map[string]any
 	require.NoError(t, json.Unmarshal([]byte(r.out), &names))
-	assert.Equal(t, []string{"label", "nodes", "owner", "remaining_ms"}, keys(names["readers"].([]any)[0]))
+	assert.Equal(t, []string{"label", "nodes", "owner", "remaining_ms", "since"}, keys(names["readers"].([]any)[0]))
 	of := names["nodes"].([]any)[0].(map[string]any)["readers"].([]any)[0]
-	assert.Equal(t, []string{"label", "owner", "remaining_ms"}, keys(of))
+	assert.Equal(t, []string{"label", "owner", "remaining_ms", "since"}, keys(of))
 	byLabel := map[string]readerView{v.Readers[0].Label: v.Readers[0], v.Readers[1].Label: v.Readers[1]}
 	assert.Equal(t, first.Owner(), byLabel["a reader"].Owner)
 	assert.Equal(t, 2, byLabel["a reader"].Nodes)
@@ -173,9 +173,9 @@ func TestUnlockSaysHowManyReadersItBroke(t *testing.T) {
 }
 
 func TestAFullListOfReadersIsALeastNumber(t *testing.T) {
-	readers := make([]redlock.Reader, mostReaders)
+	readers := make([]redlock.ShareStatus, mostReaders)
 	for i := range readers {
-		readers[i] = redlock.Reader{Owner: fmt.Sprint(i), Remaining: time.Second, Nodes: 1}
+		readers[i] = redlock.ShareStatus{Owner: fmt.Sprint(i), Remaining: time.Second, Nodes: 1}
 	}
 	s := redlock.Status{Readers: readers, Nodes: []redlock.NodeStatus{{Readers: readers, Remaining: time.Second}}}
 	assert.Equal(t, "at least 100 readers", countReaders(s))

@@ -11,7 +11,7 @@ import (
 	"github.com/redlock-go/redlock"
 )
 
-const resumeHelp = `resume goes on with a lock that redlock run --handoff, or a program, has handed off: it
+const resumeHelp = `resume goes on with a lock that redlock run --transfer, or a program, has transferred: it
 takes the lock over, runs COMMAND under it, and releases it, as run does. Nobody else
 gets the lock in between. The token that COMMAND finds is greater than that of the old lease.
 
@@ -22,16 +22,16 @@ resumed, the file is deleted, unless it has another text by then. If FILE is a l
 file to which it leads is deleted.
 
 Start resume before the old lease would have ended: within the --ttl of the redlock run or
-resume that handed the lock off. A resume that comes later, or whose text was resumed before,
+resume that transferred the lock. A resume that comes later, or whose text was resumed before,
 exits with 76 and does not run COMMAND: the lock is free, or somebody else has it. resume
-needs the nodes and the prefix with which the lock was handed off. While too few nodes answer
+needs the nodes and the prefix with which the lock was transferred. While too few nodes answer
 it tries again, until the old lease would have ended. If it fails, the file stays; the text in it
 can be used again only if resume had not asked the nodes (64, 78, 127).
 
 COMMAND's environment, its signals, and its end when the lock is lost are those of run.`
 
-const resumeExamples = `  redlock resume --from built -- make deploy       # after redlock run release --handoff built -- make build
-  redlock resume --from built --handoff deployed -- make deploy   # and hands it on
+const resumeExamples = `  redlock resume --from built -- make deploy       # after redlock run release --transfer built -- make build
+  redlock resume --from built --transfer deployed -- make deploy   # and hands it on
   ssh build-host cat built | redlock resume --ttl 30s -- make deploy   # the text from stdin`
 
 func newResume(s *settings) *cobra.Command {
@@ -39,7 +39,7 @@ func newResume(s *settings) *cobra.Command {
 	var from string
 	cmd := &cobra.Command{
 		Use:     "resume [flags] -- COMMAND [ARGUMENT...]",
-		Short:   "Run a command under a lock that was handed off",
+		Short:   "Run a command under a lock that was transferred",
 		Long:    resumeHelp,
 		Example: resumeExamples,
 		RunE: func(cmd *cobra.Command, args []string) error {

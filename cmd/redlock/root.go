@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -24,6 +22,7 @@ type settings struct {
 	guard       time.Duration
 	guardGiven  bool
 	verbose     bool
+	showsNodes  bool // the command's output says which nodes do not vote
 	tls         tlsFlags
 }
 
@@ -47,7 +46,7 @@ the machine. Passwords are never printed.`,
   redlock doctor                                  # are they fit for it?
   redlock run backup -- /usr/local/bin/backup     # one at a time, on any machine
   redlock inspect backup                          # its holder, and its wait queue
-  redlock ls                                      # all locks that are held
+  redlock ls                                      # all locks that are held or waited for
 
   # In the crontabs of many machines, a job that runs on one at a time; it is no error
   # if another machine runs it (75):
@@ -72,7 +71,8 @@ the machine. Passwords are never printed.`,
 	})
 	root.SetHelpTemplate(helpTemplate())
 	root.SetVersionTemplate("redlock {{.Version}}\n")
-	root.AddCommand(newRun(s), newResume(s), newInspect(s), newLs(s), newDoctor(s), newAsk(s), newUnlock(s), newBench(s))
+	root.AddCommand(newRun(s), newResume(s), newInspect(s), newLs(s), newDoctor(s), newAsk(s), newUnlock(s), newBench(s),
+		newVersion())
 	return root
 }
 
@@ -123,12 +123,12 @@ func (s *settings) urls() ([]string, error) {
 }
 
 // open makes a client over the nodes. Its log goes to stderr.
-func (s *settings) open(cmd *cobra.Command, opts ...redlock.Option) (*redlock.Client, error) {
+func (s *settings) open(cmd *cobra.Command, opts ...redlock.ClientOption) (*redlock.Client, error) {
 	urls, err := s.urls()
 	if err != nil {
 		return nil, err
 	}
-	shared := []redlock.Option{redlock.WithPrefix(s.prefix), redlock.WithLogger(s.logger(cmd))}
+	shared := []redlock.ClientOption{redlock.WithPrefix(s.prefix), redlock.WithLogger(s.logger(cmd))}
 	if s.nodeTimeout != 0 {
 		shared = append(shared, redlock.WithNodeTimeout(s.nodeTimeout))
 	}
@@ -137,45 +137,4 @@ func (s *settings) open(cmd *cobra.Command, opts ...redlock.Option) (*redlock.Cl
 	}
 	client, err := redlock.Open(urls, append(shared, opts...)...)
 	return client, coded(err)
-}
-
-// logger returns a logger to stderr. It logs hazards; with --verbose, or on a terminal, also
-// information.
-func (s *settings) logger(cmd *cobra.Command) *slog.Logger {
-	level := slog.LevelWarn
-	if s.verbose || isTerminal(cmd.ErrOrStderr()) {
-		level = slog.LevelInfo
-	}
-	handler := slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{
-		Level: level,
-		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			if a.Key == slog.TimeKey {
-				return slog.Attr{}
-			}
-			return a
-		},
-	})
-	if s.verbose {
-		return slog.New(handler)
-	}
-	return slog.New(withoutLeases{handler})
-}
-
-// withoutLeases drops what the library logs about leases: the tool itself says in one line what became of its
-// lock, and --verbose has the details.
-type withoutLeases struct{ slog.Handler }
-
-func (h withoutLeases) Handle(ctx context.Context, r slog.Record) error {
-	if strings.HasPrefix(r.Message, "redlock: a lease ") {
-		return nil
-	}
-	return h.Handler.Handle(ctx, r)
-}
-
-func (h withoutLeases) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return withoutLeases{h.Handler.WithAttrs(attrs)}
-}
-
-func (h withoutLeases) WithGroup(name string) slog.Handler {
-	return withoutLeases{h.Handler.WithGroup(name)}
 }

@@ -30,7 +30,7 @@ type runFlags struct {
 	quiet      bool
 	grace      time.Duration
 	stopBefore time.Duration
-	handoff    string
+	transfer   string
 }
 
 // runHelp is the help of redlock run, and a part of its manual.
@@ -83,11 +83,11 @@ Choose it longer than clocks differ by. A run that starts late keeps the lock un
 If redlock is killed, the lock ends with its ttl. If the job must run once whatever fails,
 record in its own data that it is done.
 
-With --handoff FILE run does not release the lock when COMMAND succeeds: it writes a text to
+With --transfer FILE run does not release the lock when COMMAND succeeds: it writes a text to
 FILE, with which redlock resume goes on with the lock, on any machine, within the ttl.
 Nobody else gets the lock in between. The text is worth as much as the lock: FILE has mode
-0600, and replaces an older one. If COMMAND fails, or too few nodes confirm the hand-off (69), run
-releases the lock and writes nothing. --handoff is for one name, and not for --read, --permits or
+0600, and replaces an older one. If COMMAND fails, or too few nodes confirm the transfer (69), run
+releases the lock and writes nothing. --transfer is for one name, and not for --read, --permits or
 --min-hold.
 
 If redlock itself is killed (SIGKILL), nobody renews, and the lock ends with its ttl. On
@@ -97,7 +97,8 @@ renew either.
 
 If nothing reads redlock's messages any more (head -1, a logger that has ended), redlock and
 COMMAND continue, and the messages are lost. COMMAND's own output goes to the same place:
-COMMAND gets SIGPIPE when it writes there, as without redlock.
+COMMAND gets SIGPIPE when it writes there, as without redlock. The same goes for
+a pipe that is full, since its reader has stopped reading: COMMAND is blocked when it writes there.
 
 redlock forwards SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH and SIGCONT
 to COMMAND's process group. If stdin is a terminal, COMMAND stays in redlock's own group,
@@ -113,7 +114,7 @@ const runExamples = `  redlock run backup -- /usr/local/bin/backup --full
   redlock run --read catalog -- export-catalog     # beside others that read it
   redlock run deployments --permits 3 -- deploy    # three at a time
   redlock run account-3 account-7 -- transfer      # both at once, or neither
-  redlock run release --handoff built --ttl 1m -- make build && redlock resume --from built -- make deploy
+  redlock run release --transfer built --ttl 1m -- make build && redlock resume --from built -- make deploy
   redlock run row-7 -- sh -c 'psql -v token=$REDLOCK_TOKEN -f change.sql'`
 
 func newRun(s *settings) *cobra.Command {
@@ -149,7 +150,7 @@ func (f *runFlags) addShared(cmd *cobra.Command) {
 	flags.DurationVar(&f.ttl, "ttl", 10*time.Second, "how long the lock outlives a redlock that was killed, and can go without renewals")
 	flags.DurationVar(&f.grace, "grace", 0, "time between SIGTERM and SIGKILL (default three tenths of the ttl)")
 	flags.DurationVar(&f.stopBefore, "stop-before", 0, "send SIGTERM when renewals fail and this much validity is left; 0: when none is left (default the grace, at most a third of the ttl)")
-	flags.StringVar(&f.handoff, "handoff", "", "when COMMAND succeeds, do not release the lock, but write the text for redlock resume to this `file`")
+	flags.StringVar(&f.transfer, "transfer", "", "when COMMAND succeeds, do not release the lock, but write the text for redlock resume to this `file`")
 }
 
 // check checks the flags, and sets those that were not given.
@@ -172,8 +173,8 @@ func (f *runFlags) check(cmd *cobra.Command, args []string) error {
 		return usage("--min-hold %v: it must be at most the ttl (%v)", f.minHold, f.ttl)
 	case f.minHold > 0 && (f.read || dash > 1):
 		return usage("--min-hold is for one name, and not for --read")
-	case f.handoff != "" && (f.minHold > 0 || f.read || f.permits > 0 || dash > 1):
-		return usage("--handoff is for one name, and neither for --read, --permits nor for --min-hold")
+	case f.transfer != "" && (f.minHold > 0 || f.read || f.permits > 0 || dash > 1):
+		return usage("--transfer is for one name, and neither for --read, --permits nor for --min-hold")
 	case f.noWait && given("wait"):
 		return usage("--wait and --no-wait exclude each other")
 	case given("wait") && f.wait <= 0:
@@ -195,8 +196,8 @@ func (f *runFlags) checkShared(cmd *cobra.Command) error {
 	if f.grace < 0 || f.stopBefore < 0 {
 		return usage("--grace and --stop-before must not be negative")
 	}
-	if given("handoff") && f.handoff == "" {
-		return usage("--handoff needs the name of a file")
+	if given("transfer") && f.transfer == "" {
+		return usage("--transfer needs the name of a file")
 	}
 	if !given("grace") {
 		f.grace = f.ttl * 3 / 10
@@ -230,7 +231,7 @@ func (f *runFlags) runUnder(cmd *cobra.Command, s *settings, command []string, a
 	if err != nil {
 		return err
 	}
-	text, err := newTextFile(f.handoff)
+	text, err := newTextFile(f.transfer)
 	if err != nil {
 		return err
 	}
@@ -255,7 +256,7 @@ func (f *runFlags) runUnder(cmd *cobra.Command, s *settings, command []string, a
 	}
 	code, err := r.work(path, command)
 	if err == nil && code == 0 && text != nil {
-		err = r.handOff(text)
+		err = r.transfer(text)
 	}
 	return r.finish(code, err)
 }
@@ -266,8 +267,8 @@ func (f *runFlags) runUnder(cmd *cobra.Command, s *settings, command []string, a
 // instead: the command would inherit that.
 func surviveBrokenPipe() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
-// finish releases the lock, which does nothing if it was handed off, and returns what run does. why is why the
-// command was stopped, or why its lock was not handed off.
+// finish releases the lock, which does nothing if it was transferred, and returns what run does. why is why the
+// command was stopped, or why its lock was not transferred.
 func (r *runner) finish(code int, why error) error {
 	switch end := r.lease.Unlock(context.Background()); {
 	case why != nil || end == nil:

@@ -10,8 +10,11 @@ import (
 
 // isTerminal reports whether a writer or reader is a terminal.
 func isTerminal(w any) bool {
-	if o, ok := w.(*output); ok {
-		w = o.Writer
+	switch to := w.(type) {
+	case *output:
+		w = to.Writer
+	case *messages:
+		w = to.stderr
 	}
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))

@@ -3,7 +3,23 @@ package main
 import (
 	"fmt"
 	"runtime/debug"
+
+	"github.com/spf13/cobra"
 )
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version of this build",
+		Long:    `version prints the version of this build, its commit and the version of Go. So does --version. It asks no node.`,
+		Example: `  redlock version`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "redlock %s\n", cmd.Root().Version)
+			return err
+		},
+	}
+}
 
 // version returns the version that go install or go build recorded, the commit if there is one,
 // and the version of Go.

@@ -24,7 +24,7 @@ func (f *runFlags) notNested(ctx context.Context, client *redlock.Client, names 
 			continue
 		}
 		s, err := client.Inspect(ctx, name)
-		isReader := slices.ContainsFunc(holdingReaders(s), func(r redlock.Reader) bool { return r.Owner == owner })
+		isReader := slices.ContainsFunc(holdingReaders(s), func(r redlock.ShareStatus) bool { return r.Owner == owner })
 		isHolder := s.Holder == owner && !s.Resting || isReader
 		if f.permits > 0 {
 			isHolder = f.hasTooMany(s, owner)
@@ -65,11 +65,11 @@ func (f *runFlags) lock(client *redlock.Client, names []string) func(context.Con
 }
 
 // options returns the options of a mutex.
-func (f *runFlags) options() []redlock.Option {
+func (f *runFlags) options() []redlock.LockOption {
 	if f.minHold == 0 {
 		return nil
 	}
-	return []redlock.Option{redlock.WithMinHold(f.minHold)}
+	return []redlock.LockOption{redlock.WithMinHold(f.minHold)}
 }
 
 // errWaited ends the wait when the time of --wait is over.

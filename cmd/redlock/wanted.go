@@ -51,7 +51,7 @@ func printAsked(w io.Writer, is redlock.Status, verbose bool) {
 	switch {
 	case is.Resting:
 		fmt.Fprintf(w, "%s: nobody was asked. It rests after %s for another %s.\n", name, holder, left(is.Remaining))
-	case is.ToBeTold:
+	case is.Notifiable:
 		fmt.Fprintf(w, "%s: asked %s.\n", name, holder)
 	case is.Holder != "":
 		fmt.Fprintf(w, "%s: nobody was asked. It is held by %s for another %s unless renewed, and that holder does not want to be told (WithWanted).\n", name, holder, left(is.Remaining))

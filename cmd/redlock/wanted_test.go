@@ -14,7 +14,7 @@ func TestAskReachesAHolderThatWantsToBeTold(t *testing.T) {
 	nodes := redlocktest.Start(t, 3)
 	lease := hold(t, nodes, "job", redlock.WithWanted(), redlock.WithOwnerLabel("the exporter"))
 	v := call(nodes, "inspect", "--json", "job")
-	assert.Contains(t, v.out, `"to_be_told":true`)
+	assert.Contains(t, v.out, `"notifiable":true`)
 	r := call(nodes, "ask", "job")
 	require.Zero(t, r.code, r.log)
 	assert.Equal(t, `job: asked the exporter (`+shortOwner(lease.Owner())+").\n", r.out)
@@ -32,7 +32,7 @@ func TestAskSaysWhoIsNotAsked(t *testing.T) {
 	r = call(nodes, "ask", "job")
 	require.Zero(t, r.code, r.log)
 	assert.Contains(t, r.out, "job: nobody was asked. It is held by the holder ("+shortOwner(lease.Owner())+") for another ")
-	assert.Contains(t, call(nodes, "inspect", "--json", "job").out, `"to_be_told":false`)
+	assert.Contains(t, call(nodes, "inspect", "--json", "job").out, `"notifiable":false`)
 
 	assert.Equal(t, codeUsage, call(nodes, "ask").code)
 	assert.Equal(t, codeUsage, call(nodes, "ask", "").code)

@@ -39,7 +39,7 @@ func work(ctx context.Context, s settings, lifeline io.Reader, out io.Writer) er
 	}()
 
 	// The nodes may be embedded in a process that has many others beside it.
-	options := []redlock.Option{redlock.WithTTL(s.ttl), redlock.WithNodeTimeout(min(s.ttl/4, 2*time.Second))}
+	options := []redlock.ClientOption{redlock.WithTTL(s.ttl), redlock.WithNodeTimeout(min(s.ttl/4, 2*time.Second))}
 	if s.trust {
 		options = append(options, redlock.WithRestartGuard(0))
 	}
@@ -50,7 +50,7 @@ func work(ctx context.Context, s settings, lifeline io.Reader, out io.Writer) er
 	defer client.Close()
 
 	// All processes that work on the same file must use the same name.
-	mutex := client.Mutex("counter:" + filepath.Base(s.file))
+	mutex := client.Mutex("counter:"+filepath.Base(s.file), redlock.WithWait(maxWait))
 	var longest time.Duration
 	lost := 0
 	for round := 0; round < s.rounds; round++ {
@@ -72,11 +72,8 @@ func work(ctx context.Context, s settings, lifeline io.Reader, out io.Writer) er
 
 // addOne is one round: lock, add, unlock. It returns the time it waited.
 func addOne(ctx context.Context, mutex *redlock.Mutex, s settings) (time.Duration, error) {
-	waiting, cancel := context.WithTimeoutCause(ctx, maxWait,
-		fmt.Errorf("no lock within %v", maxWait))
-	defer cancel()
 	start := time.Now()
-	lease, err := mutex.Lock(waiting)
+	lease, err := mutex.Lock(ctx)
 	if err != nil {
 		return 0, err
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/fence"
 )
 
@@ -25,16 +24,16 @@ func newFleet() *fleet { return &fleet{runs: make(map[int]string)} }
 
 // begin has the lease's machines deploy a service. A machine drops what an earlier holder of its slot
 // had begun: that one has lost its lease.
-func (f *fleet) begin(permits []redlock.Permit, service string) error {
-	return f.command(permits, func(machine int) {
+func (f *fleet) begin(machines []int, token int64, service string) error {
+	return f.command(machines, token, func(machine int) {
 		f.runs[machine] = service
 		f.most = max(f.most, len(f.runs))
 	})
 }
 
 // finish frees the machines, and counts the deployment.
-func (f *fleet) finish(permits []redlock.Permit) error {
-	err := f.command(permits, func(machine int) { delete(f.runs, machine) })
+func (f *fleet) finish(machines []int, token int64) error {
+	err := f.command(machines, token, func(machine int) { delete(f.runs, machine) })
 	if err == nil {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -44,13 +43,13 @@ func (f *fleet) finish(permits []redlock.Permit) error {
 }
 
 // command runs something for each machine that has not seen a greater token: of a later lease of its slot.
-func (f *fleet) command(permits []redlock.Permit, run func(machine int)) error {
+func (f *fleet) command(machines []int, token int64, run func(machine int)) error {
 	var errs []error
-	for _, p := range permits {
-		errs = append(errs, f.guard.Write(fmt.Sprint("machine-", p.Slot), p.Token, func() error {
+	for _, machine := range machines {
+		errs = append(errs, f.guard.Write(fmt.Sprint("machine-", machine), token, func() error {
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			run(p.Slot)
+			run(machine)
 			return nil
 		}))
 	}

@@ -9,7 +9,7 @@
 // waits in the same queue, and small ones that come later do not pass it.
 //
 // Each machine compares tokens. Those of different slots have no order, so each machine keeps its own
-// number, which Lease.Permits has.
+// number: Lease.Slots has them.
 package main
 
 import (
@@ -92,7 +92,7 @@ func deploy(ctx context.Context, client *redlock.Client, f *fleet, service strin
 	for {
 		done := false
 		err := client.Semaphore("deployments", machines).Do(ctx, n, func(ctx context.Context, lease *redlock.Lease) error {
-			if err := f.begin(lease.Permits(), service); err != nil {
+			if err := f.begin(lease.Slots(), lease.Token(), service); err != nil {
 				return err
 			}
 			select {
@@ -100,7 +100,7 @@ func deploy(ctx context.Context, client *redlock.Client, f *fleet, service strin
 			case <-ctx.Done(): // the permits are lost, or the program ends
 				return context.Cause(ctx)
 			}
-			err := f.finish(lease.Permits())
+			err := f.finish(lease.Slots(), lease.Token())
 			done = err == nil
 			return err
 		})

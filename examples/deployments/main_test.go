@@ -26,16 +26,16 @@ func TestAllServicesAreDeployedOnThreeMachinesAtMost(t *testing.T) {
 
 func TestMachineRefusesALateHolderOfItsSlotOnly(t *testing.T) {
 	f := newFleet()
-	late, other := []redlock.Permit{{Slot: 1, Token: 7}}, []redlock.Permit{{Slot: 2, Token: 3}}
-	require.NoError(t, f.begin(late, "shop"))
-	require.NoError(t, f.begin(other, "mail"), "tokens of different slots have no order")
+	late, other := []int{1}, []int{2}
+	require.NoError(t, f.begin(late, 7, "shop"))
+	require.NoError(t, f.begin(other, 3, "mail"), "tokens of different slots have no order")
 	assert.Equal(t, 2, f.most)
 
-	next := []redlock.Permit{{Slot: 1, Token: 8}}
-	require.NoError(t, f.begin(next, "search"), "it takes the machine over")
+	next := []int{1}
+	require.NoError(t, f.begin(next, 8, "search"), "it takes the machine over")
 	assert.Equal(t, map[int]string{1: "search", 2: "mail"}, f.runs)
-	require.ErrorIs(t, f.finish(late), fence.ErrStale)
-	require.NoError(t, f.finish(next))
+	require.ErrorIs(t, f.finish(late, 7), fence.ErrStale)
+	require.NoError(t, f.finish(next, 8))
 	assert.Equal(t, 1, f.done)
 	assert.Equal(t, map[int]string{2: "mail"}, f.runs)
 }

@@ -94,9 +94,7 @@ func (t *table) exportAll(ctx context.Context, client *redlock.Client) (turns in
 
 // exportTurn exports chunks until all are done, or somebody else wants the lock.
 func (t *table) exportTurn(ctx context.Context, client *redlock.Client) (done bool, err error) {
-	waiting, cancel := context.WithTimeoutCause(ctx, patience, errors.New("the exporter waits too long"))
-	defer cancel()
-	lease, err := client.Mutex("table", redlock.WithWanted()).Lock(waiting)
+	lease, err := client.Mutex("table", redlock.WithWanted(), redlock.WithWait(patience)).Lock(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -143,9 +141,7 @@ func (t *table) reportAll(ctx context.Context, client *redlock.Client) error {
 }
 
 func (t *table) report(ctx context.Context, client *redlock.Client) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("the report waits too long"))
-	defer cancel()
-	return client.Mutex("table").Do(ctx, func(_ context.Context, lease *redlock.Lease) error {
+	return client.Mutex("table", redlock.WithWait(patience)).Do(ctx, func(_ context.Context, lease *redlock.Lease) error {
 		return t.guard.Write("table", lease.Token(), func() error {
 			if t.copying {
 				return errors.New("a chunk is being copied")

@@ -32,7 +32,7 @@ func TestTurnEndsWhenTheTableIsWanted(t *testing.T) {
 	go func() {
 		for {
 			s, err := client.Inspect(context.Background(), "table")
-			if err != nil || s.ToBeTold {
+			if err != nil || s.Notifiable {
 				asked <- errors.Join(err, client.Ask(context.Background(), "table"))
 				return
 			}

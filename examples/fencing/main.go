@@ -80,7 +80,7 @@ func run(ctx context.Context, out io.Writer) error {
 	return besideReaders(ctx, out, books)
 }
 
-func open(nodes *redlocktest.Nodes, label string, opts ...redlock.Option) (*redlock.Client, error) {
+func open(nodes *redlocktest.Nodes, label string, opts ...redlock.ClientOption) (*redlock.Client, error) {
 	return redlock.Open(nodes.URLs(), append(opts,
 		redlock.WithTTL(ttl), redlock.WithNodeTimeout(nodeTimeout),
 		redlock.WithOwnerLabel(label), redlock.WithLogger(nil))...)

@@ -1,9 +1,9 @@
-// Handoff hands a lock from one process to the next: a release is built, tested and deployed by
+// Transfer hands a lock from one process to the next: a release is built, tested and deployed by
 // three processes, and nobody else gets the lock between them.
 //
 //	go run ./examples/handoff
 //
-// Each process ends its lease with Lease.Handoff, and writes a text to its standard output; the next one
+// Each process ends its lease with Lease.Transfer, and writes a text to its standard output; the next one
 // reads the text from its standard input, and goes on with Client.Resume. A rival waits in the wait
 // queue all the while. Fencing tokens show the order: the rival's is the greatest.
 package main
@@ -59,7 +59,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, log io.Writer) e
 	return release(ctx, nodes, out)
 }
 
-// release runs the stages, and lets a rival wait for the lock from the first hand-off on.
+// release runs the stages, and lets a rival wait for the lock from the first transfer on.
 func release(ctx context.Context, nodes *servers.Servers, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

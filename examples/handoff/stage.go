@@ -31,7 +31,7 @@ func work(ctx context.Context, stage string, in io.Reader, out, log io.Writer) e
 	if err != nil {
 		return err
 	}
-	defer lease.Unlock(context.Background()) // nothing, if the lease is handed off
+	defer lease.Unlock(context.Background()) // nothing, if the lease is transferred
 	fmt.Fprintf(log, "%s works in a process of its own, under the lock.\n", stage)
 	time.Sleep(50 * time.Millisecond)
 	if !lease.Valid() {
@@ -40,7 +40,7 @@ func work(ctx context.Context, stage string, in io.Reader, out, log io.Writer) e
 	next := ""
 	if stage != stages[len(stages)-1] {
 		// The work is done: from here on this process must not touch what the lock protects.
-		if next, err = lease.Handoff(ctx); err != nil {
+		if next, err = lease.Transfer(ctx); err != nil {
 			return err
 		}
 	}

@@ -78,7 +78,7 @@ type office struct {
 func (o *office) awaitTurn(ctx context.Context, client *redlock.Client, name string) {
 	for ; !o.hasSeen(name) && ctx.Err() == nil; time.Sleep(time.Millisecond) {
 		s, _ := client.Inspect(ctx, "leader")
-		if slices.ContainsFunc(s.Queue, func(w redlock.Waiter) bool { return w.Label == name }) {
+		if slices.ContainsFunc(s.Queue, func(w redlock.WaiterStatus) bool { return w.Label == name }) {
 			return
 		}
 	}
@@ -101,7 +101,7 @@ type candidate struct {
 // run waits until the candidate has led once. A real candidate would go on forever: after a
 // resignation or a loss it would wait again.
 func (c candidate) run(ctx context.Context, client *redlock.Client) error {
-	var opts []redlock.Option
+	var opts []redlock.LockOption
 	if c.cutOff {
 		opts = append(opts, redlock.WithoutRenewal())
 	}

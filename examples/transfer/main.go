@@ -36,7 +36,7 @@ const (
 	workers   = 3                     // of each process
 	transfers = 5                     // of each worker
 	checking  = 10 * time.Millisecond // how long the check of a transfer takes
-	patience  = 30 * time.Second      // of each transfer; without an answer in this time something is broken
+	patience  = 30 * time.Second      // of each transfer; without the locks in this time something is broken
 )
 
 // accounts are the names of the accounts, and of their locks.
@@ -101,10 +101,8 @@ func work(ctx context.Context, client *redlock.Client, b *bank) error {
 
 // transfer moves an amount, or less if the account has less.
 func transfer(ctx context.Context, client *redlock.Client, b *bank, from, to string, amount int64) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("the transfer waits too long"))
-	defer cancel()
 	done := false
-	both := client.Multi([]string{from, to})
+	both := client.Multi([]string{from, to}, redlock.WithWait(patience))
 	err := both.Do(ctx, func(_ context.Context, lease *redlock.Lease) error {
 		source, target, err := b.balances(from, to, lease.Token())
 		if err != nil {

@@ -27,7 +27,11 @@ type containers struct {
 	docker *testcontainers.DockerClient
 	image  string
 	host   string // where the published ports are
+	flat   bool   // whether the engine can put a container beside this machine's processes
 }
+
+// cpuShares is a server's part of the processors, where a process has 1024.
+const cpuShares = 8192
 
 func newDockerBackend() (backend, error) {
 	// Its log lines for every container would hide the tests' own output.
@@ -49,7 +53,11 @@ func newDockerBackend() (backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &containers{docker: docker, image: image, host: host}, nil
+	info, err := docker.Info(ctx, client.InfoOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("no Docker engine: %w", err)
+	}
+	return &containers{docker: docker, image: image, host: host, flat: info.Info.CgroupDriver == "cgroupfs"}, nil
 }
 
 func publishedAt(ctx context.Context) (string, error) {
@@ -67,14 +75,21 @@ func publishedAt(ctx context.Context) (string, error) {
 
 var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
-// publish binds the server to this host port: a port that Docker chooses would change with
+// place binds the server to this host port: a port that Docker chooses would change with
 // every restart. With an engine on this machine the port is on loopback only.
-func (b *containers) publish(port int) func(*container.HostConfig) {
+//
+// By default the engine keeps its containers in one group, to which the kernel may give no more of the
+// processors than to one process. Fifty tools and a few busy processes then leave each server a hundredth
+// of a processor, and no answer comes in time. Where the engine can, each server is a group of its own.
+func (b *containers) place(port int) func(*container.HostConfig) {
 	binding := network.PortBinding{HostPort: strconv.Itoa(port)}
 	if b.host == loopback.String() {
 		binding.HostIP = loopback
 	}
 	return func(conf *container.HostConfig) {
+		if b.flat {
+			conf.CgroupParent, conf.CPUShares = "/", cpuShares
+		}
 		conf.PortBindings = network.PortMap{network.MustParsePort(portInside): {binding}}
 	}
 }
@@ -99,7 +114,7 @@ func (b *containers) create(int, int) (server, error) {
 			Entrypoint:         []string{"redis-server"},
 			Cmd:                []string{confInside},
 			ExposedPorts:       []string{portInside},
-			HostConfigModifier: b.publish(port),
+			HostConfigModifier: b.place(port),
 		},
 	})
 	if err != nil {

@@ -17,18 +17,18 @@ import (
 	"github.com/redlock-go/redlock/adapters/redlockvalkey"
 )
 
-func openDialPools(t testing.TB, servers []address, opts ...redlock.Option) *redlock.Client {
+func openDialPools(t testing.TB, servers []address, opts ...redlock.ClientOption) *redlock.Client {
 	t.Helper()
 	pools := make([]redlock.Pool, len(servers))
 	for i, s := range servers {
 		dial := func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", s.host) }
-		pools[i] = redlock.DialPool(dial, redlock.DialAddr(s.host),
-			redlock.DialCredentials(func(context.Context) (string, string, error) { return s.user, s.password, nil }))
+		pools[i] = redlock.DialPool(dial, redlock.DialConfig{Addr: s.host,
+			Credentials: func(context.Context) (string, string, error) { return s.user, s.password, nil }})
 	}
 	return open(t, pools, opts)
 }
 
-func openGoRedis(t testing.TB, servers []address, opts ...redlock.Option) *redlock.Client {
+func openGoRedis(t testing.TB, servers []address, opts ...redlock.ClientOption) *redlock.Client {
 	t.Helper()
 	clients := make([]*goredis.Client, len(servers))
 	for i, s := range servers {
@@ -38,7 +38,7 @@ func openGoRedis(t testing.TB, servers []address, opts ...redlock.Option) *redlo
 	return open(t, redlockgoredis.Pools(clients...), opts)
 }
 
-func openRueidis(t testing.TB, servers []address, opts ...redlock.Option) *redlock.Client {
+func openRueidis(t testing.TB, servers []address, opts ...redlock.ClientOption) *redlock.Client {
 	t.Helper()
 	options := make([]rueidis.ClientOption, len(servers))
 	for i, s := range servers {
@@ -49,7 +49,7 @@ func openRueidis(t testing.TB, servers []address, opts ...redlock.Option) *redlo
 	return open(t, pools, opts)
 }
 
-func openValkey(t testing.TB, servers []address, opts ...redlock.Option) *redlock.Client {
+func openValkey(t testing.TB, servers []address, opts ...redlock.ClientOption) *redlock.Client {
 	t.Helper()
 	options := make([]valkey.ClientOption, len(servers))
 	for i, s := range servers {
@@ -60,7 +60,7 @@ func openValkey(t testing.TB, servers []address, opts ...redlock.Option) *redloc
 	return open(t, pools, opts)
 }
 
-func open(t testing.TB, pools []redlock.Pool, opts []redlock.Option) *redlock.Client {
+func open(t testing.TB, pools []redlock.Pool, opts []redlock.ClientOption) *redlock.Client {
 	t.Helper()
 	client, err := redlock.New(pools, opts...)
 	require.NoError(t, err)

@@ -19,7 +19,7 @@ type address struct {
 
 // openFunc opens a client on these servers with these options. The test closes the client; what else
 // the function opens, it must close by t.Cleanup.
-type openFunc func(t testing.TB, servers []address, opts ...redlock.Option) *redlock.Client
+type openFunc func(t testing.TB, servers []address, opts ...redlock.ClientOption) *redlock.Client
 
 // clients are the kinds of clients that the contract is for.
 var clients = []struct {
@@ -34,7 +34,7 @@ var clients = []struct {
 	{"valkey-go", openValkey},
 }
 
-func openURLs(t testing.TB, servers []address, opts ...redlock.Option) *redlock.Client {
+func openURLs(t testing.TB, servers []address, opts ...redlock.ClientOption) *redlock.Client {
 	t.Helper()
 	urls := make([]string, len(servers))
 	for i, s := range servers {
@@ -49,7 +49,7 @@ func openURLs(t testing.TB, servers []address, opts ...redlock.Option) *redlock.
 	return client
 }
 
-func openPools(t testing.TB, servers []address, opts ...redlock.Option) *redlock.Client {
+func openPools(t testing.TB, servers []address, opts ...redlock.ClientOption) *redlock.Client {
 	t.Helper()
 	pools := make([]redlock.Pool, len(servers))
 	for i, s := range servers {

@@ -55,9 +55,9 @@ func (s scene) addresses() []address {
 
 // client opens a client whose nodes vote at once; masters that lost their memory have tests of their
 // own.
-func (s scene) client(opts ...redlock.Option) *redlock.Client {
+func (s scene) client(opts ...redlock.ClientOption) *redlock.Client {
 	s.Helper()
-	return s.clientOn(s.addresses(), append([]redlock.Option{
+	return s.clientOn(s.addresses(), append([]redlock.ClientOption{
 		redlock.WithTTL(ttl), redlock.WithNodeTimeout(untimely), redlock.WithRestartGuard(0)}, opts...)...)
 }
 
@@ -67,7 +67,7 @@ func (s scene) guarded() *redlock.Client {
 	return s.clientOn(s.addresses(), redlock.WithTTL(guard), redlock.WithNodeTimeout(time.Second))
 }
 
-func (s scene) clientOn(servers []address, opts ...redlock.Option) *redlock.Client {
+func (s scene) clientOn(servers []address, opts ...redlock.ClientOption) *redlock.Client {
 	s.Helper()
 	client := s.open(s, servers, append(opts, redlock.WithLogger(nil))...)
 	s.Cleanup(func() { assert.NoError(s, client.Close()) })
@@ -150,7 +150,7 @@ func (s scene) awaitNoOrphans() {
 
 // keys returns what the nodes have, except the keys that stay when no client locks.
 func (s scene) keys() (all []string) {
-	stay := []string{"redlock::record:", "redlock::alive:", "redlock::newest", "redlock::format", "redlock::turn:", "redlock::bar:"}
+	stay := []string{"redlock::record:", "redlock::alive:", "redlock::newest", "redlock::format", "redlock::turn:", "redlock::full:", "redlock::split:", "redlock::bar:"}
 	for _, n := range s.nodes {
 		all = append(all, slices.DeleteFunc(n.Keys(s), func(key string) bool {
 			return slices.ContainsFunc(stay, func(start string) bool { return strings.HasPrefix(key, start) })

@@ -44,7 +44,7 @@ func acquireRenewRelease(s scene) {
 
 // Without tokens newer servers are asked by another command than older ones.
 func withoutTokens(s scene) {
-	a, b := s.client(redlock.WithFencing(false)), s.client(redlock.WithFencing(false))
+	a, b := s.client(redlock.WithoutFencing()), s.client(redlock.WithoutFencing())
 	lease := s.lock(a.Mutex(name))
 	assert.Zero(s, lease.Token())
 	s.awaitKeys(lease, s.nodes)
@@ -147,10 +147,7 @@ func permits(s scene) {
 	require.NoError(s, err)
 	one, err := b.Semaphore(name, all).TryAcquire(s.within(soon), 1)
 	require.NoError(s, err)
-	var slots []int
-	for _, p := range append(two.Permits(), one.Permits()...) {
-		slots = append(slots, p.Slot)
-	}
+	slots := append(two.Slots(), one.Slots()...)
 	slices.Sort(slots)
 	require.Len(s, slices.Compact(slots), all, "each slot is held once")
 	_, err = b.Semaphore(name, all).TryAcquire(s.within(soon), 1)
@@ -162,7 +159,7 @@ func permits(s scene) {
 	s.unlock(two)
 	next := <-waiter
 	require.NotNil(s, next)
-	assert.Len(s, next.Permits(), 2)
+	assert.Len(s, next.Slots(), 2)
 	s.unlock(next)
 	s.unlock(one)
 	s.awaitNoOrphans()

@@ -39,8 +39,8 @@ const (
 )
 
 // options are the settings of all clients.
-func options() []redlock.Option {
-	return []redlock.Option{
+func options() []redlock.ClientOption {
+	return []redlock.ClientOption{
 		redlock.WithTTL(ttl), redlock.WithNodeTimeout(time.Second), redlock.WithLogger(nil),
 		redlock.WithRestartGuard(0), // new servers need not wait here
 	}

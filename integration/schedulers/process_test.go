@@ -90,9 +90,14 @@ func openClient(s settings, h *history) (*redlock.Client, error) {
 	client, err := redlock.Open(s.Nodes, redlock.WithTTL(ttl), redlock.WithNodeTimeout(nodeTimeout),
 		redlock.WithLogger(slog.New(slog.NewTextHandler(log, nil)).With("slot", s.Slot)),
 		redlock.WithOwnerLabel(fmt.Sprint(s.Slot)), redlock.WithTrace(&redlock.Trace{
-			LeaseGranted:  func(e redlock.LeaseGranted) { h.addTerm(e.Name, elected) },
-			LeaseLost:     func(e redlock.LeaseLost) { h.addTerm(e.Name, deposed) },
-			LeaseReleased: func(e redlock.LeaseReleased) { h.addTerm(e.Name, deposed) },
+			Lease: func(e redlock.LeaseEvent) {
+				switch e.Kind {
+				case "granted":
+					h.addTerm(e.Name, elected)
+				case "lost", "released":
+					h.addTerm(e.Name, deposed)
+				}
+			},
 		}))
 	if err != nil {
 		return nil, err

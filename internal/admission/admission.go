@@ -67,19 +67,11 @@ func (e *QuarantineError) Error() string {
 // connection is a connection to a run of a server.
 type connection struct {
 	pipe *pipe.Pipe
-	run  string
+	run  protocol.Run
 }
 
 // On returns the connection on which a right holds.
 func (c connection) On() *pipe.Pipe { return c.pipe }
-
-// key returns the key of a kind for this run of the server.
-func (c connection) key(kind string) string { return protocol.Key(kind, c.run) }
-
-// recordsOf returns the prefix of the keys of a run's records; the name of the quarantine
-// before the record follows. So a right to vote that is older than a loss of memory names
-// a record that does not exist any more.
-func recordsOf(run string) string { return protocol.Key("record", run) + ":" }
 
 // admission is the admission of a member over one connection.
 type admission struct {
@@ -91,14 +83,14 @@ type admission struct {
 
 // Connected implements node.Admitter.
 func (m *Member) Connected(p *pipe.Pipe, run string) {
-	m.current = admission{connection: connection{p, cmp.Or(run, unknownRun)}, member: m}
+	m.current = admission{connection: connection{p, protocol.Run(cmp.Or(run, unknownRun))}, member: m}
 }
 
 // set records the node's right to vote on this connection.
 func (a *admission) set(r VoteRight) {
 	r.connection = a.connection
 	if r.Record == nil {
-		r.Record = a.key("record")
+		r.Record = protocol.Key("record", string(a.run))
 	}
 	m, why := a.member, r.why
 	r.why = node.Advise(why) // votes and Stats show it; ReportDown adds the advice by itself
@@ -122,50 +114,40 @@ func (a *admission) set(r VoteRight) {
 // step does what can be done now, and returns after what time to call it again.
 func (a *admission) step(ctx context.Context) time.Duration {
 	m, g := a.member, a.member.group
+	// The name comes first: while the simulation draws it, answers of other nodes at this instant may raise the guard.
+	name := g.cfg.Random.ID(m.Name)
 	guard := max(m.guard(), a.minGuard)
-	keys := []any{a.key("bar"), a.key("quarantine"), protocol.FormatKey}
+	call := protocol.ProbeCall{Run: a.run, Nodes: g.terms.Nodes, Longest: m.longestTTL(), Guard: guard, Name: name}
 	orphan := m.orphan.Load()
 	if orphan != nil {
-		keys = append(keys, *orphan)
+		call.Orphan = *orphan
 	}
-	reply, err := redis.Values(a.eval(protocol.Probe, len(keys), append(keys,
-		recordsOf(a.run), g.terms.Nodes, m.longestTTL().Milliseconds(), guard.Milliseconds(), g.cfg.Random.ID(m.Name))...))
+	reply, err := protocol.ReadProbe(a.ask("EVAL", call.Eval()...))
 	if err == nil {
 		m.orphan.CompareAndSwap(orphan, nil)
 	}
-	if err == nil && len(reply) == 0 {
-		err = errors.New("unexpected reply to the probe: nothing")
-	}
-	if err != nil {
+	switch q := reply.Barred; {
+	case err != nil:
 		if r := m.right.Load(); r.votes() && r.pipe == a.pipe && !a.lacksRecord(err, r) {
 			return system.Jitter(g.cfg.Random, retryInterval, m.Name) // it votes by what was known before
 		}
 		return a.fail(a.explain(err))
-	}
-	switch word, _ := redis.String(reply[0], nil); word {
-	case "whole":
-		next := a.whole(ctx, reply)
+	case reply.Whole != nil:
+		next := a.whole(ctx, reply.Whole)
 		a.level(ctx)
 		return next
-	case "format":
+	case reply.Format:
 		return a.fail(m.Status.Unfit("another version of this library keeps its records there in another format: " +
 			"all clients must use versions that share one (docs/protocol.md)"))
+	case q.Left > 0 && a.lacksMajority(ctx, q):
+		a.minGuard = MajorityLossGuard
+		return time.Millisecond
+	case q.Left > 0:
+		return a.wait(q.Left)
+	default:
+		g.progress.begin(m)
+		return a.refill(ctx, q)
 	}
-	var q bar
-	var left, length int64
-	if _, err := redis.Scan(reply[1:], &q.name, &left, &length, &q.first); err != nil {
-		return a.fail(fmt.Errorf("admission: %w", err))
-	}
-	q.guard = time.Duration(length) * time.Millisecond
-	if left > 0 {
-		if a.lacksMajority(ctx, q) {
-			a.minGuard = MajorityLossGuard
-			return time.Millisecond
-		}
-		return a.wait(time.Duration(left) * time.Millisecond)
-	}
-	g.progress.begin(m)
-	return a.refill(ctx, q)
 }
 
 // isForeign reports whether err is a server's refusal of a key of another type, which another
@@ -191,47 +173,38 @@ func (a *admission) explain(err error) error {
 		return a.member.Status.Unfit(fmt.Sprintf("another program has keys of another type under redlock::, the prefix of this library's own; "+
 			"delete those of them that are redlock::record:*, redlock::bar:*, redlock::newest or redlock::format: %v", err))
 	}
-	return fmt.Errorf("admission: %w", err)
-}
-
-// bar is a node's quarantine, as the probe reads it.
-type bar struct {
-	name  string        // of the quarantine
-	guard time.Duration // its length
-	first string        // the name of the first quarantine since the loss: it may have begun anew
+	return fmt.Errorf("admission: %w", node.Misread(err))
 }
 
 // lacksMajority reports whether the node's quarantine is too short, since a majority of the
 // nodes lost its memory with it. refill would find that at the end of the quarantine, too.
-func (a *admission) lacksMajority(ctx context.Context, q bar) bool {
+func (a *admission) lacksMajority(ctx context.Context, q *protocol.Barred) bool {
 	m, g := a.member, a.member.group
-	if !m.hasVoted || q.guard >= MajorityLossGuard || g.bare(m) < g.terms.Nodes-g.terms.Quorum {
+	if !m.hasVoted || q.Guard >= MajorityLossGuard || g.bare(m) < g.terms.Nodes-g.terms.Quorum {
 		return false
 	}
 	c := &collected{unadmitted: 1} // the others may be admitted again, by other clients
-	c.addOthers(ctx, a, a.inquire(), q.first)
+	c.addOthers(ctx, a, a.inquire(), q.First)
 	return c.admitted < g.terms.Quorum && c.unadmitted > g.terms.Nodes-g.terms.Quorum
 }
 
 // whole lets the node vote by the record that it has.
-func (a *admission) whole(ctx context.Context, reply []any) time.Duration {
-	var nodes, longest int64
-	var record string
-	if _, err := redis.Scan(reply[1:], &record, &nodes, &longest); err != nil {
-		return a.fail(fmt.Errorf("admission: %w", err))
-	}
+func (a *admission) whole(ctx context.Context, w *protocol.Whole) time.Duration {
 	m := a.member
-	if want := m.group.terms.Nodes; int(nodes) != want {
+	if want := m.group.terms.Nodes; w.Nodes != want {
 		return a.fail(m.Status.Unfit(fmt.Sprintf("its record is of a cluster of %d nodes, this client has %d: "+
-			"every client must be given all of them", nodes, want)))
+			"every client must be given all of them", w.Nodes, want)))
+	}
+	if low := m.tooLow.Swap(nil); low != nil && *low == w.Record {
+		m.doubted.Store(true) // the record is not missing
 	}
 	if m.doubted.Load() {
-		if next, ok := a.verify(ctx, record); !ok {
+		if next, ok := a.verify(ctx, w.Record); !ok {
 			return next
 		}
 	}
-	a.set(VoteRight{Record: record, Votes: true, Longest: time.Duration(longest) * time.Millisecond})
-	m.group.raiseLongest(time.Duration(longest) * time.Millisecond)
+	a.set(VoteRight{Record: w.Record, Votes: true, Longest: w.Longest})
+	m.group.raiseLongest(w.Longest)
 	m.hasVoted = true
 	m.quarantineLogged, a.minGuard = "", 0
 	if m.group.cfg.Clock() < a.levelUntil {
@@ -271,11 +244,10 @@ func (a *admission) failAs(r VoteRight) time.Duration {
 	return system.Jitter(a.member.group.cfg.Random, retryInterval, a.member.Name)
 }
 
-// eval runs a script at the node, by its text: admission is rare.
-func (a *admission) eval(s *protocol.Script, keys int, args ...any) (any, error) {
-	return a.ask("EVAL", append([]any{s.Text, keys}, args...)...)
-}
-
 func (a *admission) ask(command string, args ...any) (any, error) {
-	return a.member.Request(a.pipe, command, args...)
+	reply, err := a.member.Request(a.pipe, command, args...)
+	if err == nil {
+		a.member.group.progress.answered.Store(int64(a.member.group.cfg.Clock()))
+	}
+	return reply, err
 }

@@ -199,10 +199,11 @@ func TestDelayedAdmissionCannotEndASecondQuarantine(t *testing.T) {
 		first := lose()
 		require.NotEqual(t, first, lose())
 		n.Redis.Del(n.Key("quarantine")) // as if the second were over
-		reply := n.Run(protocol.Admit, 5, n.Key("record"), n.Key("quarantine"), n.Key("bar"),
-			protocol.NewestKey, n.Key("record"), first, 3, 10000, "", 5)
-		require.EqualValues(t, 0, reply, "the client collected these counters for the quarantine before")
-		require.False(t, n.Redis.Exists(n.Key("record")))
+		call := protocol.AdmitCall{Run: protocol.Run(n.RunID), Quarantine: first, Nodes: 3, Longest: 10 * time.Second}
+		admitted, err := protocol.ReadAdmit(n.Eval(call.Eval()))
+		require.NoError(t, err)
+		require.False(t, admitted, "the client collected these counters for the quarantine before")
+		require.False(t, n.Redis.Exists(call.Run.Record(first)))
 	})
 }
 

@@ -15,18 +15,7 @@ import (
 // A node votes only if its server answered that its record is whole, whatever else it
 // answers.
 func FuzzAdmission(f *testing.F) {
-	for _, reply := range testreply.Samples() {
-		f.Add(testreply.Plant(reply))
-	}
-	f.Add(testreply.Plant( // a quarantine that is over, and the answers that a refill needs then
-		[]any{[]byte("barred"), []byte("name"), int64(0), int64(math.MaxInt64), []byte("name")},
-		[]byte("older"), []any{[]byte("7"), []byte("12")}, []any{[]byte("1"), []byte("2")}, int64(1),
-		[]any{[]byte("whole"), []byte("record"), []byte("1"), int64(1000)}))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		replies := testreply.Grow(data)
-		if len(replies) == 0 {
-			return
-		}
+	testreply.Fuzz(f, func(t *testing.T, replies []any) {
 		conn := testreply.NewConn(replies)
 		p := pipe.New(conn)
 		defer func() {
@@ -43,5 +32,8 @@ func FuzzAdmission(f *testing.F) {
 		default:
 			require.Error(t, r.Why())
 		}
-	})
+	}, []any{ // a quarantine that is over, and the answers that a refill needs then
+		[]any{[]byte("barred"), []byte("name"), int64(0), int64(math.MaxInt64), []byte("name")},
+		[]byte("older"), []any{[]byte("7"), []byte("12")}, []any{[]byte("1"), []byte("2")}, int64(1),
+		[]any{[]byte("whole"), []byte("record"), []byte("1"), int64(1000)}})
 }

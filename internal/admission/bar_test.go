@@ -44,9 +44,9 @@ func TestNodeWithoutItsRecordKeepsTheLongerGuardOfItsBar(t *testing.T) {
 		require.NoError(t, short.Ping(t.Context()))
 		n := net.Nodes[0]
 		n.Redis.Del(n.Record())
-		reply := n.Run(protocol.Probe, 3, n.Key("bar"), n.Key("quarantine"), protocol.FormatKey,
-			n.Key("record")+":", 3, 2000, 2000, "another name")
-		require.EqualValues(t, 60000, reply.([]any)[3])
+		reply, err := protocol.ReadProbe(n.Eval(protocol.ProbeCall{Run: protocol.Run(n.RunID), Nodes: 3, Longest: 2 * time.Second, Guard: 2 * time.Second, Name: "another name"}.Eval()))
+		require.NoError(t, err)
+		require.Equal(t, time.Minute, reply.Barred.Guard)
 	})
 }
 
@@ -59,14 +59,17 @@ func TestSlowAdmissionAfterAUsedQuarantineChangesNothing(t *testing.T) {
 		name := node.Redis.HGet(node.Key("bar"), "name")
 		record := node.Key("record") + ":" + name
 		require.Equal(t, record, node.Record())
-		admit := func() any {
-			return node.Run(protocol.Admit, 7, record, node.Key("quarantine"), node.Key("bar"), protocol.NewestKey, record, node.Key("bar"),
-				protocol.FormatKey, name, 3, 2000, "", 5)
+		call := protocol.AdmitCall{Run: protocol.Run(node.RunID), Quarantine: name, Nodes: 3, Longest: 2 * time.Second}
+		call.Counts[0] = 5
+		admit := func() bool {
+			admitted, err := protocol.ReadAdmit(node.Eval(call.Eval()))
+			require.NoError(t, err)
+			return admitted
 		}
-		require.EqualValues(t, 1, admit(), "a client that comes later finds the record")
+		require.True(t, admit(), "a client that comes later finds the record")
 		require.NotEqual(t, "5", node.Redis.HGet(record, "0"), "and leaves it as it is")
 		node.Redis.Del(record)
-		require.EqualValues(t, 0, admit())
+		require.False(t, admit())
 		require.False(t, node.Redis.Exists(record))
 	})
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -47,20 +47,22 @@ func (m *Member) doubt() {
 	}
 }
 
-// explains reports whether a clock explains all counts of a record.
-func (g *Group) explains(record map[string]string) bool {
-	return IsExplained(record, g.greatest.Load())
+// isUncountable reports whether err is a server's refusal to count on from what a record has.
+func isUncountable(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && (strings.Contains(string(reply), "not an integer") || strings.Contains(string(reply), "would overflow"))
 }
 
-// IsExplained reports whether no count of a record is above the greatest that a clock explains.
-func IsExplained(record map[string]string, greatest int64) bool {
-	for i := range protocol.Stripes {
-		count, err := strconv.ParseInt(record[strconv.Itoa(i)], 10, 64)
-		if err != nil && errors.Is(err, strconv.ErrRange) || count > greatest {
-			return false
-		}
+// Failed records that a vote by this right got an error in the place of an answer: the node may have counted it
+// without a record, or its record cannot be counted on.
+func (m *Member) Failed(by *VoteRight, err error) {
+	if !by.votes() || m.group.terms.Off {
+		return
 	}
-	return true
+	m.orphan.Store(&by.Record)
+	if isUncountable(err) {
+		m.doubt()
+	}
 }
 
 // verify checks the record of a node that answered a count which no clock explains. If the
@@ -69,11 +71,11 @@ func IsExplained(record map[string]string, greatest int64) bool {
 // after a quarantine. ok reports whether the node votes on.
 func (a *admission) verify(ctx context.Context, key string) (next time.Duration, ok bool) {
 	m, g := a.member, a.member.group
-	record, err := redis.StringMap(a.ask("HGETALL", key))
+	record, err := protocol.ReadMemory(a.ask("HGETALL", key))
 	if err != nil {
 		return a.fail(a.explain(err)), false
 	}
-	if g.explains(record) {
+	if record.IsExplained(g.greatest.Load()) {
 		m.doubted.Store(false)
 		return 0, true
 	}

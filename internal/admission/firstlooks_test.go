@@ -24,9 +24,9 @@ const (
 )
 
 // loggedClient makes a client with admission, and the log that it writes.
-func loggedClient(net *testnet.Net, opts ...redlock.Option) (*redlock.Client, *testnet.Journal) {
+func loggedClient(net *testnet.Net, opts ...redlock.ClientOption) (*redlock.Client, *testnet.Journal) {
 	lines := new(testnet.Journal)
-	opts = append([]redlock.Option{redlock.WithRestartGuard(time.Millisecond), redlock.WithTTL(5 * time.Second), redlock.WithLogger(slog.New(slog.NewTextHandler(lines, nil)))}, opts...)
+	opts = append([]redlock.ClientOption{redlock.WithRestartGuard(time.Millisecond), redlock.WithTTL(5 * time.Second), redlock.WithLogger(slog.New(slog.NewTextHandler(lines, nil)))}, opts...)
 	return net.NewClient(opts...), lines
 }
 

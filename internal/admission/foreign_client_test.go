@@ -39,7 +39,7 @@ func TestForeignKeyInPlaceOfAnAdmissionsStopsOneNodeAtMost(t *testing.T) {
 			t.Run(kind+" at the "+of, func(t *testing.T) {
 				testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 					var lines testnet.Journal
-					opts := []redlock.Option{redlock.WithTTL(3 * time.Second), redlock.WithLogger(slog.New(slog.NewTextHandler(&lines, nil)))}
+					opts := []redlock.ClientOption{redlock.WithTTL(3 * time.Second), redlock.WithLogger(slog.New(slog.NewTextHandler(&lines, nil)))}
 					old := net.Guarded(opts...)
 					n := net.Nodes[1]
 					at := key(n)

@@ -74,9 +74,9 @@ func newAttempt(c *redlock.Client, m *redlock.Mutex, owner string) *lock.Attempt
 // attempt there. Meanwhile the server restarts with older data, which contain the record of
 // the old run.
 func TestVoteIsBoundToTheConnectionOnWhichTheNodeWasAdmitted(t *testing.T) {
-	for _, fencing := range []bool{true, false} {
+	for _, opts := range [][]redlock.ClientOption{nil, {redlock.WithoutFencing()}} {
 		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-			a, b := net.Guarded(redlock.WithFencing(fencing)), net.Guarded(redlock.WithFencing(fencing))
+			a, b := net.Guarded(opts...), net.Guarded(opts...)
 			before := net.Nodes[1].Snapshot()
 			lease, err := a.Mutex("x").Lock(t.Context())
 			require.NoError(t, err)
@@ -99,12 +99,12 @@ func TestVoteIsBoundToTheConnectionOnWhichTheNodeWasAdmitted(t *testing.T) {
 // forgets it. A's renewal must not put its key at Y and count Y's vote, since B may still get
 // Z's vote.
 func TestRenewalDoesNotCountANodeThatForgotAVoteUnderWay(t *testing.T) {
-	for _, fencing := range []bool{true, false} {
+	for _, opts := range [][]redlock.ClientOption{nil, {redlock.WithoutFencing()}} {
 		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 			y, z := net.Nodes[1], net.Nodes[2]
-			a := net.Guarded(redlock.WithFencing(fencing))
+			a := net.Guarded(opts...)
 			linksOfA := len(z.Links)
-			b := net.Guarded(redlock.WithFencing(fencing))
+			b := net.Guarded(opts...)
 			require.NoError(t, y.Redis.Set("redlock:x", "another owner, not for long"))
 			y.Redis.SetTTL("redlock:x", time.Second)
 			begin := time.Now()
@@ -112,7 +112,7 @@ func TestRenewalDoesNotCountANodeThatForgotAVoteUnderWay(t *testing.T) {
 			lease, err := a.Mutex("x", redlock.WithoutRenewal()).Lock(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, 2, net.Holders(lease))
-			if fencing { // as if another lock of the stripe had been granted at Y: no raise
+			if opts == nil { // as if another lock of the stripe had been granted at Y: no raise
 				y.Redis.HIncr(y.Record(), protocol.StripeOf("redlock:x"), 1)
 			}
 			at(9500 * ms)

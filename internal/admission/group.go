@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/node"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/system"
 )
 
@@ -78,6 +79,7 @@ type Member struct {
 	group  *Group
 	right  atomic.Pointer[VoteRight] // nil while not connected
 	orphan atomic.Pointer[any]       // the key of a missing record, where calls may have counted since; nil: none
+	tooLow atomic.Pointer[any]       // the key of the record by which a vote counted from below; nil: none
 	ttl    atomic.Int64              // the longest ttl that locks of this client use, in nanoseconds
 
 	recheck   chan struct{}
@@ -86,7 +88,7 @@ type Member struct {
 
 	// Used by the goroutine of the node's Run alone.
 	current          admission
-	quarantineLogged string        // the run of the server whose quarantine was logged, or will be; "" while it votes
+	quarantineLogged protocol.Run  // the run of the server whose quarantine was logged, or will be; "" while it votes
 	untilLogged      time.Duration // the end of that quarantine as it was logged last, on the client's clock
 	hasVoted         bool          // it has voted over some connection: its memory is not new
 }
@@ -211,16 +213,9 @@ func (m *Member) Forgot(by *VoteRight) {
 		return
 	}
 	m.orphan.Store(&by.Record)
+	m.tooLow.Store(&by.Record)
 	if m.right.CompareAndSwap(by, &VoteRight{connection: by.connection, Record: by.Record, why: ErrForgot}) {
 		m.Reconnect(ErrForgot) // else a check has found it before
-	}
-}
-
-// Unanswered records that a vote by this right was not answered: the node may have counted it
-// without a record. The next probe deletes such a counter.
-func (m *Member) Unanswered(by *VoteRight) {
-	if by.votes() && !m.group.terms.Off {
-		m.orphan.Store(&by.Record)
 	}
 }
 

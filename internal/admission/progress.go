@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,6 +15,8 @@ type progress struct {
 	mu   sync.Mutex    // protects what follows, and writes of Member.admitting; nothing else is locked under it
 	idle chan struct{} // closed when none is under way; nil: none was
 	open int
+
+	answered atomic.Int64 // when a node answered last what an admission asked, on the client's clock
 }
 
 // begin records that the node's admission is under way.
@@ -80,19 +83,24 @@ func (g *Group) recheckOthers(m *Member) {
 	}
 }
 
-// AwaitAdmissions returns when no admission is under way, when ctx ends, or after limit.
-func (g *Group) AwaitAdmissions(ctx context.Context, limit time.Duration) {
-	g.progress.mu.Lock()
-	idle := g.progress.idle
-	g.progress.mu.Unlock()
-	if idle == nil {
-		return
-	}
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-idle:
-	case <-timer.C:
-	case <-ctx.Done():
+// AwaitAdmissions returns when no admission is under way, when ctx ends, or when the nodes have answered
+// nothing that an admission asked since began, for as long as patience; at limit at the latest.
+func (g *Group) AwaitAdmissions(ctx context.Context, began, patience, limit time.Duration) {
+	for {
+		g.progress.mu.Lock()
+		idle := g.progress.idle
+		g.progress.mu.Unlock()
+		now := g.cfg.Clock()
+		left := min(max(began, time.Duration(g.progress.answered.Load()))+patience, limit) - now
+		if idle == nil || left <= 0 {
+			return
+		}
+		select {
+		case <-idle:
+			return
+		case <-time.After(left):
+		case <-ctx.Done():
+			return
+		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -18,9 +17,9 @@ import (
 
 // refill collects the other nodes' counters, and admits the node. Its quarantine is over:
 // counters that are collected from now on include every lease that the node forgot.
-func (a *admission) refill(ctx context.Context, q bar) time.Duration {
+func (a *admission) refill(ctx context.Context, q *protocol.Barred) time.Duration {
 	m, terms := a.member, &a.member.group.terms
-	c, err := a.collect(ctx, q.first)
+	c, err := a.collect(ctx, q.First)
 	if err != nil {
 		return a.fail(a.explain(err))
 	}
@@ -29,28 +28,24 @@ func (a *admission) refill(ctx context.Context, q bar) time.Duration {
 	case from == nothing:
 		return a.failAs(VoteRight{bare: true, why: fmt.Errorf("it is new, or lost its memory, and votes again with the counters of %d other nodes that vote (%d answered)",
 			terms.Quorum, c.admitted)})
-	case max(c.longest, m.longestTTL()) > q.guard:
+	case max(c.longest, m.longestTTL()) > q.Guard:
 		// A client used a longer ttl than the guard allowed for.
 		m.group.raiseLongest(c.longest)
 		return time.Millisecond
-	case from != others && m.hasVoted && q.guard < MajorityLossGuard:
+	case from != others && m.hasVoted && q.Guard < MajorityLossGuard:
 		// The record of the longest ttl may be lost; another client may still know it.
 		a.minGuard = MajorityLossGuard
 		return time.Millisecond
 	case from == clock && c.admitted+c.ready < terms.Quorum:
 		return a.wait(cmp.Or(c.left, retryInterval)) // until there is a quorum that can be admitted together
 	}
-	record := recordsOf(a.run) + q.name
-	older, olderQuarantine := c.obsoleteKeys(a, record)
-	args := []any{record, a.key("quarantine"), a.key("bar"), protocol.NewestKey, older, olderQuarantine, protocol.FormatKey,
-		q.name, terms.Nodes, max(c.longest, m.longestTTL()).Milliseconds(), c.together(from)}
-	for _, count := range c.counters(from) {
-		args = append(args, count)
-	}
-	switch admitted, err := redis.Int(a.eval(protocol.Admit, 7, args...)); {
+	call := protocol.AdmitCall{Run: a.run, Quarantine: q.Quarantine, Nodes: terms.Nodes, Longest: max(c.longest, m.longestTTL()),
+		Together: c.together(from), Counts: c.counters(from)}
+	call.Older, call.OlderRun = c.obsolete(a.run)
+	switch admitted, err := protocol.ReadAdmit(a.ask("EVAL", call.Eval()...)); {
 	case err != nil:
 		return a.fail(a.explain(err))
-	case admitted == 0:
+	case !admitted:
 		return time.Millisecond // the node was wiped again meanwhile: begin anew
 	}
 	a.levelUntil = m.group.cfg.Clock() + 4*retryInterval
@@ -69,7 +64,7 @@ type collected struct {
 	listed     string        // the list of those that forgot together, on a record that names this node
 	times      []int64       // the server times among them, in microseconds
 	older      string        // the key of this node's record before this one; "" if there is none
-	olderRun   string        // the run of that record, if known
+	olderRun   protocol.Run  // the run of that record, if known
 }
 
 // basis is why collected counters can be trusted.
@@ -135,23 +130,23 @@ func (c *collected) addOthers(ctx context.Context, a *admission, asked []inquiry
 	over, stop := context.WithTimeout(ctx, a.member.group.cfg.DeadAfter)
 	defer stop()
 	for _, o := range asked {
-		record, err := redis.StringMap(o.member.Await(over, o.record))
-		if err == nil && !a.member.group.explains(record) {
+		its, err := protocol.ReadStanding(o.member.Await(over, o.record))
+		if err == nil && !its.IsExplained(a.member.group.greatest.Load()) {
 			err = ErrDamaged
 			o.member.doubt()
 		}
 		if err != nil {
 			continue // without an answer the node counts neither as admitted nor as unadmitted
 		}
-		if record["nodes"] == "" {
-			if !c.addUnadmitted(record) {
+		if its.Nodes == "" {
+			if !c.addUnadmitted(&its) {
 				o.member.Nudge()
 			}
-		} else if record["nodes"] == strconv.Itoa(a.member.group.terms.Nodes) {
+		} else if its.IsOf(a.member.group.terms.Nodes) {
 			c.admitted++
-			c.merge(record, a.member.group.greatest.Load())
-			if slices.Contains(strings.Fields(record["together"]), first) {
-				c.listed = record["together"]
+			c.merge(&its.Memory, a.member.group.greatest.Load())
+			if slices.Contains(strings.Fields(its.Together), first) {
+				c.listed = its.Together
 			}
 		}
 		_ = c.addTime(o.member.Await(over, o.time)) // what cannot be read does not count
@@ -160,18 +155,17 @@ func (c *collected) addOthers(ctx context.Context, a *admission, asked []inquiry
 
 // addUnadmitted adds another node that has no record. It reports false if no client has
 // looked at the node since it lost its memory.
-func (c *collected) addUnadmitted(state map[string]string) bool {
+func (c *collected) addUnadmitted(its *protocol.Standing) bool {
 	c.unadmitted++
-	ms, err := strconv.ParseInt(state["left"], 10, 64)
-	if err != nil {
+	if !its.Looked {
 		return false
 	}
-	c.firsts = append(c.firsts, state["first"])
-	switch left := time.Duration(ms) * time.Millisecond; {
-	case left <= 0:
+	c.firsts = append(c.firsts, its.First)
+	switch {
+	case its.Left <= 0:
 		c.ready++
-	case c.left == 0 || left < c.left:
-		c.left = left
+	case c.left == 0 || its.Left < c.left:
+		c.left = its.Left
 	}
 	return true
 }
@@ -190,11 +184,8 @@ func (a *admission) level(ctx context.Context) {
 	if ctx.Err() != nil {
 		return // the client ends: do not queue a command that may or may not be sent
 	}
-	args := []any{m.right.Load().Record}
-	for _, count := range c.counts {
-		args = append(args, count)
-	}
-	if _, err := a.eval(protocol.Level, 1, args...); err == nil && c.admitted == m.group.terms.Nodes-1 {
+	call := protocol.LevelCall{Record: m.right.Load().Record, Counts: c.counts}
+	if _, err := a.ask("EVAL", call.Eval()...); err == nil && c.admitted == m.group.terms.Nodes-1 {
 		a.levelUntil = 0
 	}
 }
@@ -214,7 +205,7 @@ func (a *admission) inquire() (all []inquiry) {
 		}
 		all = append(all, inquiry{
 			member: other,
-			record: other.Ask(p, "EVAL", protocol.Record.Text, 2, r.key("bar"), r.key("quarantine"), recordsOf(r.run)),
+			record: other.Ask(p, "EVAL", protocol.RecordCall{Run: r.run}.Eval()...),
 			time:   other.Ask(p, "TIME"),
 		})
 	}
@@ -229,29 +220,26 @@ func (c *collected) addOwn(a *admission) error {
 		return err
 	}
 	if strings.HasPrefix(older, protocol.Key("record", "")) { // else another program wrote it
-		record, err := redis.StringMap(a.ask("HGETALL", older))
+		record, err := protocol.ReadMemory(a.ask("HGETALL", older))
 		if err != nil {
 			return err
 		}
-		c.merge(record, a.member.group.greatest.Load())
+		c.merge(&record, a.member.group.greatest.Load())
 		c.older = older
-		c.olderRun, _, _ = strings.Cut(strings.TrimPrefix(older, protocol.Key("record", "")), ":")
+		c.olderRun = protocol.RunOf(older)
 	}
 	return c.addTime(a.ask("TIME"))
 }
 
 // merge raises the counters to those of a record, as far as they are not above the greatest
 // that a clock explains, and the longest ttl to the record's.
-func (c *collected) merge(record map[string]string, greatest int64) {
-	for i := range c.counts {
-		count, err := strconv.ParseInt(record[strconv.Itoa(i)], 10, 64)
-		if err == nil && count <= greatest {
+func (c *collected) merge(record *protocol.Memory, greatest int64) {
+	for i, count := range record.Counts {
+		if count <= greatest {
 			c.counts[i] = max(c.counts[i], count)
 		}
 	}
-	if ms, err := strconv.ParseInt(record["ttl"], 10, 64); err == nil {
-		c.longest = max(c.longest, time.Duration(ms)*time.Millisecond)
-	}
+	c.longest = max(c.longest, record.Longest)
 }
 
 func (c *collected) addTime(reply any, err error) error {
@@ -274,13 +262,11 @@ func (c *collected) latest() (latest int64) {
 	return latest
 }
 
-// obsoleteKeys returns the keys of the older record and of its run's quarantine, which are
-// deleted once the counters are in the record of this name. If a run is unknown, it
-// returns the current keys, and nothing is deleted: clients without the right to INFO
-// would delete each other's records.
-func (c *collected) obsoleteKeys(a *admission, record string) (older, quarantine string) {
-	if c.older == "" || c.olderRun == unknownRun || a.run == unknownRun {
-		return record, a.key("bar")
+// obsolete returns the older record, which is deleted once the counters are in a record of this run, and its run. If a
+// run is unknown, it returns none: clients without the right to INFO would delete each other's records.
+func (c *collected) obsolete(run protocol.Run) (older string, olderRun protocol.Run) {
+	if c.olderRun == unknownRun || run == unknownRun {
+		return "", ""
 	}
-	return c.older, protocol.Key("bar", c.olderRun)
+	return c.older, c.olderRun
 }

@@ -46,10 +46,9 @@ func TestCountersBeginFromTheClockOnlyIfNoQuorumIsAdmitted(t *testing.T) {
 
 func TestRecordsMergeToTheGreatest(t *testing.T) {
 	c := new(collected)
-	c.merge(map[string]string{"0": "5", "1": "7", "2": "?", "ttl": "1500"}, 1<<52)
-	c.merge(map[string]string{"0": "6", "1": "3", "ttl": "500"}, 1<<52)
-	c.merge(map[string]string{"ttl": "?"}, 1<<52)
-	require.Equal(t, []int64{6, 7, 0}, c.counts[:3])
+	c.merge(&protocol.Memory{Counts: [protocol.Stripes]int64{5, 7, -1}, Longest: 1500 * time.Millisecond}, 6)
+	c.merge(&protocol.Memory{Counts: [protocol.Stripes]int64{6, 3, 0}, Longest: 500 * time.Millisecond}, 6)
+	require.Equal(t, []int64{6, 3, 0}, c.counts[:3])
 	require.Equal(t, 1500*time.Millisecond, c.longest)
 }
 
@@ -62,20 +61,20 @@ func TestMissingServerTimeIsAnError(t *testing.T) {
 // other clients.
 func TestOnlyTheRecordOfAKnownRunIsObsolete(t *testing.T) {
 	for _, c := range []struct {
-		older, olderRun, run string
-		obsolete             bool
+		older         string
+		olderRun, run protocol.Run
+		obsolete      bool
 	}{
 		{"old", "a", "b", true},
 		{"", "", "b", false},
 		{"old", unknownRun, "b", false},
 		{"old", "a", unknownRun, false},
 	} {
-		a := &admission{connection: connection{run: c.run}}
-		older, quarantine := (&collected{older: c.older, olderRun: c.olderRun}).obsoleteKeys(a, "new")
-		if c.obsolete {
-			require.Equal(t, []string{"old", protocol.Key("bar", "a")}, []string{older, quarantine})
-		} else {
-			require.Equal(t, []string{"new", protocol.Key("bar", c.run)}, []string{older, quarantine})
+		older, olderRun := (&collected{older: c.older, olderRun: c.olderRun}).obsolete(c.run)
+		if !c.obsolete {
+			c.older, c.olderRun = "", ""
 		}
+		require.Equal(t, c.older, older)
+		require.Equal(t, c.olderRun, olderRun)
 	}
 }

@@ -33,6 +33,7 @@ type conn struct {
 	timed    bool   // the socket has a deadline for reading
 
 	subscribed atomic.Bool // the server sends messages without being asked
+	logins     logins      // by which replies are shown or not
 
 	mu  sync.Mutex // protects err
 	err error      // why the socket is closed
@@ -110,9 +111,11 @@ func (c *conn) Send(command string, args ...any) error {
 			return fmt.Errorf("an argument of %s is a %T: it must be a string, []byte, int or int64", command, arg)
 		}
 	}
-	c.sent.Add(1)
-	if command == "SUBSCRIBE" {
+	switch place := c.sent.Add(1) - 1; command {
+	case "SUBSCRIBE":
 		c.subscribed.Store(true)
+	case "AUTH", "HELLO":
+		c.logins.add(place, command, args)
 	}
 	if len(c.out) < flushAt {
 		return nil
@@ -168,6 +171,7 @@ func (c *conn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
 	if err != nil {
 		return nil, c.fail(err)
 	}
+	reply = c.logins.hide(c.received, reply)
 	c.received++
 	if refusal, refused := reply.(redis.Error); refused {
 		return nil, refusal
@@ -214,6 +218,10 @@ func (c *conn) do(receive func() (any, error), command string, args []any) (repl
 		}
 	}
 	if err := c.Flush(); err != nil {
+		refused := redis.Error("")
+		if _, said := receive(); errors.As(said, &refused) {
+			return nil, refused // ahead of closing its end
+		}
 		return nil, err
 	}
 	for c.received < c.sent.Load() {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/loginreply"
 )
 
 // Connector makes connections to one server.
@@ -80,29 +82,34 @@ func (c *Connector) login(ctx context.Context) ([]command, error) {
 	return commands, nil
 }
 
-// greet sends the commands at once, and reads their answers.
+// greet sends the commands at once, and reads their answers: also if a write failed, since a server that does not want
+// the connection says why and closes it.
 func greet(conn redis.Conn, commands []command) error {
 	if len(commands) == 0 {
 		return nil
 	}
-	for _, c := range commands {
-		if err := conn.Send(c.name, c.args...); err != nil {
-			return err
-		}
-	}
-	if err := conn.Flush(); err != nil {
-		return err
-	}
+	written := write(conn, commands)
 	for _, c := range commands {
 		_, err := conn.Receive()
 		_, refused := err.(redis.Error)
 		switch {
 		case err == nil, refused && c.optional:
 		case refused:
-			return fmt.Errorf("%s: %w", c.fails, err)
+			return &loginreply.CheckedError{Err: fmt.Errorf("%s: %w", c.fails, err)}
+		case written != nil:
+			return written
 		default:
 			return err
 		}
 	}
 	return nil
+}
+
+func write(conn redis.Conn, commands []command) error {
+	for _, c := range commands {
+		if err := conn.Send(c.name, c.args...); err != nil {
+			return err
+		}
+	}
+	return conn.Flush()
 }

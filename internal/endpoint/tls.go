@@ -6,9 +6,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -90,5 +92,36 @@ func (e Endpoint) dialSocket(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return (&tls.Dialer{NetDialer: &dialer, Config: config}).DialContext(ctx, e.Network, e.Address)
+	plain, err := dialer.DialContext(ctx, e.Network, e.Address)
+	if err != nil {
+		return nil, err
+	}
+	secure := tls.Client(plain, config)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		_ = plain.Close()
+		return nil, &TLSError{err}
+	}
+	return secure, nil
+}
+
+// TLSError is why a server and this client did not agree on TLS, over a connection that was made.
+type TLSError struct{ Why error }
+
+// Error asks about the server if its bytes, or their absence, are not what a server with TLS sends. A plain Redis server
+// does not answer the first bytes of TLS.
+func (e *TLSError) Error() string {
+	if !e.IsPlain() {
+		return "TLS: " + e.Why.Error()
+	}
+	return "TLS: " + e.Why.Error() + ": is this a Redis server, and does it speak TLS at this port? (redis:// is for a server without it)"
+}
+
+func (e *TLSError) Unwrap() error { return e.Why }
+
+// IsPlain reports whether the server may be one without TLS: it sent something else, closed the connection, or was silent.
+func (e *TLSError) IsPlain() bool {
+	var record tls.RecordHeaderError
+	var network net.Error
+	return errors.As(e.Why, &record) || errors.Is(e.Why, io.EOF) || errors.Is(e.Why, syscall.ECONNRESET) || errors.Is(e.Why, syscall.EPIPE) ||
+		errors.Is(e.Why, context.DeadlineExceeded) || errors.As(e.Why, &network) && network.Timeout()
 }

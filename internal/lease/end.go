@@ -282,7 +282,7 @@ func (r Reason) String() string {
 	case Released:
 		return "released"
 	case HandedOff:
-		return "handed off"
+		return "transferred"
 	case Closed:
 		return "closed"
 	case Expired:

@@ -58,7 +58,7 @@ func isExclusive(p *part) bool { return !p.released && p.share == nil }
 
 // leave records that a handle has ended while others hold the lease, and returns the functions to
 // call. If the others asked for shares, the lease is a shared one from now on, and leave returns the renewal
-// that tells the nodes, which must be flushed; a renewal that is under way leaves that to the next one.
+// that tells the nodes, which must be flushed; where a renewal or a hand-off is under way, that follows at once.
 // docs/safety.md has the argument. Called under l.mu.
 func (l *Lease) leave(p *part) (atEnd map[*endCall]struct{}, b *renewal) {
 	p.released, p.working = true, false
@@ -68,8 +68,11 @@ func (l *Lease) leave(p *part) (atEnd map[*endCall]struct{}, b *renewal) {
 			l.lock = other.share // all of them have the same keys and terms
 			break
 		}
+		l.renewal.untold = true
 		if l.renewal.running == nil && l.renewal.handing == 0 {
 			b = l.renew()
+		} else {
+			l.renewal.at = l.now()
 		}
 	}
 	return p.finish(), b

@@ -16,20 +16,20 @@ import (
 
 // What a caller may ask for under the lease that its context carries.
 
-type mutexOf = func(c *redlock.Client, opts ...redlock.Option) *redlock.Mutex
+type mutexOf = func(c *redlock.Client, opts ...redlock.LockOption) *redlock.Mutex
 
 func alone(name string) mutexOf {
-	return func(c *redlock.Client, opts ...redlock.Option) *redlock.Mutex { return c.Mutex(name, opts...) }
+	return func(c *redlock.Client, opts ...redlock.LockOption) *redlock.Mutex { return c.Mutex(name, opts...) }
 }
 
 func share(name string) mutexOf {
-	return func(c *redlock.Client, opts ...redlock.Option) *redlock.Mutex {
+	return func(c *redlock.Client, opts ...redlock.LockOption) *redlock.Mutex {
 		return c.RWMutex(name, opts...).RLocker()
 	}
 }
 
 func several(names ...string) mutexOf {
-	return func(c *redlock.Client, opts ...redlock.Option) *redlock.Mutex { return c.Multi(names, opts...) }
+	return func(c *redlock.Client, opts ...redlock.LockOption) *redlock.Mutex { return c.Multi(names, opts...) }
 }
 
 const (
@@ -64,7 +64,7 @@ var matrix = map[string]struct {
 	"several, another name":     {held: several("a", "b"), asked: alone("c"), want: independent},
 	"several, others":           {held: several("a", "b"), asked: several("c", "d"), want: independent},
 	"a name with its separator": {held: several("a", "b"), asked: alone("a, b"), want: independent},
-	"another prefix": {held: alone("a"), want: independent, asked: func(c *redlock.Client, opts ...redlock.Option) *redlock.Mutex {
+	"another prefix": {held: alone("a"), want: independent, asked: func(c *redlock.Client, opts ...redlock.LockOption) *redlock.Mutex {
 		return c.Mutex("a", append(opts, redlock.WithPrefix("other:"))...)
 	}},
 }
@@ -87,7 +87,7 @@ func TestWhatJoinsAHeldLease(t *testing.T) {
 					require.Same(t, outer, found)
 				}
 				for _, reentry := range []bool{false, true} {
-					opts := []redlock.Option{}
+					opts := []redlock.LockOption{}
 					if reentry {
 						opts = append(opts, redlock.WithReentry())
 					}
@@ -225,7 +225,7 @@ func TestPermitsAreNotJoined(t *testing.T) {
 		second, err := permits.Acquire(ctx, 1)
 		require.NoError(t, err)
 		require.NotEqual(t, first.Owner(), second.Owner())
-		require.NotEqual(t, first.Permits()[0].Slot, second.Permits()[0].Slot)
+		require.NotEqual(t, first.Slots()[0], second.Slots()[0])
 		require.NoError(t, first.Unlock(t.Context()))
 		require.NoError(t, second.Unlock(t.Context()))
 	})

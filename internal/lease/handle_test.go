@@ -75,7 +75,7 @@ func TestJoiningALeaseAsksNoNode(t *testing.T) {
 			op = "tryrlock"
 		}
 		require.Equal(t, []string{"CallStart " + op, "CallEnd " + op, "CallStart unlock", "CallEnd unlock"}, tape.Story())
-		require.Equal(t, first.Owner(), testnet.Told[redlock.CallEnd](&tape)[0].Owner)
+		require.Equal(t, first.Owner(), testnet.Told[testnet.CallEnd](&tape)[0].Owner)
 		require.Len(t, net.Nodes[0].Log, commands)
 		stats := c.Stats()
 		require.Equal(t, []uint64{1, 0}, []uint64{stats.Acquired, stats.Released})

@@ -12,7 +12,7 @@ import (
 // the argument.
 
 // ErrHandedOff is the error of a lease that was handed off.
-var ErrHandedOff = errors.New("the lease is handed off")
+var ErrHandedOff = errors.New("the lease is transferred")
 
 // ErrOthersHold is why a handle cannot hand its lease off.
 var ErrOthersHold = errors.New("others hold the lease with it")
@@ -48,8 +48,8 @@ func (l *Lease) Passing() (p *Passing, at quorum.NodeSet) {
 // Handoff is the ballot of a hand-off: a renewal by which each node also reads its clock, and
 // passes the key on.
 type Handoff interface {
-	// NewPassing draws what the keys hold from a lease's hand-offs on.
-	NewPassing() *Passing
+	// NewPassing draws what the keys hold from the hand-offs on of the lease with this owner.
+	NewPassing(owner string) *Passing
 
 	// Begin makes b the ballot, which is not queued yet. It is called under the lease's lock.
 	Begin(ctx context.Context, b *quorum.Ballot, l *Lease, ttl time.Duration)
@@ -57,16 +57,17 @@ type Handoff interface {
 	// AwaitRest waits a while for the nodes that have not answered when the ballot is granted.
 	AwaitRest()
 
-	// Settle returns the nodes that keep the lease's keys: those that have read their clocks.
+	// Settle returns the nodes that keep the lease's keys: those that have read their clocks. If they are less than
+	// a quorum, it returns the failed ballot.
 	// Later answers do not count. It is called under the lease's lock.
-	Settle(l *Lease) quorum.NodeSet
+	Settle(l *Lease) (kept quorum.NodeSet, failure *quorum.Failure)
 }
 
 // HandOff prolongs the lease by the ballot of to, and ends it without a release at the nodes that
 // keep its keys. It returns until when the lease would have been valid, on the client's clock. err
 // is ErrShared where the lease is shared. It is ErrOthersHold, and the lease goes on, where other
-// handles hold it, also if one of them joined meanwhile. Where a quorum did not answer, the lease
-// goes on too.
+// handles hold it, also if one of them joined meanwhile. Where less than a quorum answered, or keep
+// the keys, the lease goes on too.
 func (h *Handle) HandOff(ctx context.Context, to Handoff) (until time.Duration, e Extension, err error) {
 	l := h.lease
 	l.mu.Lock()
@@ -85,7 +86,7 @@ func (h *Handle) HandOff(ctx context.Context, to Handoff) (until time.Duration, 
 		return 0, Extension{}, ErrOthersHold
 	}
 	if l.ending.passing == nil {
-		l.ending.passing = to.NewPassing()
+		l.ending.passing = to.NewPassing(l.Owner)
 	}
 	b := &renewal{lease: l}
 	to.Begin(ctx, &b.Ballot, l, l.usualSpan().TTL)
@@ -99,11 +100,11 @@ func (h *Handle) HandOff(ctx context.Context, to Handoff) (until time.Duration, 
 	end := l.conclude(b, v)
 	if end == nil && v == quorum.Granted {
 		to.AwaitRest()
-		was, left := l.leaveTo(ctx, h, to)
+		was, failure, err := l.leaveTo(ctx, h, to)
 		switch {
-		case !left:
+		case failure != nil || err != nil:
 			l.goOn()
-			return 0, Extension{}, ErrOthersHold
+			return 0, Extension{Failure: failure}, err
 		case was != nil:
 			return 0, Extension{End: was}, nil
 		}
@@ -130,20 +131,26 @@ func (l *Lease) goOn() {
 }
 
 // leaveTo ends the lease, whose keys stay at the nodes that to has settled. was is why the lease had ended
-// before; nil if it had not. left is false, and the lease goes on, if another handle has joined it.
-func (l *Lease) leaveTo(ctx context.Context, h *Handle, to Handoff) (was *End, left bool) {
+// before; nil if it had not. The lease goes on, and err is ErrOthersHold, if another handle has joined it; failure is
+// not nil if less than a quorum keep it.
+func (l *Lease) leaveTo(ctx context.Context, h *Handle, to Handoff) (was *End, failure *quorum.Failure, err error) {
 	l.mu.Lock()
 	if l.ending.end == nil {
 		if l.anyBut(h.part(), isHeld) {
 			l.mu.Unlock()
-			return nil, false
+			return nil, nil, ErrOthersHold
+		}
+		kept, failure := to.Settle(l)
+		if failure != nil {
+			l.mu.Unlock()
+			return nil, failure, nil
 		}
 		l.ending.leaving = true // from now on no handle joins
-		l.ending.passing.kept = to.Settle(l)
+		l.ending.passing.kept = kept
 	}
 	l.mu.Unlock()
 	_, was = l.endBy(ctx, handedOff, h.part())
-	return was, true
+	return was, nil, nil
 }
 
 // Kept returns the nodes that keep the keys of the lease, and those that may hold them and are to

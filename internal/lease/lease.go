@@ -55,7 +55,8 @@ type Lock interface {
 	// Shared reports whether others may hold the lock at the same time.
 	Shared() bool
 
-	// BeginRenewal makes b a renewal of l that is not queued yet, for keys that last for ttl. If
+	// BeginRenewal makes b a renewal of l that is not queued yet, for keys that last for ttl, or, of a shared
+	// lease, as long as before if that is 0. If
 	// longer is set, that is longer than the lock's: only nodes vote that have it on record, and
 	// that execute no earlier renewal after this one.
 	BeginRenewal(ctx context.Context, b *quorum.Ballot, l *Lease, ttl time.Duration, longer bool)

@@ -26,6 +26,7 @@ type schedule struct {
 	failure  *quorum.Failure // of the last renewal; nil if it succeeded
 	restored quorum.NodeSet  // nodes where the key was missing, since the last renewal that succeeded
 	handing  int             // hand-offs that are under way: no other renewal begins
+	untold   bool            // the lease became a shared one, and no renewal since then tells the nodes
 	extended                 // by ExtendTo
 }
 
@@ -63,9 +64,16 @@ func (l *Lease) queueRenewal(ctx context.Context, scheduled bool, to *Span) (b *
 	if to != nil {
 		span = *to
 	}
+	tells := scheduled && l.terms.RenewEvery == 0 && l.lock.Shared() // and prolongs nothing
+	if tells {
+		span.TTL = 0
+	}
 	l.lock.BeginRenewal(ctx, &b.Ballot, l, span.TTL, to != nil && to.TTL > l.terms.TTL)
 	if to != nil {
 		l.extendKeys(b.Start, to)
+	}
+	if tells {
+		span.Validity = l.until - b.Start
 	}
 	return b, l.queue(b, span.Validity)
 }
@@ -82,7 +90,7 @@ func (l *Lease) queue(b *renewal, validity time.Duration) (yield bool) {
 
 // renew begins a scheduled renewal. Called under l.mu.
 func (l *Lease) renew() *renewal {
-	l.renewal.began = true
+	l.renewal.began, l.renewal.untold = true, false
 	if l.handle != nil && !l.renewer.keep.Load() {
 		// From the first renewal on, only the user refers to the handle.
 		l.releaseIfDropped(l.handle)
@@ -165,6 +173,9 @@ func (l *Lease) conclude(b *renewal, v quorum.Verdict) *End {
 	} else if !concluded {
 		endangered, first, left = true, l.renewal.failure == nil, l.until-l.now()
 		l.renewal.at = l.now() + max(min(terms.NodeTimeout, left/4), minRenewRetry)
+	}
+	if l.renewal.untold {
+		l.renewal.at = l.now()
 	}
 	if v != quorum.Granted && (endangered || terms.RenewEvery == 0) {
 		l.renewal.failure = quorum.FailureOf(&b.Ballot)

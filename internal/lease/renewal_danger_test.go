@@ -27,8 +27,8 @@ func TestDangerIsReportedAtOnceWithItsCause(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
-				dangers := make(chan redlock.LeaseDanger, 10)
-				client := net.Client(redlock.WithTrace(&redlock.Trace{LeaseDanger: func(d redlock.LeaseDanger) { dangers <- d }}))
+				dangers := make(chan redlock.LeaseEvent, 10)
+				client := net.Client(redlock.WithTrace(testnet.OnLease("danger", func(e redlock.LeaseEvent) { dangers <- e })))
 				lease, err := net.Mutex(client, "x").Lock(t.Context())
 				require.NoError(t, err)
 				begins, _ := testhook.Lease(lease).Schedule()
@@ -45,8 +45,10 @@ func TestDangerIsReportedAtOnceWithItsCause(t *testing.T) {
 
 func TestDangerIsReportedWhileTheLeaseIsStillValid(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
-		var dangers []redlock.LeaseDanger
-		c := net.Client(redlock.WithTTL(3*time.Second), redlock.WithTrace(&redlock.Trace{LeaseDanger: func(d redlock.LeaseDanger) { dangers = append(dangers, d) }}))
+		var dangers []redlock.LeaseEvent
+		c := net.Client(redlock.WithTTL(3*time.Second), redlock.WithTrace(testnet.OnLease("danger", func(e redlock.LeaseEvent) {
+			dangers = append(dangers, e)
+		})))
 		lease, err := net.Mutex(c, "x").Lock(t.Context())
 		require.NoError(t, err)
 		net.Nodes[0].Freeze()

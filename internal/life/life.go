@@ -107,10 +107,15 @@ func (l *Life) AddWaiter() { l.waiting.Add(1) }
 func (l *Life) RemoveWaiter() { l.waiting.Done() }
 
 // Pause waits for d. It returns ctx's cause or ErrClosed if that ends it.
-func (l *Life) Pause(ctx context.Context, d time.Duration) error {
+func (l *Life) Pause(ctx context.Context, d time.Duration) error { return l.Await(ctx, nil, d) }
+
+// Await waits until ready is closed, or for d if that is sooner. It returns ctx's cause or ErrClosed if that ends it.
+func (l *Life) Await(ctx context.Context, ready <-chan struct{}, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
+	case <-ready:
+		return nil
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():

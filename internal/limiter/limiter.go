@@ -44,8 +44,9 @@ type Limiter struct {
 	clock system.Clock
 	life  *life.Life
 
-	mu      sync.Mutex    // protects what follows; innermost
-	waiting turnQueue     // the caller that asked first is the first
+	mu      sync.Mutex // protects what follows; innermost
+	waiting turnQueue  // the caller whose turn is next is the first
+	retries retries
 	serial  uint64        // of the last caller that waited
 	running int           // attempts under way; with a caller waiting, at least as many as the limit allows
 	limit   float64       // from minLimit to maxLimit
@@ -73,37 +74,60 @@ type Attempt struct {
 	timed   bool // it is to be measured
 }
 
-// Observer is informed when a caller waits for its turn.
-type Observer interface {
-	// TurnAwaited is called before a caller waits, behind so many others, and returns the function
+// Caller is a call that makes an attempt.
+type Caller interface {
+	// TurnAwaited is called before the caller waits, behind so many others, and returns the function
 	// that is called when it waits no more.
 	TurnAwaited(ctx context.Context, ahead int) (ended func(error))
+
+	// IsUrgent reports whether the attempt cannot wait for its turn: a node awaits the caller.
+	IsUrgent() bool
+
+	// Changed returns a channel that receives a value after IsUrgent has changed. Only Enter reads it until it
+	// returns. It may be nil.
+	Changed() <-chan struct{}
+}
+
+// TryEnter reports whether an attempt may be made at once, and then begins it. An urgent one need not wait behind
+// others that are not, while fewer attempts are under way than twice the limit. The caller must call Leave.
+func (l *Limiter) TryEnter(urgent bool) (Attempt, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tryBegin(urgent)
+}
+
+// tryBegin is TryEnter. Called under l.mu.
+func (l *Limiter) tryBegin(urgent bool) (Attempt, bool) {
+	if (l.waiting.Len() == 0 || urgent && !l.waiting[0].urgent) && l.hasRoom(urgent) {
+		return l.begin(), true
+	}
+	return Attempt{}, false
 }
 
 // Enter waits until the caller may make an attempt. Callers come in the order of the instants at
-// which they asked. patience bounds the wait; 0: it has no bound. Errors: ErrTooLate, life.ErrClosed,
+// which they asked; urgent ones come first. patience bounds the wait; 0: it has no bound. Errors: ErrTooLate, life.ErrClosed,
 // or ctx's cause. After a nil error the caller must call Leave.
-func (l *Limiter) Enter(ctx context.Context, asked, patience time.Duration, o Observer) (Attempt, error) {
+func (l *Limiter) Enter(ctx context.Context, asked, patience time.Duration, c Caller) (Attempt, error) {
+	urgent := c.IsUrgent()
 	l.mu.Lock()
-	if l.waiting.Len() == 0 && float64(l.running) < l.limit {
-		a := l.begin()
+	if a, begun := l.tryBegin(urgent); begun {
 		l.mu.Unlock()
 		return a, nil
 	}
-	l.serial++
-	t := &turn{asked: asked, serial: l.serial, granted: make(chan Attempt, 1)}
 	ahead := l.waiting.Len()
+	l.serial++
+	t := &turn{urgent: urgent, asked: asked, serial: l.serial, granted: make(chan Attempt, 1)}
 	heap.Push(&l.waiting, t)
 	l.mu.Unlock()
 
-	ended := o.TurnAwaited(ctx, ahead)
-	a, err := l.await(ctx, t, patience)
+	ended := c.TurnAwaited(ctx, ahead)
+	a, err := l.await(ctx, t, patience, c)
 	ended(err)
 	return a, err
 }
 
 // await waits until the caller's turn comes, or the wait ends without.
-func (l *Limiter) await(ctx context.Context, t *turn, patience time.Duration) (Attempt, error) {
+func (l *Limiter) await(ctx context.Context, t *turn, patience time.Duration, c Caller) (Attempt, error) {
 	var late <-chan time.Time
 	if patience > 0 {
 		timer := time.NewTimer(patience)
@@ -111,15 +135,21 @@ func (l *Limiter) await(ctx context.Context, t *turn, patience time.Duration) (A
 		late = timer.C
 	}
 	var err error
-	select {
-	case a := <-t.granted:
-		return a, nil
-	case <-late:
-		err = ErrTooLate
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	case <-l.life.Closing():
-		err = life.ErrClosed
+	for err == nil {
+		select {
+		case a := <-t.granted:
+			return a, nil
+		case <-c.Changed():
+			if c.IsUrgent() {
+				l.hasten(t)
+			}
+		case <-late:
+			err = ErrTooLate
+		case <-ctx.Done():
+			err = life.EndOf(ctx)
+		case <-l.life.Closing():
+			err = life.ErrClosed
+		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -135,6 +165,26 @@ func (l *Limiter) await(ctx context.Context, t *turn, patience time.Duration) (A
 	return Attempt{}, err
 }
 
+// hasten makes a caller that waits an urgent one.
+func (l *Limiter) hasten(t *turn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t.index >= 0 && !t.urgent {
+		t.urgent = true
+		heap.Fix(&l.waiting, t.index)
+		l.serve()
+	}
+}
+
+// hasRoom reports whether a further attempt may begin. Called under l.mu.
+func (l *Limiter) hasRoom(urgent bool) bool {
+	limit := l.limit
+	if urgent {
+		limit *= 2
+	}
+	return float64(l.running) < limit
+}
+
 // begin counts an attempt. Called under l.mu.
 func (l *Limiter) begin() Attempt {
 	l.running++
@@ -146,7 +196,12 @@ func (l *Limiter) begin() Attempt {
 // end ends an attempt, and lets further ones begin. Called under l.mu.
 func (l *Limiter) end() {
 	l.running--
-	for l.waiting.Len() > 0 && float64(l.running) < l.limit {
+	l.serve()
+}
+
+// serve lets the first callers begin that wait. Called under l.mu.
+func (l *Limiter) serve() {
+	for l.waiting.Len() > 0 && l.hasRoom(l.waiting[0].urgent) {
 		heap.Pop(&l.waiting).(*turn).granted <- l.begin()
 	}
 }
@@ -155,7 +210,7 @@ func (l *Limiter) end() {
 func (l *Limiter) Waiting() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.waiting.Len()
+	return l.waiting.Len() + l.retries.waiting.Len()
 }
 
 // IsTimed reports whether Leave needs to know how long a quorum took to answer.
@@ -194,7 +249,7 @@ func (a Attempt) LeaveLater(r Result) {
 		if l.gaveUp == 0 || r.Took < l.gaveUp {
 			l.gaveUp = r.Took
 		}
-		l.shrink(r.Start)
+		l.shrink(r.Start, maxLimit)
 	}
 	l.mu.Unlock()
 	time.AfterFunc(d, func() {
@@ -206,8 +261,11 @@ func (a Attempt) LeaveLater(r Result) {
 
 // adapt changes the limit after an attempt. Between the shortest time lately, which is the way
 // there and back, and the timeout there is room for the nodes' queues. The limit grows while
-// attempts take less than a quarter of it, and shrinks when one takes more than half of it. An
-// attempt that failed early, since no node could be asked, says nothing. Called under l.mu.
+// attempts take less than a quarter of it, and shrinks when one takes more than half of it. When no
+// quorum answers in time at all, the nodes have far too much to do, and the limit is the first one
+// again: halving it step by step would lose as many attempts once more. Two kinds of attempts say
+// nothing: one that failed early, since no node could be asked, and one whose timeout is shorter
+// than the way there and back. Called under l.mu.
 func (l *Limiter) adapt(r *Result) {
 	took := r.Took
 	if r.Answered > 0 {
@@ -221,8 +279,11 @@ func (l *Limiter) adapt(r *Result) {
 	}
 	room := timeout - base
 	switch {
+	case r.Answered == 0 && room <= 0:
+	case r.Answered == 0 && took >= timeout:
+		l.shrink(r.Start, firstLimit)
 	case took > base+room/2:
-		l.shrink(r.Start)
+		l.shrink(r.Start, maxLimit)
 	case r.Answered == 0 || float64(2*l.running) < l.limit:
 	case took < base+room/8:
 		l.limit = min(l.limit+1, maxLimit)
@@ -231,11 +292,11 @@ func (l *Limiter) adapt(r *Result) {
 	}
 }
 
-// shrink halves the limit, once for all attempts that began before it did so last. Called under
-// l.mu.
-func (l *Limiter) shrink(start time.Duration) {
+// shrink halves the limit, or more, to at most so many, once for all attempts that began before it
+// did so last. Called under l.mu.
+func (l *Limiter) shrink(start time.Duration, most float64) {
 	if start >= l.cut {
-		l.cut, l.limit = l.clock(), max(l.limit/2, minLimit)
+		l.cut, l.limit = l.clock(), max(min(l.limit/2, most), minLimit)
 	}
 }
 

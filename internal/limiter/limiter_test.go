@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,8 +16,11 @@ import (
 	"github.com/redlock-go/redlock/internal/limiter"
 )
 
-// observer counts the callers that waited for their turn.
+// observer is the callers, and counts those that waited for their turn.
 type observer struct {
+	urgent  atomic.Bool
+	changed chan struct{}
+
 	mu     sync.Mutex
 	waited int
 	ahead  int // the most
@@ -29,6 +33,9 @@ func (o *observer) TurnAwaited(_ context.Context, ahead int) func(error) {
 	o.ahead = max(o.ahead, ahead)
 	return func(error) {}
 }
+
+func (o *observer) IsUrgent() bool           { return o.urgent.Load() }
+func (o *observer) Changed() <-chan struct{} { return o.changed }
 
 // server is a model of the nodes: it executes one attempt after the other, each of which takes
 // some time, and its answers are on their way for some time.
@@ -155,6 +162,56 @@ func TestLimitFollowsTheNodes(t *testing.T) {
 	})
 }
 
+// The nodes, or the client's machine, become forty times as slow at once, while many attempts are under way. Those are
+// lost; the client then begins anew with few.
+func TestCollapseOfTheNodesCostsLittleMoreThanWhatIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const callers = 5000
+		s := &server{service: 20 * time.Microsecond, trip: 100 * time.Microsecond, timeout: 500 * time.Millisecond, began: time.Now()}
+		l := limiter.New(s.now, life.New())
+		serve(t, l, s, new(observer), callers)
+		s.service *= 40
+		before := s.vain
+		serve(t, l, s, new(observer), callers)
+		t.Logf("%d attempts, %d in vain", s.made, s.vain-before)
+		assert.LessOrEqual(t, s.vain-before, 4096*5/4, "so many were under way, and few more")
+	})
+}
+
+// Locks whose node timeout is shorter than the way to the nodes and back get no answer in time, however little the nodes
+// have to do. The calls of the other locks must not wait for that.
+func TestTooShortTimeoutDoesNotSlowOtherLocksDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const trip, seconds = 100 * time.Millisecond, 10
+		began := time.Now()
+		s := &server{trip: trip, timeout: 500 * time.Millisecond, began: began}
+		short := &server{trip: trip, timeout: trip / 2, began: began}
+		l := limiter.New(s.now, life.New())
+		var callers sync.WaitGroup
+		call := func(s *server, pause time.Duration) {
+			callers.Go(func() {
+				for s.now() < seconds*time.Second {
+					a, err := l.Enter(t.Context(), s.now(), 0, new(observer))
+					assert.NoError(t, err)
+					s.run(a)
+					time.Sleep(pause)
+				}
+			})
+		}
+		for range 4 {
+			call(s, 0)
+		}
+		time.Sleep(time.Second)
+		for range 16 {
+			call(short, 20*time.Millisecond)
+		}
+		callers.Wait()
+		t.Logf("%d attempts, and %d with a short timeout, %d in vain", s.made, short.made, short.vain)
+		assert.Equal(t, short.made, short.vain)
+		assert.GreaterOrEqual(t, s.made, 4*seconds*int(time.Second/trip), "they never wait for their turn")
+	})
+}
+
 // fill begins attempts until a further one would wait, and returns a function that ends one.
 func fill(t *testing.T, l *limiter.Limiter) (leave func()) {
 	t.Helper()
@@ -198,6 +255,62 @@ func TestCallersComeInTheOrderInWhichTheyAsked(t *testing.T) {
 		all.Wait()
 		assert.Equal(t, []int{1, 1, 2, 3}, order)
 		assert.Zero(t, l.Waiting())
+	})
+}
+
+// Urgent callers go ahead of the others, and beyond the limit, but not without bound.
+func TestUrgentCallersComeFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		l := limiter.New(func() time.Duration { return time.Since(began) }, life.New())
+		leave := fill(t, l)
+		var order []string
+		var begun []limiter.Attempt
+		enter := func(name string, asked time.Duration, o *observer) {
+			go func() {
+				a, err := l.Enter(t.Context(), asked, 0, o)
+				assert.NoError(t, err)
+				order, begun = append(order, name), append(begun, a)
+			}()
+			synctest.Wait()
+		}
+		woken := &observer{changed: make(chan struct{}, 1)}
+		enter("patient", 1, new(observer))
+		enter("woken", 2, woken)
+		assert.Empty(t, order)
+		woken.changed <- struct{}{} // nothing has changed
+		synctest.Wait()
+		assert.Empty(t, order)
+		woken.urgent.Store(true)
+		woken.changed <- struct{}{}
+		synctest.Wait()
+		assert.Equal(t, []string{"woken"}, order)
+
+		urgent := new(observer)
+		urgent.urgent.Store(true)
+		for range 63 {
+			enter("urgent", 3, urgent)
+		}
+		assert.Len(t, order, 64)
+		enter("later", 5, urgent)
+		enter("earlier", 4, urgent)
+		assert.Len(t, order, 64, "so many again as the limit allows are under way")
+		assert.Equal(t, 3, l.Waiting())
+		for range 2 {
+			leave()
+			synctest.Wait()
+		}
+		assert.Equal(t, []string{"earlier", "later"}, order[64:])
+		for range 62 {
+			leave()
+		}
+		synctest.Wait()
+		assert.Equal(t, 1, l.Waiting(), "as many as the limit allows are under way without the last caller")
+		for _, a := range begun[:3] {
+			a.Leave(limiter.Result{})
+		}
+		synctest.Wait()
+		assert.Equal(t, "patient", order[66])
 	})
 }
 

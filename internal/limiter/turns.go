@@ -4,18 +4,23 @@ import "time"
 
 // turn is a caller that waits.
 type turn struct {
+	urgent  bool          // it comes ahead of those that are not
 	asked   time.Duration // when its call began
 	serial  uint64        // orders callers that asked at the same instant
 	index   int           // in the queue; -1: it has got its turn
 	granted chan Attempt  // has room for the one value that it gets
 }
 
-// turnQueue is a heap of the callers that wait: the one that asked first is the first.
+// turnQueue is a heap of the callers that wait: of those that are urgent, and then of the others, the one that
+// asked first is the first.
 type turnQueue []*turn
 
 func (q turnQueue) Len() int { return len(q) }
 
 func (q turnQueue) Less(i, j int) bool {
+	if q[i].urgent != q[j].urgent {
+		return q[i].urgent
+	}
 	if q[i].asked != q[j].asked {
 		return q[i].asked < q[j].asked
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// pageSize is how many keys a server looks at for one page: that takes it a fraction of a
+	// pageSize is how many keys a server looks at for one page of one place: that takes it a fraction of a
 	// millisecond.
 	pageSize = 500
 
@@ -26,6 +26,9 @@ const (
 	// that is queued behind them waits for about a millisecond.
 	batchNames = 50
 	batchBytes = 16 << 10
+
+	// batchSemaphores bounds the questions about semaphores: for each, a server looks at 256 keys.
+	batchSemaphores = 8
 
 	// restFactor is how many times as long as it was busy a server rests: it is busy for a tenth
 	// of the time.
@@ -36,29 +39,51 @@ const (
 	socketTime = 200 * time.Microsecond
 )
 
-// scan returns the names on the page of a node's keys at the cursor, and the next cursor. The
-// cursor means something to the server of p only.
-func (r *run) scan(ctx context.Context, i int, p *pipe.Pipe, cursor string) (names []string, next string, err error) {
+// scan returns the names on the next page of a node's keys, of each place that has one, and moves the cursors on.
+// They mean something to the server of p only.
+func (r *run) scan(ctx context.Context, i int, p *pipe.Pipe, at *cursors) (locks, semaphores []string, err error) {
 	if err := r.enter(ctx); err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	defer r.Life.Leave()
 	begun := r.Clock()
-	b := r.ask(i, p, []node.Command{{Name: "SCAN", Args: []any{cursor, "MATCH", r.match, "COUNT", pageSize, "TYPE", "string"}}})
+	var pages []node.Command
+	for k, cursor := range at {
+		if cursor != "" {
+			args := []any{cursor, "MATCH", r.match[k], "COUNT", pageSize, "TYPE", places[k].kind}
+			pages = append(pages, node.Command{Name: "SCAN", Args: args})
+		}
+	}
+	b := r.ask(i, p, pages)
 	answerBy, cancel := context.WithTimeout(ctx, r.PageTimeout)
 	defer cancel()
 	if !b.Wait(answerBy) {
 		if ctx.Err() != nil {
-			return nil, "", r.end(life.EndOf(ctx))
+			return nil, nil, r.end(life.EndOf(ctx))
 		}
-		return nil, "", fmt.Errorf("no answer within %v", r.PageTimeout)
+		return nil, nil, fmt.Errorf("no answer within %v", r.PageTimeout)
 	}
 	r.rest(r.Clock()-begun, serverTime(b))
-	keys, next, err := readPage(answer(b, 0))
-	if err != nil {
-		return nil, "", err
+	page := 0
+	for k := range at {
+		if at[k] == "" {
+			continue
+		}
+		keys, next, err := readPage(answer(b, page))
+		if err != nil {
+			return nil, nil, err
+		}
+		if at[k] = next; next == "0" {
+			at[k] = ""
+		}
+		if places[k].semaphore {
+			semaphores = append(semaphores, r.namesOf(keys, places[k].before)...)
+		} else {
+			locks = append(locks, r.namesOf(keys, places[k].before)...)
+		}
+		page++
 	}
-	return r.namesOf(keys), next, nil
+	return distinct(locks), distinct(semaphores), nil
 }
 
 // readPage reads the reply to SCAN, or the error that came in its place.
@@ -76,25 +101,31 @@ func readPage(r node.Reply) (keys []string, next string, err error) {
 	return keys, next, nil
 }
 
-// namesOf returns the names of the locks with these keys, each once. The library's own keys are
-// not of locks.
-func (r *run) namesOf(keys []string) (names []string) {
+// namesOf returns the names of the locks to which these keys belong, which begin with before. The library's
+// own keys are not those of locks.
+func (r *run) namesOf(keys []string, before string) (names []string) {
 	for _, key := range keys {
+		key, isHere := strings.CutPrefix(key, before)
 		name, ours := strings.CutPrefix(key, r.Prefix)
-		if ours && name != "" && len(key) <= protocol.MaxKey && !strings.HasPrefix(key, protocol.Reserved) {
+		if isHere && ours && name != "" && len(key) <= protocol.MaxKey && !strings.HasPrefix(key, protocol.Reserved) {
 			names = append(names, name)
 		}
 	}
+	return names
+}
+
+// distinct returns the names in the order of their bytes, each once.
+func distinct(names []string) []string {
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// batches splits names into those that are asked for at a time.
-func batches(names []string) (all [][]string) {
+// batches splits names into those that are asked for at a time, at most so many.
+func batches(names []string, most int) (all [][]string) {
 	const aside = 250 // bytes of a question, beside the name, which it has three times
 	for len(names) > 0 {
 		size, n := 0, 0
-		for n < min(len(names), batchNames) && (n == 0 || size < batchBytes) {
+		for n < min(len(names), most) && (n == 0 || size < batchBytes) {
 			size += aside + 3*len(names[n])
 			n++
 		}
@@ -104,9 +135,13 @@ func batches(names []string) (all [][]string) {
 	return all
 }
 
-// inspect asks all nodes what stands there for the names, except those that have not answered
-// what they were asked before.
-func (r *run) inspect(ctx context.Context, names []string) ([]Found, error) {
+// inspect asks all nodes what stands there for the names, of locks or of semaphores, except those nodes that have not
+// answered what they were asked before.
+func (r *run) inspect(ctx context.Context, names []string, semaphores bool) ([]Found, error) {
+	questions, read := lock.Inspections, lock.ReadInspection
+	if semaphores {
+		questions, read = lock.SlotInspections, lock.ReadSlots
+	}
 	if err := r.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -121,7 +156,7 @@ func (r *run) inspect(ctx context.Context, names []string) ([]Found, error) {
 		case b != nil && !b.IsAnswered():
 			reasons[i] = ErrNoAnswer
 		default:
-			r.ask(i, p, lock.Inspections(r.Prefix, names, right.Record))
+			r.ask(i, p, questions(r.Prefix, names, right.Record))
 		}
 	}
 	answerBy, cancel := context.WithTimeout(ctx, r.Timeout)
@@ -142,19 +177,19 @@ func (r *run) inspect(ctx context.Context, names []string) ([]Found, error) {
 	r.rest(took, busy)
 	all := make([]Found, len(names))
 	for k, name := range names {
-		all[k] = Found{Name: name, Begun: begun, Took: took, Answers: r.answers(k, reasons)}
+		all[k] = Found{Name: name, Semaphore: semaphores, Begun: begun, Took: took, Answers: r.answers(k, reasons, read)}
 	}
 	return all, nil
 }
 
-// answers returns what the nodes answered about the k-th name of a batch, or the reasons why
+// answers returns what the nodes answered about the k-th name of a batch, as read reads it, or the reasons why
 // they did not.
-func (r *run) answers(k int, reasons []error) []Answer {
+func (r *run) answers(k int, reasons []error, read func(reply any, err error) (protocol.Inspection, error)) []Answer {
 	all := make([]Answer, len(r.Nodes))
 	for i, why := range reasons {
 		if all[i].Err = why; why == nil {
 			reply := answer(r.asked[i], k)
-			all[i].Inspection, all[i].Err = lock.ReadInspection(reply.Value, reply.Err)
+			all[i].Inspection, all[i].Err = read(reply.Value, reply.Err)
 		}
 	}
 	return all

@@ -1,14 +1,15 @@
-// Package listing goes through the names that are locked at the nodes: page by page, with
+// Package listing goes through the names that are locked or waited for at the nodes: page by page, with
 // bounded memory, and at a pace that leaves the servers to those that lock.
 //
 // # The idea
 //
-// What a quorum of n nodes holds, one at least of any n-q+1 nodes has. So a listing goes through
-// the keys of n-q+1 nodes, one node after the other, by SCAN. It asks all nodes for each page of
+// What a quorum of n nodes has, one at least of any n-q+1 nodes has. So a listing goes through
+// the keys of n-q+1 nodes, one node after the other, by SCAN: those of locks, those of their wait queues, since a
+// lock that is waited for may be free, and those of the wait queues of semaphores. It asks all nodes for each page of
 // names what stands there, and shows the answers to its caller, which judges them.
 //
 // Servers return their keys in orders of their own, so no merge of the listings is bounded.
-// Instead a memory of bounded size has the names that the caller has taken for locked: those are
+// Instead a memory of bounded size has the names that the caller has shown: those are
 // neither asked for nor shown again. When the memory is full, a name that a node has of which the
 // listing has gone through all keys is not shown again either: it was shown there, unless its
 // key came there later.

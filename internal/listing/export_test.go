@@ -4,7 +4,10 @@ package listing
 const (
 	PageSize   = pageSize
 	BatchNames = batchNames
+
+	BatchSemaphores = batchSemaphores
+	Places          = len(places)
 )
 
 // Batches splits names into those that are asked for at a time.
-var Batches = batches
+func Batches(names []string) [][]string { return batches(names, batchNames) }

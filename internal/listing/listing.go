@@ -11,7 +11,6 @@ import (
 
 	"github.com/redlock-go/redlock/internal/admission"
 	"github.com/redlock-go/redlock/internal/life"
-	"github.com/redlock-go/redlock/internal/lock"
 	"github.com/redlock-go/redlock/internal/node"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/system"
@@ -35,16 +34,17 @@ type Listing struct {
 	Memory int
 }
 
-// Found is a name, and what the nodes answered about it.
+// Found is a name, and what the nodes answered about it: of a lock, or of the semaphore of this name.
 type Found struct {
 	Name        string
+	Semaphore   bool
 	Begun, Took time.Duration // when the nodes were asked, on the client's clock, and for how long
 	Answers     []Answer      // by node
 }
 
 // Answer is what one node says of a name, or why it says nothing.
 type Answer struct {
-	lock.Inspection
+	protocol.Inspection
 	Err error
 }
 
@@ -81,25 +81,44 @@ var ErrNoAnswer = errors.New("no answer within the node timeout")
 // errEnded is why a node's keys are not listed further: the listing is over.
 var errEnded = errors.New("the listing is over")
 
+// place is where names are found among a node's keys.
+type place struct {
+	before    string // the keys begin with it, and the lock's or the semaphore's key follows
+	kind      string // the type of the keys
+	semaphore bool
+}
+
+// places are all of them: the locks' own keys, and the wait queues of locks and of semaphores.
+var places = [...]place{
+	{"", "string", false},
+	{protocol.Key("line", ""), "zset", false},
+	{protocol.Key("slots", ""), "zset", true},
+}
+
+// cursors are how far the keys of a node are listed, by place; "" if all are. SCAN begins with "0".
+type cursors [len(places)]string
+
 // run is one listing.
 type run struct {
 	*Listing
-	match string
+	match [len(places)]string // the patterns of the keys
 	shown *memory
 	asked []*node.Batch // by node: the questions that it may not have answered yet; nil: none
 	done  []int         // nodes of which all keys were listed
 
-	restUntil time.Duration                    // the instant until which the servers rest
-	show      func(*Found) (locked, more bool) // the caller's
+	restUntil time.Duration                   // the instant until which the servers rest
+	show      func(*Found) (shown, more bool) // the caller's
 	failure   *Failure
 }
 
-// Run lists the names that match the pattern. It calls show with each, which returns whether the
-// name is locked, and whether the listing goes on. It returns nil when all was listed, or show
-// ended it.
-func (l *Listing) Run(ctx context.Context, pattern string, show func(*Found) (locked, more bool)) *Failure {
-	r := &run{Listing: l, match: protocol.MatchKeys(l.Prefix, pattern), shown: newMemory(l.Memory), show: show,
-		asked: make([]*node.Batch, len(l.Nodes))}
+// Run lists the names that match the pattern: of locks that have a key or a wait queue, and of semaphores that
+// have a wait queue. It calls show with each, which returns whether the name is not to be shown again, and whether the
+// listing goes on. It returns nil when all was listed, or show ended it.
+func (l *Listing) Run(ctx context.Context, pattern string, show func(*Found) (shown, more bool)) *Failure {
+	r := &run{Listing: l, shown: newMemory(l.Memory), show: show, asked: make([]*node.Batch, len(l.Nodes))}
+	for k, at := range places {
+		r.match[k] = protocol.MatchKeys(at.before+l.Prefix, pattern)
+	}
 	begun, need := l.Clock(), len(l.Nodes)-l.Need+1
 	if err := r.enter(ctx); err != nil { // the first connections are there then
 		return r.failure
@@ -128,38 +147,55 @@ func (r *run) listNode(ctx context.Context, i int) error {
 	if p == nil {
 		return r.Nodes[i].Why()
 	}
-	for cursor := "0"; ; {
-		names, next, err := r.scan(ctx, i, p, cursor)
+	var at cursors
+	for k := range at {
+		at[k] = "0"
+	}
+	for at != (cursors{}) {
+		locks, semaphores, err := r.scan(ctx, i, p, &at)
 		if err != nil {
 			return err
 		}
-		names = slices.DeleteFunc(names, r.shown.has)
-		for _, batch := range batches(names) {
-			if err := r.showAll(ctx, batch); err != nil {
-				return err
-			}
+		if err := r.showAll(ctx, locks, false); err != nil {
+			return err
 		}
-		if next == "0" {
-			return nil
+		if err := r.showAll(ctx, semaphores, true); err != nil {
+			return err
 		}
-		cursor = next
 	}
+	return nil
 }
 
-// showAll asks the nodes what stands there for the names, and shows that.
-func (r *run) showAll(ctx context.Context, names []string) error {
-	all, err := r.inspect(ctx, names)
-	if err != nil {
-		return err
+// showAll asks the nodes what stands there for the names that were not shown yet, and shows that. The names are
+// those of locks, or of semaphores.
+func (r *run) showAll(ctx context.Context, names []string, semaphores bool) error {
+	names = slices.DeleteFunc(names, func(name string) bool { return r.shown.has(subject{name, semaphores}) })
+	most := batchNames
+	if semaphores {
+		most = batchSemaphores
 	}
+	for _, batch := range batches(names, most) {
+		all, err := r.inspect(ctx, batch, semaphores)
+		if err != nil {
+			return err
+		}
+		if err := r.showBatch(all); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// showBatch shows what the nodes answered about names.
+func (r *run) showBatch(all []Found) error {
 	for i := range all {
 		f := &all[i]
 		if r.shown.isFull() && r.wasShown(f) {
 			continue
 		}
-		locked, more := r.show(f)
-		if locked {
-			r.shown.add(f.Name)
+		shown, more := r.show(f)
+		if shown {
+			r.shown.add(subject{f.Name, f.Semaphore})
 		}
 		if !more {
 			return errEnded
@@ -170,5 +206,7 @@ func (r *run) showAll(ctx context.Context, names []string) error {
 
 // wasShown reports whether a node of which all keys were listed has the name.
 func (r *run) wasShown(f *Found) bool {
-	return slices.ContainsFunc(r.done, func(i int) bool { return f.Answers[i].Holder != "" })
+	return slices.ContainsFunc(r.done, func(i int) bool {
+		return f.Answers[i].Holder != "" || len(f.Answers[i].Queue) > 0
+	})
 }

@@ -29,6 +29,9 @@ type call struct {
 // Acquire acquires the lock, and waits for it if it is held or if too few nodes answer.
 func (l *Lock) Acquire(ctx context.Context) (held *lease.Lease, failure *Failure) {
 	c := &call{Lock: l, waits: true, asked: l.engine.Clock()}
+	if shared, err := l.engine.failures.await(ctx, l.engine); shared != nil || err != nil {
+		return nil, &Failure{Cause: err, Refusal: shared}
+	}
 	if l.terms.Wanted {
 		if err := l.engine.Queue().Listen(ctx); err != nil {
 			return nil, &Failure{Cause: err}
@@ -79,6 +82,10 @@ func (c *call) try(ctx context.Context, last *Refusal) (*lease.Lease, *Refusal, 
 	if err != nil {
 		return nil, nil, &Failure{Cause: err, Refusal: cmp.Or(last, refusal)}
 	}
+	if held != nil || refusal.reached {
+		c.engine.Attempts.Answered()
+	}
+	c.engine.failures.record(refusal, c.engine.Clock())
 	c.engine.Observer.Attempted(refusal)
 	return held, refusal, nil
 }
@@ -93,7 +100,7 @@ func (c *call) wait(ctx context.Context, r *Refusal, try int) (err error) {
 		if c.waiter != nil {
 			c.waiter.LeaveQueues() // it would delay callers that reach a quorum
 		}
-		return e.Life.Pause(ctx, r.backoff(c.terms.Random, try))
+		return e.Attempts.Retry(ctx, r.backoff(c.terms.Random, try), turnTaker{c.Lock, c.waiter})
 	case c.waiter == nil:
 		q := e.Queue()
 		if err := q.Listen(ctx); err != nil {
@@ -132,7 +139,8 @@ func (c *call) endAlert(held *lease.Lease) {
 }
 
 // maxTries is how often TryAcquire asks when the votes were split among callers that came at
-// the same instant, or the nodes had to load the scripts first.
+// the same instant, or the nodes had to load the scripts first; and for how many node timeouts it
+// asks again while nodes are being admitted.
 const maxTries = 3
 
 // TryAcquire acquires the lock without waiting for a holder.
@@ -151,18 +159,22 @@ func (l *Lock) TryAcquire(ctx context.Context) (held *lease.Lease, failure *Fail
 func (c *call) tryAcquire(ctx context.Context, last *Refusal) (*lease.Lease, *Failure) {
 	l, e := c.Lock, c.engine
 	c.asked = e.Clock()
+	counted := 0 // tries for which no node was being admitted
 	for try := 1; ; try++ {
 		held, refusal, failure := c.try(ctx, last)
-		switch {
-		case held != nil || failure != nil:
+		if held != nil || failure != nil {
 			return held, failure
-		case refusal.registering && e.Clock()-c.asked < l.timeout():
-			// Nothing was asked yet.
-		case !refusal.again || try >= maxTries:
-			return nil, &Failure{Refusal: refusal}
+		}
+		if !refusal.registering {
+			if counted++; !refusal.again || counted >= maxTries {
+				return nil, &Failure{Refusal: refusal}
+			}
 		}
 		last = refusal
 		pause := refusal.backoff(l.terms.Random, try)
+		if refusal.registering {
+			pause = min(pause, l.timeout()/8) // a longer one would end the call before its time
+		}
 		if e.Clock()-c.asked+pause > maxTries*l.timeout() {
 			return nil, &Failure{Refusal: refusal}
 		}

@@ -83,31 +83,79 @@ func (c *call) attempt(ctx context.Context) (*lease.Lease, *Refusal, error) {
 // ask makes an attempt's ballot when it is the call's turn, and returns its verdict. Where the
 // nodes have executed a waiter's last one meanwhile, that is it, and nothing is sent. With an
 // error it returns no attempt if the wait for the turn has ended.
-func (c *call) ask(ctx context.Context) (*Attempt, quorum.Verdict, error) {
-	if c.waiter != nil {
-		if g, granted := c.waiter.Granted(); granted {
-			return c.executedAttempt(g), quorum.Granted, nil
-		}
+func (c *call) ask(ctx context.Context) (a *Attempt, v quorum.Verdict, err error) {
+	if a = c.executed(); a != nil {
+		return a, quorum.Granted, nil
 	}
-	turn, err := c.engine.Attempts.Enter(ctx, c.asked, c.limit, c.Lock)
+	turn, err := c.takeTurn(ctx)
 	if err != nil {
 		return nil, quorum.Failed, err
 	}
-	a := c.newAttempt(ctx)
-	a.Timed = turn.IsTimed()
+	asked := false
+	defer func() {
+		if asked {
+			c.endTurn(turn, a, err)
+		} else {
+			turn.Leave(limiter.Result{})
+		}
+	}()
+	if a = c.executed(); a != nil { // while it waited for its turn
+		return a, quorum.Granted, nil
+	}
+	a = c.newAttempt(ctx)
+	a.Timed, asked = turn.IsTimed(), true
 	if c.waiter != nil {
 		c.waiter.Send(a.Parked)
 	} else {
 		a.Send(0, true)
 	}
-	v, err := a.Await(ctx, c.timeout(), a.rollBack)
-	c.endTurn(turn, a, err)
+	v, err = a.Await(ctx, c.timeout(), a.rollBack)
 	return a, v, err
 }
 
-// TurnAwaited implements limiter.Observer.
-func (l *Lock) TurnAwaited(ctx context.Context, ahead int) (ended func(error)) {
-	return l.engine.Observer.TurnAwaited(ctx, l.Name, ahead)
+// executed returns the waiter's last attempt if a quorum has executed it since it was refused; else nil.
+func (c *call) executed() *Attempt {
+	if c.waiter == nil {
+		return nil
+	}
+	g, granted := c.waiter.Granted()
+	if !granted {
+		return nil
+	}
+	return c.executedAttempt(g)
+}
+
+// takeTurn returns when the call may make an attempt.
+func (c *call) takeTurn(ctx context.Context) (limiter.Attempt, error) {
+	e, who := c.engine, turnTaker{c.Lock, c.waiter}
+	if turn, begun := e.Attempts.TryEnter(who.IsUrgent()); begun {
+		return turn, nil
+	}
+	return e.Attempts.Enter(ctx, c.asked, c.limit, who)
+}
+
+// turnTaker is a call as the Limiter knows it: a value of its own, made where the call waits, so that the call itself need not be on
+// the heap.
+type turnTaker struct {
+	lock   *Lock
+	waiter *waitqueue.Waiter // nil if the caller does not queue
+}
+
+// TurnAwaited implements limiter.Caller.
+func (t turnTaker) TurnAwaited(ctx context.Context, ahead int) (ended func(error)) {
+	return t.lock.engine.Observer.TurnAwaited(ctx, t.lock.Name, ahead)
+}
+
+// IsUrgent implements limiter.Caller. A node reserves the lock for half a second for a waiter that it wakes, and takes a
+// client for dead that does not answer by then, or whose foremost waiter does not ask for some seconds.
+func (t turnTaker) IsUrgent() bool { return t.waiter != nil && t.waiter.IsAwaited() }
+
+// Changed implements limiter.Caller.
+func (t turnTaker) Changed() <-chan struct{} {
+	if t.waiter == nil {
+		return nil
+	}
+	return t.waiter.Calls()
 }
 
 // endTurn lets the next call of the client ask the nodes, after the attempt a, which err ended from
@@ -177,7 +225,11 @@ func (a *Attempt) rollBack() {
 		l := a.lock
 		a.undoing = l.newRelease(Release{Owner: a.Owner, PassedQueue: passedQueue(&a.Ballot)},
 			l.engine.Observer.Recorder(context.Background(), opRollback, l.Name, a.Owner, a.Recorder))
-		a.undoing.Send(a.Sent(), false)
+		at := a.Sent()
+		if l.script == protocol.GiveBack { // it looks at all slots: nodes that refused the attempt are spared that
+			at = a.MayHold()
+		}
+		a.undoing.Send(at, false)
 	}
 }
 

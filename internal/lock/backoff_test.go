@@ -213,7 +213,7 @@ func TestPanicOfABackoffIsTheCallers(t *testing.T) {
 		m := net.Mutex(c, "x", redlock.WithBackoff(func(int) time.Duration { panic("the back-off's own") }))
 		require.PanicsWithValue(t, "the back-off's own", func() { _, _ = m.Lock(t.Context()) })
 		require.Zero(t, c.Stats().Waiting)
-		ends := testnet.Told[redlock.WaitEnd](&tape)
+		ends := testnet.Told[testnet.WaitEnd](&tape)
 		require.Len(t, ends, 1)
 		require.ErrorIs(t, ends[0].Err, redlock.ErrHeld, "hooks must not take it for a caller that got the lock")
 		require.NoError(t, held.Unlock(t.Context()))

@@ -29,7 +29,7 @@ func setHuge(t *testing.T, net *testnet.Net, key string) {
 func TestErrorsCutALongValue(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client(redlock.WithTTL(time.Second))
-		unfenced := net.Client(redlock.WithFencing(false))
+		unfenced := net.Client(redlock.WithoutFencing())
 		lease, err := c.Mutex("lost").Lock(t.Context())
 		require.NoError(t, err)
 		set, err := c.Multi([]string{"lost1", "lost2"}).Lock(t.Context())

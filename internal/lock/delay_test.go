@@ -21,19 +21,19 @@ const (
 )
 
 // delayed makes a lock with a lock delay.
-func delayed(c *redlock.Client, opts ...redlock.Option) *redlock.Mutex {
-	return c.Mutex("x", append([]redlock.Option{redlock.WithLockDelay(delay)}, opts...)...)
+func delayed(c *redlock.Client, opts ...redlock.LockOption) *redlock.Mutex {
+	return c.Mutex("x", append([]redlock.LockOption{redlock.WithLockDelay(delay)}, opts...)...)
 }
 
 func TestLockIsDelayedAfterALeaseThatEndedByItself(t *testing.T) {
 	for name, c := range map[string]struct {
-		opts  []redlock.Option
+		opts  []redlock.LockOption
 		fails bool          // renewals do
 		until time.Duration // the end of the validity, at least
 		why   redlock.LostReason
 	}{
-		"expired":   {opts: []redlock.Option{redlock.WithoutRenewal()}, until: validity, why: redlock.LostExpired},
-		"max hold":  {opts: []redlock.Option{redlock.WithMaxHold(2 * time.Second)}, until: 2 * time.Second, why: redlock.LostMaxHold},
+		"expired":   {opts: []redlock.LockOption{redlock.WithoutRenewal()}, until: validity, why: redlock.LostExpired},
+		"max hold":  {opts: []redlock.LockOption{redlock.WithMaxHold(2 * time.Second)}, until: 2 * time.Second, why: redlock.LostMaxHold},
 		"no quorum": {fails: true, until: validity, why: redlock.LostNoQuorum},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestRollbackIsNotDelayed(t *testing.T) {
 // The ttl on record, by which nodes that lost their memory wait, is that of the keys.
 func TestDelayGoesOnRecord(t *testing.T) {
 	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
-		client := func(opts ...redlock.Option) *redlock.Client {
+		client := func(opts ...redlock.ClientOption) *redlock.Client {
 			c, err := redlock.New([]redlock.Pool{net.Nodes[0]}, append(opts, redlock.WithLogger(nil))...)
 			require.NoError(t, err)
 			net.Add(c)

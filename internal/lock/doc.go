@@ -37,7 +37,7 @@
 //
 // # Locks
 //
-// handover.mu and choice.mu are innermost. Handoff.mu comes after the leases' locks and ahead of the nodes', as
-// Settle holds it; needs.mu comes ahead of the nodes' locks. The order of the others is that of the packages: leases, the wait
-// queue, waiters, ballots, nodes, pipes.
+// handover.mu, failures.mu and choice.mu are innermost. Handoff.mu comes after the leases' locks and
+// ahead of the nodes', as Settle holds it; needs.mu comes ahead of the nodes' locks. The order of the
+// others is that of the packages: leases, the wait queue, waiters, ballots, nodes, pipes.
 package lock

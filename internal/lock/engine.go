@@ -19,6 +19,7 @@ import (
 type Engine struct {
 	ID          string // names the client in tickets and at the nodes
 	Clock       system.Clock
+	Wall        system.Wall
 	Random      system.Random
 	NodeTimeout time.Duration // the client's, for calls that are not of one lock
 	Life        *life.Life
@@ -31,6 +32,7 @@ type Engine struct {
 	makeQueue sync.Once
 	scripts   needs
 	handover  handover
+	failures  failures
 }
 
 // Observer is informed of what happens to locks. Its methods must not block.

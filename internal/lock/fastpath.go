@@ -8,6 +8,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/redlock-go/redlock/internal/node"
 	"github.com/redlock-go/redlock/internal/pipe"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorum"
@@ -114,13 +115,13 @@ func (r *setReply) Receive(_ any, err error) {
 func (r *countReply) Receive(reply any, err error) {
 	count, misread := redis.Int64(reply, nil)
 	r.count = count
-	(*plainVote)(r).receive(countPart, err, misread)
+	(*plainVote)(r).receive(countPart, err, node.Misread(misread))
 }
 
 func (r *queueReply) Receive(reply any, err error) {
 	queue, misread := redis.Bool(reply, nil)
 	r.queue = queue
-	(*plainVote)(r).receive(queuePart, err, misread)
+	(*plainVote)(r).receive(queuePart, err, node.Misread(misread))
 }
 
 func (r *holderReply) Receive(reply any, err error) {
@@ -130,7 +131,7 @@ func (r *holderReply) Receive(reply any, err error) {
 	case is && string(value) == owner:
 		r.holder = owner // no copy
 	case is:
-		r.holder, r.resting = holderOf(value)
+		r.holder, r.resting = protocol.HolderOf(value)
 	case reply != nil:
 		misread = fmt.Errorf("%T", reply)
 	case r.merged:
@@ -141,8 +142,8 @@ func (r *holderReply) Receive(reply any, err error) {
 
 func (r *leftReply) Receive(reply any, err error) {
 	ms, misread := redis.Int64(reply, nil)
-	r.left = remaining(ms)
-	(*plainVote)(r).receive(leftPart, err, misread)
+	r.left = protocol.Remaining(ms)
+	(*plainVote)(r).receive(leftPart, err, node.Misread(misread))
 }
 
 // receive records one answer: err is what came in its place, else misread is why it could not

@@ -12,7 +12,6 @@ import (
 	"github.com/redlock-go/redlock/internal/pipe"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorum"
-	"github.com/redlock-go/redlock/internal/waitqueue"
 )
 
 func TestFastPathVoteIsGrantedOnlyByAllItsAnswersTogether(t *testing.T) {
@@ -25,7 +24,7 @@ func TestFastPathVoteIsGrantedOnlyByAllItsAnswersTogether(t *testing.T) {
 	}{
 		"granted":                    {"OK", count, int64(0), me, nil, quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed, Token: count}},
 		"held":                       {nil, count, int64(0), them, int64(1500), quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: "them", Remaining: 1500 * ms}},
-		"held for good":              {nil, count, int64(0), them, int64(-1), quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: "them", Remaining: waitqueue.Endless}},
+		"held for good":              {nil, count, int64(0), them, int64(-1), quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: "them", Remaining: protocol.Endless}},
 		"held, waiters queue":        {nil, count, int64(1), them, int64(9), quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: "them", Remaining: 9 * ms}},
 		"free, and waiters queue":    {"OK", count, int64(1), me, int64(9000), quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: protocol.Reservation}},
 		"free when it was too late":  {nil, count, int64(0), nil, int64(-2), quorum.Answer{Count: quorum.No, Outcome: quorum.Refused}},

@@ -114,6 +114,7 @@ func replaceAndRelease(t *testing.T, net *testnet.Net, c *redlock.Client, name, 
 	}
 	held, err := holder.lock(t.Context(), c)
 	require.NoError(t, err)
+	synctest.Wait() // a majority granted the lock: the last node must grant it before the waiter asks
 	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 	defer stop()
 	over := make(chan error, 1)

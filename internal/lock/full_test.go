@@ -3,6 +3,7 @@ package lock_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -57,5 +58,43 @@ func TestScriptsThatGrantBeginWithACommandThatAFullServerRefuses(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// What passes a lease that is held on, or gives it back, begins with a command that such a server executes.
+func TestScriptsThatPassALeaseOnBeginWithACommandThatAFullServerExecutes(t *testing.T) {
+	for name, c := range map[string]struct {
+		script *protocol.Script
+		args   []any
+		ttl    time.Duration
+	}{
+		"handoff":                {protocol.Handoff, []any{1, "x", "me", "new", 7000}, 7 * time.Second},
+		"takeback":               {protocol.TakeBack, []any{1, "x", "me", "new"}, 5 * time.Second},
+		"transfer":               {protocol.Transfer, []any{2, "x", "record", "me", "new", 7000, int64(1) << 52, "7", 1}, 7 * time.Second},
+		"transfer without token": {protocol.Transfer, []any{2, "x", "record", "me", "new", 7000, int64(1) << 52, "", 1}, 7 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+				n, _ := testnet.Scripted(t, net)
+				require.NoError(t, n.Redis.Set("x", "me"))
+				n.Redis.SetTTL("x", 5*time.Second)
+				var writes []string
+				n.Set(func(n *testnet.Node) {
+					n.Override = func(cmd string, _ []string) string {
+						if cmd == "SET" || cmd == "HINCRBY" || cmd == "PEXPIRE" {
+							writes = append(writes, cmd)
+						}
+						return ""
+					}
+				})
+				_, err := testnet.Dial(t, n).Do("EVAL", append([]any{c.script.Text}, c.args...)...)
+				require.NoError(t, err)
+				require.Equal(t, "PEXPIRE", writes[0])
+				value, err := n.Redis.Get("x")
+				require.NoError(t, err)
+				require.Equal(t, "new", value)
+				require.Equal(t, c.ttl, n.Redis.TTL("x"))
+			})
+		})
 	}
 }

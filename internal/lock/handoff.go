@@ -43,8 +43,8 @@ func (x *Exclusive) NewHandoff() *Handoff {
 }
 
 // NewPassing implements lease.Handoff.
-func (h *Handoff) NewPassing() *lease.Passing {
-	secret := h.lock.terms.Random.ID("handing off")
+func (h *Handoff) NewPassing(owner string) *lease.Passing {
+	secret := protocol.Secret(h.lock.terms.Random.ID("handing off"), owner)
 	return &lease.Passing{Secret: secret, Value: protocol.TransferValue(secret, h.lock.terms.Label)}
 }
 
@@ -74,6 +74,9 @@ var errKeyGone = errors.New("the lease's key is gone there")
 // errNotTakenBack is why a node does not keep a lease: what is still to be sent there would take
 // the key from the text.
 var errNotTakenBack = errors.New("it has not confirmed yet that an earlier hand-off of the lease is taken back")
+
+// errNotUndone is why a node does not keep a lease: what is still to be sent there takes the key.
+var errNotUndone = errors.New("it has not confirmed yet that an attempt of the lease is undone")
 
 // readGone reads the only number that handoff.lua returns.
 func readGone(n int64) (quorum.Answer, bool) {
@@ -151,18 +154,36 @@ func (h *Handoff) AwaitRest() {
 }
 
 // Settle implements lease.Handoff. A node that is still to undo an attempt of the lease drops its key.
-func (h *Handoff) Settle(held *lease.Lease) (kept quorum.NodeSet) {
+func (h *Handoff) Settle(held *lease.Lease) (kept quorum.NodeSet, failure *quorum.Failure) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.settled = true
-	nodes := h.lock.engine.Cluster.Nodes
+	failure = quorum.FailureOf(h.ballot)
 	h.readings = slices.DeleteFunc(h.readings, func(r Reading) bool {
-		return nodes[r.node].HasUndo(held.Owner) || nodes[r.node].HasUndo(h.passing.Value)
+		why := h.whyDropped(r.node, held)
+		if why != nil {
+			failure.Answers[r.node] = quorum.Answer{Count: quorum.NoAnswer, Outcome: quorum.Refused, Cause: why}
+		}
+		return why != nil
 	})
 	for _, r := range h.readings {
 		kept.Add(r.node)
 	}
-	return kept
+	if kept.Len() >= failure.Need {
+		failure = nil
+	}
+	return kept, failure
+}
+
+// whyDropped returns why a node that has read its clock does not keep the key of a lease; nil if it does.
+func (h *Handoff) whyDropped(at int, held *lease.Lease) error {
+	switch n := h.lock.engine.Cluster.Nodes[at]; {
+	case n.HasUndo(held.Owner):
+		return errNotUndone
+	case n.HasUndo(h.passing.Value):
+		return errNotTakenBack
+	}
+	return nil
 }
 
 // Readings returns the readings of the nodes that keep the lease's keys.

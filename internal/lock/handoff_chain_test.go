@@ -26,7 +26,7 @@ func TestChainOfShortLinksKeepsAllNodes(t *testing.T) {
 		for i := range 10 {
 			silent := net.Nodes[i%5]
 			silent.Freeze()
-			text, err := lease.Handoff(t.Context())
+			text, err := lease.Transfer(t.Context())
 			require.NoError(t, err, "link %d: nodes that kept the lease: %v, nodes that held it: %v", i, kept, held)
 			silent.Thaw()
 			time.Sleep(50 * ms)

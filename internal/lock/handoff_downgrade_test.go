@@ -45,12 +45,12 @@ func TestDowngradeBesideAHandoff(t *testing.T) {
 				if err := l.Downgrade(t.Context()); err == nil {
 					downgraded++
 				} else {
-					assert.ErrorIs(t, err, redlock.ErrHandedOff)
+					assert.ErrorIs(t, err, redlock.ErrTransferred)
 				}
 			})
 			var text string
 			var failed error
-			both.Go(func() { text, failed = l.Handoff(t.Context()) })
+			both.Go(func() { text, failed = l.Transfer(t.Context()) })
 			both.Wait()
 			switch {
 			case failed == nil:

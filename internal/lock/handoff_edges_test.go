@@ -48,7 +48,7 @@ func handoffLeavesTheQueues(t *testing.T, net *testnet.Net, healed bool) {
 		require.Equal(t, 3, net.Holders(lease))
 	}
 	require.Contains(t, net.Nodes[0].Keys(), "redlock::line:redlock:x")
-	_, err = lease.Handoff(t.Context())
+	_, err = lease.Transfer(t.Context())
 	require.NoError(t, err)
 	synctest.Wait()
 	for _, n := range net.Nodes {
@@ -73,7 +73,7 @@ func TestTextOfAnotherKindIsRefusedBeforeAnythingIsSent(t *testing.T) {
 			require.ErrorIs(t, err, redlock.ErrConfig, name)
 			require.NotContains(t, err.Error(), body[:10], "the text is a secret")
 		}
-		for name, opts := range map[string][]redlock.Option{
+		for name, opts := range map[string][]redlock.LockOption{
 			"another prefix": {redlock.WithPrefix("other:")},
 			"a bad option":   {redlock.WithTTL(-1)},
 		} {
@@ -115,11 +115,11 @@ func TestLeaseThatOthersHoldToo(t *testing.T) {
 		defer cancel()
 		inner, err := m.Lock(ctx)
 		require.NoError(t, err)
-		_, err = outer.Handoff(t.Context())
+		_, err = outer.Transfer(t.Context())
 		require.ErrorIs(t, err, redlock.ErrConfig)
 		require.ErrorContains(t, err, "others hold the lease with it")
 		require.NoError(t, inner.Unlock(t.Context()))
-		_, err = outer.Handoff(t.Context())
+		_, err = outer.Transfer(t.Context())
 		require.NoError(t, err)
 	})
 }
@@ -130,7 +130,7 @@ func TestHandoffWithinADo(t *testing.T) {
 		var text string
 		require.NoError(t, net.Client(redlock.WithTTL(2*time.Second)).Mutex("x").Do(t.Context(), func(ctx context.Context, l *redlock.Lease) (err error) {
 			time.Sleep(5 * time.Second)
-			text, err = l.Handoff(ctx)
+			text, err = l.Transfer(ctx)
 			return err
 		}))
 		time.Sleep(3 * time.Second)
@@ -151,7 +151,7 @@ func TestNoTransferIsExecutedAfterTheOldValidity(t *testing.T) {
 			require.NoError(t, b.Ping(t.Context()))
 			net.Delay(trip / 2)
 			began := time.Now()
-			text, err := lease.Handoff(t.Context())
+			text, err := lease.Transfer(t.Context())
 			require.NoError(t, err)
 			time.Sleep(validity - time.Since(began) - trip/2 + 1)
 			_, err = b.Resume(t.Context(), text) // executed a nanosecond after the end
@@ -198,7 +198,7 @@ func TestNoRenewalBeginsBehindAHandoff(t *testing.T) {
 			synctest.Wait() // the hand-off arrives, behind all renewals
 			handed <- renewals()
 		}()
-		_, err = lease.Handoff(t.Context())
+		_, err = lease.Transfer(t.Context())
 		require.NoError(t, err)
 		time.Sleep(time.Second)
 		require.Equal(t, <-handed, renewals())
@@ -223,7 +223,7 @@ func TestNodeThatHasNotClosedOldConnectionsDoesNotKeepTheLease(t *testing.T) {
 		n.Cut()
 		time.Sleep(time.Second) // it is connected again
 		require.Equal(t, 3, net.Holders(lease))
-		text, err := lease.Handoff(t.Context())
+		text, err := lease.Transfer(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 2, keeping(t, net, text))
 		require.Zero(t, net.Holders(lease))

@@ -99,7 +99,7 @@ func handOffHalfway(t *testing.T, net *testnet.Net, lease *redlock.Lease) (passe
 		value, _ := net.Nodes[0].Redis.Get("redlock:x")
 		seen <- value
 	})
-	_, err := lease.Handoff(ctx)
+	_, err := lease.Transfer(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	passed = <-seen
 	require.NotEqual(t, lease.Owner(), passed)
@@ -119,7 +119,7 @@ func TestHandoffOverABrokenConnectionIsTakenBack(t *testing.T) {
 				n.Cut()
 			}
 		})
-		_, err = lease.Handoff(t.Context())
+		_, err = lease.Transfer(t.Context())
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		time.Sleep(time.Minute)
 		require.NoError(t, lease.Err())
@@ -162,7 +162,7 @@ func TestUnlockDuringAHandoff(t *testing.T) {
 			net.Delay(10 * ms)
 			failed := make(chan error, 1)
 			go func() {
-				text, err := lease.Handoff(t.Context())
+				text, err := lease.Transfer(t.Context())
 				assert.Empty(t, text)
 				failed <- err
 			}()
@@ -191,11 +191,11 @@ func TestHandoffThatFailsBesideAnotherLeavesTheText(t *testing.T) {
 		defer cancel()
 		failed := make(chan error, 1)
 		go func() {
-			_, err := lease.Handoff(ctx)
+			_, err := lease.Transfer(ctx)
 			failed <- err
 		}()
 		time.Sleep(5 * ms)
-		text, err := lease.Handoff(t.Context())
+		text, err := lease.Transfer(t.Context())
 		require.NoError(t, err)
 		require.ErrorIs(t, <-failed, context.DeadlineExceeded)
 		time.Sleep(100 * ms)
@@ -214,7 +214,7 @@ func TestHandoffRightBehindOneThatFailed(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, b.Ping(t.Context()))
 		handOffHalfway(t, net, lease)
-		text, err := lease.Handoff(t.Context())
+		text, err := lease.Transfer(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 3, keeping(t, net, text))
 		resumed, err := b.Resume(t.Context(), text)
@@ -240,7 +240,7 @@ func TestReleaseTakesThePlaceOfATakeBack(t *testing.T) {
 					n.Down()
 				}
 			})
-			_, err = lease.Handoff(t.Context())
+			_, err = lease.Transfer(t.Context())
 			require.ErrorIs(t, err, redlock.ErrNoQuorum)
 			require.Zero(t, net.Holders(lease), "the nodes have executed it")
 			require.ErrorIs(t, lease.Unlock(t.Context()), redlock.ErrNoQuorum)

@@ -25,7 +25,7 @@ func TestCallerThatJoinsDuringAHandoffKeepsTheLease(t *testing.T) {
 		net.Delay(10 * ms)
 		result := make(chan error, 1)
 		go func() {
-			_, err := outer.Handoff(t.Context())
+			_, err := outer.Transfer(t.Context())
 			result <- err
 		}()
 		time.Sleep(5 * ms)
@@ -54,12 +54,12 @@ func TestLeaseIsNotExtendedDuringAHandoff(t *testing.T) {
 		net.Delay(10 * ms)
 		result := make(chan error, 1)
 		go func() {
-			_, err := lease.Handoff(t.Context())
+			_, err := lease.Transfer(t.Context())
 			result <- err
 		}()
 		time.Sleep(5 * ms)
-		require.ErrorIs(t, lease.Extend(t.Context()), redlock.ErrHandedOff)
-		require.ErrorIs(t, lease.ExtendTo(t.Context(), 5*time.Second), redlock.ErrHandedOff)
+		require.ErrorIs(t, lease.Extend(t.Context()), redlock.ErrTransferred)
+		require.ErrorIs(t, lease.ExtendTo(t.Context(), 5*time.Second), redlock.ErrTransferred)
 		require.NoError(t, <-result)
 		time.Sleep(time.Second)
 		require.Equal(t, before, net.Nodes[0].Executed("renew"))
@@ -77,7 +77,7 @@ func TestCloseDuringAHandoffWithinADoLeavesNoText(t *testing.T) {
 			ended <- c.Mutex("x").Do(t.Context(), func(ctx context.Context, l *redlock.Lease) error {
 				net.Delay(10 * ms)
 				net.Nodes[2].Freeze()
-				text, err := l.Handoff(ctx)
+				text, err := l.Transfer(ctx)
 				assert.ErrorIs(t, err, redlock.ErrClosed)
 				assert.Empty(t, text)
 				time.Sleep(100 * ms)
@@ -119,7 +119,7 @@ func TestLongKeyIsDroppedAtANodeThatIsNotInTheText(t *testing.T) {
 		require.NoError(t, lease.ExtendTo(t.Context(), time.Hour))
 		synctest.Wait()
 		over := refuse(net.Nodes[0])
-		text, err := lease.Handoff(t.Context())
+		text, err := lease.Transfer(t.Context())
 		require.NoError(t, err)
 		time.Sleep(time.Minute)
 		over()

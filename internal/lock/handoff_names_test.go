@@ -24,7 +24,7 @@ func TestHandoffOfANameThatIsNoText(t *testing.T) {
 			lease, err := a.Mutex(n.name).Lock(t.Context())
 			require.NoError(t, err)
 			synctest.Wait()
-			text, err := lease.Handoff(t.Context())
+			text, err := lease.Transfer(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, n.label, holderSeen(t, b, n.name).Label)
 			resumed, err := b.Resume(t.Context(), text)
@@ -46,7 +46,7 @@ func TestHandoffWhoseTextWouldBeTooLong(t *testing.T) {
 		}
 		lease, err := net.Client().Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
-		_, err = lease.Handoff(t.Context())
+		_, err = lease.Transfer(t.Context())
 		require.ErrorIs(t, err, redlock.ErrConfig)
 		require.Zero(t, net.Nodes[0].Executed("handoff"))
 		require.Equal(t, 15, net.Holders(lease))

@@ -160,7 +160,7 @@ func (l *Lock) begin(b *quorum.Ballot, op, owner string, start time.Duration, ru
 // newOwner makes the value that marks one attempt at the nodes: random, then readable. The
 // random part comes first, so that owners that compete compare by it.
 func (l *Lock) newOwner() string {
-	return protocol.Owner(l.terms.Random.ID("attempt"), l.terms.Label)
+	return protocol.Owner(l.terms.Random.ID("attempt"), l.engine.Wall(), l.terms.Label)
 }
 
 // The operations of ballots, as errors and hooks name them.
@@ -171,7 +171,7 @@ const (
 	opRaise    = "raise"    // for hooks
 	opRollback = "rollback" // for hooks
 	opSeize    = "force unlock"
-	opHandoff  = "handoff"
+	opHandoff  = "transfer"
 	opResume   = "resume"
 	opPing     = "ping"
 )

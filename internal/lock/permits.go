@@ -47,6 +47,9 @@ func (p *Permits) Init(e *Engine, t *Terms, prefix, name string, size, n int) {
 	p.first, _ = strconv.Atoi(protocol.StripeOf(p.base + "0"))
 }
 
+// Asked returns how many permits are asked for, and how many the semaphore has.
+func (p *Permits) Asked() (n, all int) { return p.n, p.size }
+
 // Slots returns the slots that the lease has.
 func (p *Permits) Slots() []int { return p.slots }
 
@@ -59,7 +62,8 @@ func (p *Permits) PrepareAttempt(a *Attempt) {
 	if a.Waiter != nil {
 		ticket = a.Waiter.Ticket()
 	}
-	p.list = "" // of an attempt before, which was rolled back
+	p.list = ""             // of an attempt before, which was rolled back
+	a.Permits = uint16(p.n) //nolint:gosec // at most MaxPermits
 	a.Watcher = &choice{permits: p, owner: a.Owner, ticket: ticket, next: a.Watcher}
 	keys, stripe := "2", ""
 	if p.terms.Fencing {
@@ -68,6 +72,9 @@ func (p *Permits) PrepareAttempt(a *Attempt) {
 	// The arguments before and behind the record are those of all nodes, and boxed once.
 	before := []any{protocol.Permit.SHA, keys, p.queue[0], p.turn}
 	behind := []any{a.Owner, p.terms.ttlArg, stripe, p.terms.leastArg, ticket, p.terms.labelArg, p.base, p.size, p.n, seed}
+	if a.Waits && a.Waiter == nil {
+		behind = append(behind, "1")
+	}
 	for i := range a.Votes {
 		v := &a.Votes[i]
 		if v.Skip != nil {

@@ -15,6 +15,39 @@ import (
 	"github.com/redlock-go/redlock/internal/testnet"
 )
 
+// dyingWaiters makes so many clients, each with so many callers that wait for n permits of x, which has size. die
+// cuts all of them off, and end connects them again and ends their callers.
+func dyingWaiters(t *testing.T, net *testnet.Net, clients, callers, size, n int) (die, end func()) {
+	ctx, leave := context.WithCancel(t.Context())
+	var waiting sync.WaitGroup
+	var pools []*testnet.Cuttable
+	for range clients {
+		c, p := net.CuttableClient()
+		pools = append(pools, p...)
+		for range callers {
+			waiting.Go(func() { _, _ = c.Semaphore("x", size).Acquire(ctx, n) })
+		}
+		time.Sleep(10 * ms)
+	}
+	return func() { testnet.Hold(pools, true) }, func() {
+		testnet.Hold(pools, false)
+		leave()
+		waiting.Wait()
+	}
+}
+
+// acquireOne asks for a permit of x, which has size, by a client of its own.
+func acquireOne(t *testing.T, net *testnet.Net, size int) <-chan *redlock.Lease {
+	got := make(chan *redlock.Lease, 1)
+	next := testnet.ListeningClient(t, net)
+	go func() {
+		lease, err := next.Semaphore("x", size).Acquire(t.Context(), 1)
+		assert.NoError(t, err)
+		got <- lease
+	}()
+	return got
+}
+
 // Clients that wait for three permits die while two are free. They must not keep these from a caller that
 // wants one.
 func TestDeadWaitersForManyPermitsKeepFreeOnesForSeconds(t *testing.T) {
@@ -35,19 +68,9 @@ func TestDeadWaitersForManyPermitsKeepFreeOnesForSeconds(t *testing.T) {
 					held, err := net.Client().Semaphore("x", 3).Acquire(t.Context(), 1)
 					require.NoError(t, err)
 					synctest.Wait() // it has all nodes
-					ctx, leave := context.WithCancel(t.Context())
-					var callers sync.WaitGroup
-					var pools []*testnet.Cuttable
-					for range dead.clients {
-						c, p := net.CuttableClient()
-						pools = append(pools, p...)
-						for range dead.callers {
-							callers.Go(func() { _, _ = c.Semaphore("x", 3).Acquire(ctx, 3) })
-						}
-						time.Sleep(10 * ms)
-					}
+					die, end := dyingWaiters(t, net, dead.clients, dead.callers, 3, 3)
 					time.Sleep(3 * time.Second)
-					testnet.Hold(pools, true)
+					die()
 					var lease *redlock.Lease
 					took := testnet.Elapsed(func() { lease, err = acquire(t.Context(), testnet.ListeningClient(t, net).Semaphore("x", 3)) })
 					require.NoError(t, err)
@@ -55,9 +78,7 @@ func TestDeadWaitersForManyPermitsKeepFreeOnesForSeconds(t *testing.T) {
 					assert.Less(t, took, 4*time.Second)
 					require.NoError(t, lease.Unlock(t.Context()))
 					require.NoError(t, held.Unlock(t.Context()))
-					testnet.Hold(pools, false)
-					leave()
-					callers.Wait()
+					end()
 				})
 			})
 		}
@@ -97,5 +118,53 @@ func TestLiveWaiterForManyPermitsIsSeldomChallengedAndNotPassed(t *testing.T) {
 		for range 5 {
 			require.NoError(t, (<-got).Unlock(t.Context()))
 		}
+	})
+}
+
+// The waiters for all permits answer the challenge of the next caller, and die afterwards. That caller looks again
+// in time, however many clients are ahead of it.
+func TestWaitersForManyPermitsThatDieAfterTheyAnsweredKeepFreeOnesForSeconds(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		held, err := net.Client().Semaphore("x", 4).Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		die, end := dyingWaiters(t, net, 7, 1, 4, 4)
+		time.Sleep(3 * time.Second)
+		got := acquireOne(t, net, 4)
+		time.Sleep(400 * ms)
+		require.Empty(t, got, "the first waiter lives")
+		die()
+		var lease *redlock.Lease
+		took := testnet.Elapsed(func() { lease = <-got })
+		t.Log(took)
+		assert.Less(t, took, 4*time.Second)
+		require.NoError(t, lease.Unlock(t.Context()))
+		require.NoError(t, held.Unlock(t.Context()))
+		end()
+	})
+}
+
+// All permits are held when a caller asks behind waiters for all of them, which die. Then one permit is released.
+func TestPermitThatIsReleasedToDeadWaitersForManyIsKeptForSeconds(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		s := net.Client().Semaphore("x", 2)
+		held, err := s.Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		released, err := s.Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		die, end := dyingWaiters(t, net, 12, 1, 2, 2)
+		time.Sleep(3 * time.Second)
+		die()
+		got := acquireOne(t, net, 2)
+		time.Sleep(400 * ms)
+		var lease *redlock.Lease
+		took := testnet.Elapsed(func() {
+			require.NoError(t, released.Unlock(t.Context()))
+			lease = <-got
+		})
+		t.Log(took)
+		assert.Less(t, took, 4*time.Second)
+		require.NoError(t, lease.Unlock(t.Context()))
+		require.NoError(t, held.Unlock(t.Context()))
+		end()
 	})
 }

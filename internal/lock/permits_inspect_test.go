@@ -25,7 +25,7 @@ func TestInspectShowsPermitsAndTheirWaiters(t *testing.T) {
 		waiting := net.Client(redlock.WithOwnerLabel("patient")).Semaphore("x", 4)
 		go func() { _, _ = waiting.Acquire(ctx, 3) }()
 		time.Sleep(100 * ms)
-		net.Nodes[0].Redis.Del(fmt.Sprintf("redlock:x#%d", one.Permits()[0].Slot))
+		net.Nodes[0].Redis.Del(fmt.Sprintf("redlock:x#%d", one.Slots()[0]))
 
 		s, err := c.Inspect(t.Context(), "x")
 		require.NoError(t, err)
@@ -34,7 +34,7 @@ func TestInspectShowsPermitsAndTheirWaiters(t *testing.T) {
 		requireHeld(t, s, one, 4)
 		requireHeld(t, s, two, 5)
 		require.Equal(t, "reports", two.Label())
-		require.Equal(t, two.Token(), tokenOf(s, two.Permits()[0].Slot))
+		require.Equal(t, two.Token(), tokenOf(s, two.Slots()[0]))
 		require.Len(t, s.Nodes[0].Permits, 2)
 		require.Len(t, s.Nodes[1].Permits, 3)
 		require.Len(t, s.Queue, 1)
@@ -45,7 +45,7 @@ func TestInspectShowsPermitsAndTheirWaiters(t *testing.T) {
 		require.Len(t, s.Nodes[1].Queue, 1)
 
 		for _, n := range net.Nodes[:3] { // a minority has the key
-			n.Redis.Del(fmt.Sprintf("redlock:x#%d", one.Permits()[0].Slot))
+			n.Redis.Del(fmt.Sprintf("redlock:x#%d", one.Slots()[0]))
 		}
 		s, err = c.Inspect(t.Context(), "x")
 		require.NoError(t, err)
@@ -67,10 +67,10 @@ func TestInspectShowsPermitsAndTheirWaiters(t *testing.T) {
 // requireHeld requires that Inspect has found the lease's permits at so many nodes.
 func requireHeld(t *testing.T, s redlock.Status, l *redlock.Lease, nodes int) {
 	t.Helper()
-	require.True(t, slices.IsSortedFunc(s.Permits, func(a, b redlock.HeldPermit) int { return a.Slot - b.Slot }))
-	for _, permit := range l.Permits() {
-		i := slices.IndexFunc(s.Permits, func(p redlock.HeldPermit) bool { return p.Slot == permit.Slot })
-		require.GreaterOrEqual(t, i, 0, "slot %d", permit.Slot)
+	require.True(t, slices.IsSortedFunc(s.Permits, func(a, b redlock.PermitStatus) int { return a.Slot - b.Slot }))
+	for _, slot := range l.Slots() {
+		i := slices.IndexFunc(s.Permits, func(p redlock.PermitStatus) bool { return p.Slot == slot })
+		require.GreaterOrEqual(t, i, 0, "slot %d", slot)
 		p := s.Permits[i]
 		require.Equal(t, l.Owner(), p.Owner)
 		require.Equal(t, l.Label(), p.Label)
@@ -157,7 +157,7 @@ func TestForceUnlockOfASlotHandsItToTheSemaphoresFirstWaiter(t *testing.T) {
 			}
 		}()
 		time.Sleep(time.Second)
-		slot := stuck.Permits()[0].Slot
+		slot := stuck.Slots()[0]
 		s, err := net.Client().ForceUnlock(t.Context(), fmt.Sprintf("x#%d", slot))
 		require.NoError(t, err)
 		require.Equal(t, stuck.Owner(), s.Holder)
@@ -166,7 +166,7 @@ func TestForceUnlockOfASlotHandsItToTheSemaphoresFirstWaiter(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, got, 1, "the waiter was not woken")
 		next := <-got
-		require.Equal(t, slot, next.Permits()[0].Slot)
+		require.Equal(t, slot, next.Slots()[0])
 		require.Greater(t, next.Token(), s.Token)
 		require.ErrorIs(t, stuck.Extend(t.Context()), redlock.ErrLost)
 		require.NoError(t, other.Err())
@@ -187,7 +187,7 @@ func TestForceUnlockOfASlotTakesAllPermitsOfItsLease(t *testing.T) {
 		require.Len(t, s.Permits, 4, "they are shown, and not taken by the semaphore's name")
 		require.NoError(t, three.Extend(t.Context()))
 
-		_, err = net.Client().ForceUnlock(t.Context(), fmt.Sprintf("x#%d", three.Permits()[1].Slot))
+		_, err = net.Client().ForceUnlock(t.Context(), fmt.Sprintf("x#%d", three.Slots()[1]))
 		require.NoError(t, err)
 		<-three.Done() // its next renewal finds that
 		require.ErrorIs(t, three.Err(), redlock.ErrLost)

@@ -22,14 +22,13 @@ func TestPermitsAreDifferentSlots(t *testing.T) {
 		for range 3 {
 			l, err := net.Client().Semaphore("x", 3).TryAcquire(t.Context(), 1)
 			require.NoError(t, err)
-			require.Len(t, l.Permits(), 1)
-			p := l.Permits()[0]
-			require.False(t, slots[p.Slot], "slot %d twice", p.Slot)
-			require.Less(t, p.Slot, 3)
-			require.Positive(t, p.Token)
-			require.Equal(t, p.Token, l.Token())
+			require.Len(t, l.Slots(), 1)
+			slot := l.Slots()[0]
+			require.False(t, slots[slot], "slot %d twice", slot)
+			require.Less(t, slot, 3)
+			require.Positive(t, l.Token())
 			require.Equal(t, "x", l.Name())
-			slots[p.Slot] = true
+			slots[slot] = true
 			leases = append(leases, l)
 		}
 		_, err := net.Client().Semaphore("x", 3).TryAcquire(t.Context(), 1)
@@ -44,7 +43,7 @@ func TestPermitsAreDifferentSlots(t *testing.T) {
 		require.NoError(t, leases[1].Unlock(t.Context()))
 		again, err := net.Client().Semaphore("x", 3).TryAcquire(t.Context(), 1)
 		require.NoError(t, err)
-		require.Equal(t, leases[1].Permits()[0].Slot, again.Permits()[0].Slot)
+		require.Equal(t, leases[1].Slots()[0], again.Slots()[0])
 		require.Greater(t, again.Token(), leases[1].Token())
 		for _, l := range []*redlock.Lease{leases[0], leases[2], again} {
 			require.NoError(t, l.Unlock(t.Context()))
@@ -58,14 +57,14 @@ func TestPermitsAreAcquiredAllOrNone(t *testing.T) {
 		a, b := net.Client().Semaphore("x", 5), net.Client().Semaphore("x", 5)
 		three, err := a.Acquire(t.Context(), 3)
 		require.NoError(t, err)
-		require.Len(t, three.Permits(), 3)
+		require.Len(t, three.Slots(), 3)
 		_, err = b.TryAcquire(t.Context(), 3)
 		require.ErrorIs(t, err, redlock.ErrHeld)
 		two, err := b.TryAcquire(t.Context(), 2)
 		require.NoError(t, err, "nothing of the refused attempt is held")
 		slots := make(map[int]bool)
-		for _, p := range append(three.Permits(), two.Permits()...) {
-			slots[p.Slot] = true
+		for _, slot := range append(three.Slots(), two.Slots()...) {
+			slots[slot] = true
 		}
 		require.Len(t, slots, 5)
 		require.NoError(t, three.Unlock(t.Context()))
@@ -120,7 +119,7 @@ func TestWaitersForPermitsHaveEqualTurnsAndFewBallots(t *testing.T) {
 			defer cancel()
 			counts := make([]int, clients)
 			var ballots atomic.Int64
-			trace := &redlock.Trace{BallotStart: func(b redlock.BallotStart) {
+			trace := &redlock.Trace{BallotStart: func(b redlock.BallotEvent) {
 				if b.Op == "lock" && ctx.Err() == nil {
 					ballots.Add(1)
 				}
@@ -168,13 +167,13 @@ type usage struct {
 func (u *usage) begin(t *testing.T, l *redlock.Lease) int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for _, p := range l.Permits() {
-		assert.False(t, u.slots[p.Slot], "slot %d is held twice", p.Slot)
-		assert.Less(t, p.Slot, u.permits)
+	for _, slot := range l.Slots() {
+		assert.False(t, u.slots[slot], "slot %d is held twice", slot)
+		assert.Less(t, slot, u.permits)
 		if u.slots == nil {
 			u.slots = make(map[int]bool)
 		}
-		u.slots[p.Slot] = true
+		u.slots[slot] = true
 	}
 	u.total++
 	return u.total
@@ -183,7 +182,7 @@ func (u *usage) begin(t *testing.T, l *redlock.Lease) int {
 func (u *usage) end(l *redlock.Lease) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for _, p := range l.Permits() {
-		u.slots[p.Slot] = false
+	for _, slot := range l.Slots() {
+		u.slots[slot] = false
 	}
 }

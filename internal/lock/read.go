@@ -15,7 +15,6 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/system"
-	"github.com/redlock-go/redlock/internal/waitqueue"
 )
 
 // reader reads the replies to the scripts of all primitives, and to the commands that a client asks.
@@ -118,14 +117,14 @@ func readGrant(n int64) (quorum.Answer, bool) {
 // readForgotten reads the only number that permit.lua returns.
 func readForgotten(n int64) (quorum.Answer, bool) { return forgot, n == forgotten }
 
-// readPermits reads {token, slot, …}, or what readHolder reads.
+// readPermits reads {token, slot, …}, {holder, milliseconds, the slots' owners}, or what readHolder reads.
 func readPermits(reply []any) (quorum.Answer, bool) {
 	if len(reply) == 0 {
 		return nothing, false
 	}
 	token, granted := reply[0].(int64)
 	if !granted {
-		return readHolder(reply)
+		return readFewPermits(reply)
 	}
 	slots := make([]string, 0, len(reply)-1)
 	for _, n := range reply[1:] {
@@ -137,6 +136,20 @@ func readPermits(reply []any) (quorum.Answer, bool) {
 	}
 	return quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed, Token: token, Slots: strings.Join(slots, ",")},
 		token >= 1 && len(slots) > 0
+}
+
+// readFewPermits reads why permits were refused.
+func readFewPermits(reply []any) (quorum.Answer, bool) {
+	if len(reply) != 3 {
+		return readHolder(reply)
+	}
+	owners, ok := reply[2].([]byte)
+	if ok = ok && len(owners) > 0 && len(owners)%protocol.OwnerName == 0 && len(owners) <= MaxPermits*protocol.OwnerName; !ok {
+		return nothing, false
+	}
+	a, ok := readHolder(reply[:2])
+	a.Slots = string(owners)
+	return a, ok && a.Holder == protocol.Permits
 }
 
 func readRaised(n int64) (quorum.Answer, bool) {
@@ -181,23 +194,6 @@ func readSeizedNothing(n int64) (quorum.Answer, bool) {
 	return yes, n == 1
 }
 
-// EmptyHolder is the holder that is reported of a key with an empty value. No client of this
-// library writes one, but others can, and they hold the lock.
-const EmptyHolder = "(an empty value)"
-
-// maxValue is how much is read of the value of a lock's key. Scripts return no more either
-// (value.lua): the library's own values are shorter, and another program's may have any length.
-const maxValue = 512
-
-// holderOf returns the holder that a key's value names. A lock that rests has the owner of the lease
-// that has ended as its holder: nodes that have not executed the release yet name the same one.
-func holderOf(value []byte) (holder string, resting bool) {
-	if len(value) == 0 {
-		return EmptyHolder, false
-	}
-	return protocol.CutResting(string(value[:min(len(value), maxValue)]))
-}
-
 // readHolder reads {holder, milliseconds}, and {…, position in the queue, other clients ahead,
 // 1 if the ticket is new in the queue or 0, plus 2 if those ahead were challenged} of an attempt; of several locks with {…, nearest
 // position}. PTTL answers -1 for a key without a ttl, which this library never sets but others
@@ -217,30 +213,8 @@ func readHolder(reply []any) (quorum.Answer, bool) {
 	if !ok || ms > int64(system.Forever/time.Millisecond) || numbers[3] < 0 || numbers[3] > 3 {
 		return nothing, false
 	}
-	holder, resting := holderOf(value)
-	return quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: holder, Resting: resting, Remaining: remaining(ms),
+	holder, resting := protocol.HolderOf(value)
+	return quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: holder, Resting: resting, Remaining: protocol.Remaining(ms),
 		Position: int(numbers[1]), Nearest: int(numbers[4]), Ahead: int(numbers[2]), Joined: numbers[3]&1 == 1,
 		Challenged: numbers[3]&2 == 2}, true
-}
-
-// remaining returns what PTTL answered: -1 for a key without an end, -2 for none.
-func remaining(ms int64) time.Duration {
-	switch {
-	case ms == -1:
-		return waitqueue.Endless
-	case ms < 0:
-		return 0
-	}
-	return time.Duration(min(ms, int64(system.Forever/time.Millisecond))) * time.Millisecond
-}
-
-// foundHolder returns the holder that the value of a lock's key names: "" without a key, and
-// EmptyHolder for an empty value. Scripts return an empty value also where there is no key;
-// what PTTL answered distinguishes the two.
-func foundHolder(value string, pttl int64) string {
-	const noKey = -2
-	if value == "" && pttl != noKey {
-		return EmptyHolder
-	}
-	return value
 }

@@ -5,17 +5,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/lock"
-
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/testnet"
 )
 
 // A key with an empty value, as another program may set it, is held.
 func TestKeyWithAnEmptyValueIsHeld(t *testing.T) {
-	for name, opts := range map[string][]redlock.Option{"with tokens": nil, "without tokens": {redlock.WithFencing(false)}} {
+	for name, opts := range map[string][]redlock.ClientOption{"with tokens": nil, "without tokens": {redlock.WithoutFencing()}} {
 		for _, version := range []string{"6.2.0", "7.0.0"} {
 			t.Run(name+" on "+version, func(t *testing.T) {
 				testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
@@ -28,7 +27,7 @@ func TestKeyWithAnEmptyValueIsHeld(t *testing.T) {
 					var held *redlock.HeldError
 					_, err := c.Mutex("x").TryLock(t.Context())
 					require.ErrorAs(t, err, &held)
-					require.Equal(t, lock.EmptyHolder, held.Holder)
+					require.Equal(t, protocol.EmptyHolder, held.Holder)
 
 					ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 					defer cancel()

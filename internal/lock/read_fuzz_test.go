@@ -10,22 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock/internal/pipe"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/system"
 	"github.com/redlock-go/redlock/internal/testreply"
-	"github.com/redlock-go/redlock/internal/waitqueue"
 )
 
 // A reply is understood as one of those that the scripts give, or not at all.
 func FuzzReply(f *testing.F) {
-	for _, reply := range testreply.Samples() {
-		f.Add(testreply.Plant(reply))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		replies := testreply.Grow(data)
-		if len(replies) == 0 {
-			return
-		}
+	testreply.Fuzz(f, func(t *testing.T, replies []any) {
 		for _, r := range []*reader{acquiring, claiming, raising, renewing, releasing, pinging} {
 			requireUnderstood(t, r, replies[0])
 		}
@@ -90,7 +83,7 @@ func requireUnderstood(t *testing.T, r *reader, reply any) {
 	if a.Count == quorum.NoAnswer {
 		require.Error(t, a.Cause)
 	}
-	require.True(t, a.Remaining >= 0 || a.Remaining == waitqueue.Endless)
+	require.True(t, a.Remaining >= 0 || a.Remaining == protocol.Endless)
 	require.Equal(t, a.Outcome == quorum.Confirmed && r == acquiring, a.Token > 0)
 }
 

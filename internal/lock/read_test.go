@@ -35,6 +35,8 @@ func TestReplyIsReadByWhatWasAsked(t *testing.T) {
 			quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: "them", Remaining: system.Forever / ms * ms}},
 		"queued":           {acquiring, []any{[]byte("them"), int64(5), int64(7), int64(3), int64(0)}, nil, quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: "them", Remaining: 5 * ms, Position: 7, Ahead: 3}},
 		"new in the queue": {acquiring, []any{[]byte("them"), int64(5), int64(7), int64(3), int64(1)}, nil, quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: "them", Remaining: 5 * ms, Position: 7, Ahead: 3, Joined: true}},
+		"few permits":      {permitting, []any{[]byte("redlock::permits"), int64(5), []byte("ABCD    ")}, nil, quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: "redlock::permits", Remaining: 5 * ms, Slots: "ABCD    "}},
+		"permits awaited":  {permitting, []any{[]byte("redlock::permits"), int64(5), int64(0), int64(0), int64(2)}, nil, quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: "redlock::permits", Remaining: 5 * ms, Challenged: true}},
 		"nothing to free":  {releasing, int64(0), nil, quorum.Answer{Count: quorum.NotFound, Outcome: quorum.Confirmed}},
 		"alive":            {pinging, "PONG", nil, quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed}},
 	} {
@@ -68,6 +70,12 @@ func TestReplyIsReadByWhatWasAsked(t *testing.T) {
 		"five in place of a release":      {releasing, int64(5), nil, quorum.Unknown},
 		"a number in place of the pong":   {pinging, int64(1), nil, quorum.Unknown},
 		"a pair in place of a release":    {releasing, held, nil, quorum.Unknown},
+		"half the owner of a slot":        {permitting, []any{[]byte("redlock::permits"), int64(5), []byte("ABCDEF")}, nil, quorum.Unknown},
+		"owners of no slot":               {permitting, []any{[]byte("redlock::permits"), int64(5), []byte{}}, nil, quorum.Unknown},
+		"owners of too many slots":        {permitting, []any{[]byte("redlock::permits"), int64(5), make([]byte, 257*4)}, nil, quorum.Unknown},
+		"a number in place of owners":     {permitting, []any{[]byte("redlock::permits"), int64(5), int64(1)}, nil, quorum.Unknown},
+		"owners of slots, and one holder": {permitting, []any{[]byte("them"), int64(5), []byte("ABCD")}, nil, quorum.Unknown},
+		"owners of slots of a mutex":      {acquiring, []any{[]byte("redlock::permits"), int64(5), []byte("ABCD")}, nil, quorum.Unknown},
 		"bytes in place of a number":      {acquiring, []byte("them"), nil, quorum.Unknown},
 	} {
 		t.Run(name, func(t *testing.T) {

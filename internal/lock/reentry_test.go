@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/testhook"
 	"github.com/redlock-go/redlock/internal/testnet"
 )
 
@@ -61,5 +62,81 @@ func TestShareTakenUnderAnExclusiveLeaseIsSharedWhenThatIsUnlocked(t *testing.T)
 		writer, err := other.RWMutex("x").TryLock(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, writer.Unlock(t.Context()))
+	})
+}
+
+// shareOfReentry makes c hold x exclusively, and a share under that, and has a reader of another client wait.
+func shareOfReentry(t *testing.T, net *testnet.Net, opts ...redlock.LockOption) (outer, share *redlock.Lease, entered <-chan *redlock.Lease) {
+	t.Helper()
+	c, other := testnet.ListeningClient(t, net), testnet.ListeningClient(t, net)
+	lock := c.RWMutex("x", append(opts, redlock.WithReentry())...)
+	outer, err := lock.Lock(t.Context())
+	require.NoError(t, err)
+	synctest.Wait() // all nodes have executed it, not only a majority: the other reader comes later
+	under, cancel := outer.Context(t.Context())
+	t.Cleanup(cancel)
+	share, err = lock.RLock(under)
+	require.NoError(t, err)
+	got := make(chan *redlock.Lease, 1)
+	go func() {
+		lease, err := other.RWMutex("x").RLock(t.Context())
+		require.NoError(t, err)
+		got <- lease
+	}()
+	time.Sleep(time.Second)
+	return outer, share, got
+}
+
+// A renewal that is under way when the exclusive lease is unlocked still renews that: the next one, which makes the
+// lease a share at the nodes, follows at once. Where the validity cannot be prolonged beyond WithMaxHold, there would be no next one.
+func TestNodesLearnOfTheShareAfterARenewalThatWasUnderWay(t *testing.T) {
+	for name, opts := range map[string][]redlock.LockOption{"renewed": nil, "last renewal": {redlock.WithMaxHold(10500 * ms)}} {
+		t.Run(name, func(t *testing.T) {
+			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+				outer, share, entered := shareOfReentry(t, net, opts...)
+				net.Delay(10 * ms)
+				for underWay := false; !underWay; time.Sleep(ms) {
+					_, underWay = testhook.Lease(outer).Schedule()
+				}
+				began := time.Now()
+				require.NoError(t, outer.Unlock(t.Context()))
+				reader := <-entered
+				require.Less(t, time.Since(began), 300*ms)
+				require.True(t, share.Shared())
+				require.NoError(t, reader.Unlock(t.Context()))
+				require.NoError(t, share.Unlock(t.Context()))
+				net.RequireNoKeys()
+			})
+		})
+	}
+}
+
+// A lease that is not renewed ends when it was to end, though the nodes are told that it is a share.
+func TestUnlockOfTheExclusiveLeaseProlongsNothingWithoutRenewal(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		outer, share, entered := shareOfReentry(t, net, redlock.WithoutRenewal())
+		until := time.Now().Add(share.Remaining())
+		var end [3]time.Time // of the keys
+		for i, n := range net.Nodes {
+			end[i] = time.Now().Add(n.Redis.TTL("redlock:x"))
+			n.Freeze()
+		}
+		began := time.Now()
+		require.NoError(t, outer.Unlock(t.Context()))
+		time.Sleep(1200 * ms)
+		for _, n := range net.Nodes {
+			n.Thaw()
+		}
+		require.NoError(t, (<-entered).Unlock(t.Context()))
+		require.Less(t, time.Since(began), 3*time.Second, "the nodes are told until they answer")
+		synctest.Wait()
+		require.True(t, share.Shared())
+		require.Equal(t, until, time.Now().Add(share.Remaining()))
+		for i, n := range net.Nodes {
+			require.WithinDuration(t, end[i], time.Now().Add(n.Redis.TTL("redlock:x")), 5*ms, "node %d", i)
+		}
+		<-share.Done()
+		require.Equal(t, until, time.Now())
+		require.ErrorIs(t, share.Err(), redlock.ErrLost)
 	})
 }

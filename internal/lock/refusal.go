@@ -26,8 +26,9 @@ type Refusal struct {
 	Holder    string          // that owner; "" while the lock is reserved for a waiter, or readers hold it
 	Shared    bool            // readers hold it
 	Permits   bool            // too few of a semaphore's permits are free
+	HeldFor   time.Duration   // how long ago the holder got it, by the holder's wall clock and this client's; 0: not known
 	Resting   bool            // the holder's lease has ended: a node shows that the lock rests
-	Remaining time.Duration   // the holder's time left; waitqueue.Endless, or 0: unknown
+	Remaining time.Duration   // the holder's time left; protocol.Endless, or 0: unknown
 	Votes     *quorum.Failure // nil if nothing was asked
 	Standing  waitqueue.Standing
 
@@ -48,7 +49,8 @@ type Failure struct {
 
 // refusalOf returns why a ballot failed; b must be closed, and w is nil if no waiter asked.
 // Another owner holds the lock only where it may have a quorum: the nodes that showed it, and
-// those that showed nothing.
+// those that showed nothing. Permits are held where so many slots have such an owner each that too
+// few are left: docs/safety.md, Permits.
 func (c *call) refusalOf(b *quorum.Ballot, w *waitqueue.Waiter) *Refusal {
 	need := c.engine.Cluster.Need
 	votes := quorum.FailureOf(b)
@@ -70,7 +72,8 @@ func (c *call) refusalOf(b *quorum.Ballot, w *waitqueue.Waiter) *Refusal {
 		r.Held, r.Remaining = true, longest(b, holder)
 		r.Shared, r.Permits = holder == protocol.Shared, holder == protocol.Permits
 		if protocol.IsHolder(holder) {
-			r.Holder, r.Resting = holder, votes.Count(func(a *quorum.Answer) bool { return a.Resting && a.Holder == holder }) > 0
+			r.Holder, r.HeldFor = holder, c.engine.heldFor(holder)
+			r.Resting = votes.Count(func(a *quorum.Answer) bool { return a.Resting && a.Holder == holder }) > 0
 		}
 		// The other owner may also be a caller that came at the same instant, and has no quorum either. If
 		// both gave up, nobody would get the lock. An attempt without a vote leaves it to those that have one.
@@ -82,6 +85,15 @@ func (c *call) refusalOf(b *quorum.Ballot, w *waitqueue.Waiter) *Refusal {
 		r.rank = rank(b, c.shared)
 	}
 	return r
+}
+
+// heldFor returns how long ago an owner got the lock, as far as the wall clocks agree; 0 if that is not known.
+func (e *Engine) heldFor(owner string) time.Duration {
+	since := protocol.SinceOf(owner)
+	if since.IsZero() {
+		return 0
+	}
+	return max(e.Wall().Sub(since), 0)
 }
 
 // crowdedRefusal returns the refusal of a call whose turn to ask the nodes did not come in time.
@@ -108,14 +120,14 @@ func isRegistering(a *quorum.Answer) bool {
 	return errors.Is(a.Cause, admission.ErrRegistering) || errors.Is(a.Cause, admission.ErrAdmitting)
 }
 
-// longest returns the longest ttl that a holder has left at any node; waitqueue.Endless if its
+// longest returns the longest ttl that a holder has left at any node; protocol.Endless if its
 // key has none, 0 if no node reported it.
 func longest(b *quorum.Ballot, holder string) (longest time.Duration) {
 	for _, a := range b.Answers() {
 		switch {
-		case a.Holder != holder || longest == waitqueue.Endless:
-		case a.Remaining == waitqueue.Endless:
-			longest = waitqueue.Endless
+		case a.Holder != holder || longest == protocol.Endless:
+		case a.Remaining == protocol.Endless:
+			longest = protocol.Endless
 		default:
 			longest = max(longest, a.Remaining)
 		}
@@ -126,15 +138,14 @@ func longest(b *quorum.Ballot, holder string) (longest time.Duration) {
 // rank orders the attempts that split the votes: by their owners, which are random, so that
 // each of them comes to the same order. An attempt without a vote stands behind all that were
 // seen, for they do not see it. Readers stand behind the writers, who cannot tell them apart.
-func rank(b *quorum.Ballot, reader bool) int {
-	ahead := make(map[string]bool)
+func rank(b *quorum.Ballot, reader bool) (ahead int) {
 	last := reader || b.Tally()[quorum.Yes] == 0
-	for _, a := range b.Answers() {
-		if a.Count == quorum.No && a.Holder != "" && (last || a.Holder != protocol.Shared && strings.Compare(a.Holder, b.Owner) < 0) {
-			ahead[a.Holder] = true
+	for _, rival := range b.Rivals() {
+		if last || rival != protocol.Shared && strings.Compare(rival, b.Owner) < 0 {
+			ahead++
 		}
 	}
-	return len(ahead)
+	return ahead
 }
 
 // backoff returns how long to wait before the next attempt. Where the votes were split the

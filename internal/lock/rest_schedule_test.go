@@ -31,7 +31,7 @@ func (s schedule) runs(t *testing.T, net *testnet.Net) []int64 {
 	began := time.Now().Add(time.Second)
 	var all sync.WaitGroup
 	for _, behind := range []time.Duration{0, s.apart} {
-		var opts []redlock.Option
+		var opts []redlock.LockOption
 		if s.hold > 0 {
 			opts = append(opts, redlock.WithMinHold(s.hold))
 		}

@@ -20,8 +20,8 @@ import (
 const hold = 3 * time.Second
 
 // resting makes a lock with a minimum hold.
-func resting(c *redlock.Client, opts ...redlock.Option) *redlock.Mutex {
-	return c.Mutex("x", append([]redlock.Option{redlock.WithMinHold(hold)}, opts...)...)
+func resting(c *redlock.Client, opts ...redlock.LockOption) *redlock.Mutex {
+	return c.Mutex("x", append([]redlock.LockOption{redlock.WithMinHold(hold)}, opts...)...)
 }
 
 // requireRest checks that the lock rests for so long yet, after the owner's lease, and is free then.
@@ -53,7 +53,7 @@ func requireRest(t *testing.T, net *testnet.Net, owner string, left time.Duratio
 
 func TestLockRestsHoweverItsLeaseEnds(t *testing.T) {
 	type ends map[string]struct {
-		opts []redlock.Option
+		opts []redlock.LockOption
 		held time.Duration
 		by   func(t *testing.T, net *testnet.Net, c *redlock.Client, l *redlock.Lease)
 	}
@@ -67,8 +67,8 @@ func TestLockRestsHoweverItsLeaseEnds(t *testing.T) {
 		"Close": {held: time.Second, by: func(t *testing.T, _ *testnet.Net, c *redlock.Client, _ *redlock.Lease) {
 			require.Less(t, testnet.Elapsed(func() { require.NoError(t, c.Close()) }), 10*ms)
 		}},
-		"the longest hold":  {opts: []redlock.Option{redlock.WithMaxHold(time.Second)}, held: time.Second, by: never},
-		"without a renewal": {opts: []redlock.Option{redlock.WithTTL(hold), redlock.WithoutRenewal()}, held: hold - 32*ms, by: never},
+		"the longest hold":  {opts: []redlock.LockOption{redlock.WithMaxHold(time.Second)}, held: time.Second, by: never},
+		"without a renewal": {opts: []redlock.LockOption{redlock.WithTTL(hold), redlock.WithoutRenewal()}, held: hold - 32*ms, by: never},
 	}) {
 		t.Run(name, func(t *testing.T) {
 			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
@@ -298,7 +298,7 @@ func TestMinimumHoldIsForOneNameHeldAlone(t *testing.T) {
 			require.NoError(t, lease.Err())
 			require.NoError(t, lease.Unlock(t.Context()))
 		}
-		for _, opts := range [][]redlock.Option{
+		for _, opts := range [][]redlock.LockOption{
 			{redlock.WithMinHold(0)}, {redlock.WithMinHold(-1)}, {redlock.WithMinHold(10*time.Second + 1)},
 			{redlock.WithMinHold(hold), redlock.WithTTL(hold - ms)},
 			{redlock.WithLockDelay(0)}, {redlock.WithLockDelay(-1)}, {redlock.WithLockDelay(365*24*time.Hour - 9*time.Second)},
@@ -310,10 +310,12 @@ func TestMinimumHoldIsForOneNameHeldAlone(t *testing.T) {
 }
 
 // A client's releases of leases that rest, and its hooks.
-func TestLeaseReleasedHasTheRest(t *testing.T) {
+func TestEventOfAReleaseHasTheRest(t *testing.T) {
 	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
 		var rests []time.Duration
-		c := net.Client(redlock.WithTrace(&redlock.Trace{LeaseReleased: func(e redlock.LeaseReleased) { rests = append(rests, e.Rests) }}))
+		c := net.Client(redlock.WithTrace(testnet.OnLease("released", func(e redlock.LeaseEvent) {
+			rests = append(rests, e.Rests)
+		})))
 		lease, err := resting(c).Lock(t.Context())
 		require.NoError(t, err)
 		time.Sleep(time.Second)

@@ -31,15 +31,22 @@ func TestLateReleaseRestsForWhatIsLeft(t *testing.T) {
 			time.Sleep(away)
 			require.Equal(t, lease.Owner(), holderAt(late))
 			late.Up()
+			var before time.Duration                              // the undo was executed after that
 			for testhook.Engine(c).Cluster.Nodes[2].Undos() > 0 { // the pauses between dials are random
+				before = time.Since(began)
 				time.Sleep(ms)
 			}
+			rests := protocol.Resting + lease.Owner()
 			left = max(hold-time.Since(began), 0)
-			if left == 0 {
+			switch {
+			case left == 0 && before < hold: // the rest ended in this millisecond, before the undo or after it
+				require.Contains(t, []string{"", rests}, holderAt(late))
+				return
+			case left == 0:
 				require.Empty(t, holderAt(late))
 				return
 			}
-			require.Equal(t, protocol.Resting+lease.Owner(), holderAt(late))
+			require.Equal(t, rests, holderAt(late))
 			require.InDelta(t, left, late.Redis.TTL("redlock:x"), float64(3*ms))
 		})
 	}

@@ -21,10 +21,10 @@ type HandedOff struct {
 
 var (
 	// ErrUnknownCluster is why a lease cannot be resumed: none of the nodes keeps it.
-	ErrUnknownCluster = errors.New("none of the nodes keeps the lease: it was handed off in another cluster, or all servers have restarted since")
+	ErrUnknownCluster = errors.New("none of the nodes keeps the lease: it was transferred in another cluster, or all servers have restarted since")
 
-	errTooLate = errors.New("too late: by the server's clock, the lease that was handed off has ended")
-	errNotKept = errors.New("it does not keep the lease: it did not answer when the lease was handed off, or it has restarted since")
+	errTooLate = errors.New("too late: by the server's clock, the lease that was transferred has ended")
+	errNotKept = errors.New("it does not keep the lease: it did not answer when the lease was transferred, or it has restarted since")
 )
 
 // resumption is a call of Resume. All of its ballots have one owner, so a node that has executed one of them
@@ -48,6 +48,10 @@ func (x *Exclusive) Resume(ctx context.Context, from *HandedOff) (held *lease.Le
 			return nil, &Failure{Cause: err}
 		}
 	}
+	if err := x.engine.Life.Enter(ctx); err != nil {
+		return nil, &Failure{Cause: err}
+	}
+	defer x.engine.Life.Leave() // Close waits until a call that failed has given back what it got
 	r := &resumption{Exclusive: x, alert: newAlert(&x.Lock), from: from, began: began}
 	defer func() {
 		if held == nil {
@@ -81,15 +85,11 @@ func (x *Exclusive) Resume(ctx context.Context, from *HandedOff) (held *lease.Le
 // ended the call.
 func (r *resumption) try(ctx context.Context) (*lease.Lease, *quorum.Failure, error) {
 	e := r.engine
-	if err := e.Life.Enter(ctx); err != nil {
-		return nil, nil, err
-	}
-	defer e.Life.Leave()
 	if err := life.EndOf(ctx); err != nil {
 		return nil, nil, err
 	}
 	a := r.newTransfer(ctx)
-	if r.isUnknown(a) {
+	if r.sent == 0 && r.isUnknown(a) { // after a try before it is lost, and given back
 		return nil, nil, ErrUnknownCluster
 	}
 	a.Send(0, true)

@@ -83,7 +83,7 @@ func TestLateWriteIsRefusedWithATokenAndNotWithoutOne(t *testing.T) {
 // is granted by A, B and C, while D and E are away; C meets with trouble; then A
 // and B are away, and the second client asks C, D and E. It asks for as long as
 // the first lease is valid.
-func splitQuorums(t *testing.T, net *testnet.Net, trouble func(c *testnet.Node), opts ...redlock.Option) (first, second *redlock.Lease, err error) {
+func splitQuorums(t *testing.T, net *testnet.Net, trouble func(c *testnet.Node), opts ...redlock.ClientOption) (first, second *redlock.Lease, err error) {
 	a, b := net.Guarded(opts...), net.Guarded(opts...)
 	away := func(away, back []*testnet.Node) {
 		for _, n := range back {

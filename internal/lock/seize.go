@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/redlock-go/redlock/internal/lease"
 	"github.com/redlock-go/redlock/internal/life"
 	"github.com/redlock-go/redlock/internal/protocol"
@@ -16,7 +14,7 @@ import (
 type Found struct {
 	Node      int
 	Holder    string        // as Inspection has it
-	Remaining time.Duration // waitqueue.Endless if the key has no end
+	Remaining time.Duration // protocol.Endless if the key has no end
 	Count     int64         // of grants
 }
 
@@ -72,9 +70,8 @@ func (x *Exclusive) newSeizure(target func(node int) Target) *Attempt {
 			continue
 		}
 		t := target(i)
-		v.Call.Args = []any{protocol.Seize.Text, "3", x.keyArg, v.Right.Record, x.queueArgs[0], owner, x.terms.ttlArg, stripe, x.terms.leastArg,
-			t.ReadersUntil.Milliseconds()}
-		v.Call.Args = append(v.Call.Args, t.Values...)
+		v.Call.Args = protocol.SeizeCall{Key: x.keyArg, Record: v.Right.Record, Queue: x.queueArgs[0], Owner: owner, TTL: x.terms.ttlArg,
+			Stripe: stripe, Least: x.terms.leastArg, Values: t.Values, ReadersUntil: t.ReadersUntil}.Eval()
 	}
 	x.engine.spareAMinority(&a.Ballot)
 	return a
@@ -89,17 +86,13 @@ func foundBy(b *quorum.Ballot) (found []Found) {
 	return found
 }
 
-// readSeized reads {count, whose key it was, milliseconds}, or {holder, milliseconds} of a node
-// that refuses.
+// readSeized reads what a node had that executed it, or the holder of a node that refuses.
 func readSeized(reply []any) (quorum.Answer, bool) {
-	if len(reply) != 3 {
+	s, ok := protocol.ReadSeized(reply)
+	if !ok {
 		return readHolder(reply)
 	}
-	var ms int64
 	a := yes
-	if _, err := redis.Scan(reply, &a.Token, &a.Holder, &ms); err != nil {
-		return nothing, false
-	}
-	a.Holder, a.Remaining = foundHolder(a.Holder, ms), remaining(ms)
+	a.Token, a.Holder, a.Remaining = s.Count, s.Holder, s.Remaining
 	return a, true
 }

@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -70,4 +71,34 @@ func TestForceUnlockTakesTheLockFromItsNextHolderToo(t *testing.T) {
 		<-next.Done()
 		require.ErrorIs(t, next.Err(), redlock.ErrLost)
 	})
+}
+
+// The call keeps the lock for half a second, which is a node timeout here, and takes four node
+// timeouts beside that.
+func TestForceUnlockBesideSilentNodesTakesFiveNodeTimeoutsAtMost(t *testing.T) {
+	const timeout = 500 * ms
+	for name, silent := range map[string]int{"a minority": 2, "a majority": 3, "all": 5} {
+		t.Run(name, func(t *testing.T) {
+			testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+				c, holder := net.Client(), net.Client()
+				_, err := holder.Mutex("x").Lock(t.Context())
+				require.NoError(t, err)
+				synctest.Wait() // it has all nodes
+				for _, n := range net.Nodes[:silent] {
+					n.Freeze()
+				}
+				took := testnet.Elapsed(func() { _, err = c.ForceUnlock(t.Context(), "x") })
+				t.Log(took)
+				require.LessOrEqual(t, took, 5*timeout)
+				if silent < 3 {
+					require.NoError(t, err)
+				} else {
+					require.ErrorIs(t, err, redlock.ErrNoQuorum)
+				}
+				for _, n := range net.Nodes[:silent] {
+					n.Thaw()
+				}
+			})
+		})
+	}
 }

@@ -58,8 +58,8 @@ func TestTokensIncreaseWhileAMinorityLosesItsMemory(t *testing.T) {
 
 // standsOnAQuorum plays this schedule: lease A stands on exactly a quorum; one node of it
 // returns without its tail; the rest of the quorum goes down; lease B is granted.
-func standsOnAQuorum(t *testing.T, net *testnet.Net, opts ...redlock.Option) (a, b int64) {
-	c := net.Guarded(append([]redlock.Option{redlock.WithTTL(time.Second)}, opts...)...)
+func standsOnAQuorum(t *testing.T, net *testnet.Net, opts ...redlock.ClientOption) (a, b int64) {
+	c := net.Guarded(append([]redlock.ClientOption{redlock.WithTTL(time.Second)}, opts...)...)
 	nodes := net.Nodes
 	before := nodes[0].Snapshot()
 	nodes[3].Down()
@@ -175,7 +175,7 @@ func TestNearlyEveryLeaseTakesOneRoundTrip(t *testing.T) {
 
 func TestTokenIsZeroWithoutFencing(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
-		c := net.Guarded(redlock.WithFencing(false))
+		c := net.Guarded(redlock.WithoutFencing())
 		lease, err := net.Mutex(c, "x").Lock(t.Context())
 		require.NoError(t, err)
 		require.Zero(t, lease.Token())

@@ -23,7 +23,8 @@ func newAlert(l *Lock) alert {
 	if !l.terms.Wanted {
 		return alert{owner: l.newOwner()}
 	}
-	a := alert{protocol.WantedOwner(l.terms.Random.ID("attempt"), l.engine.ID, l.terms.Label), lease.NewSignal()}
+	owner := protocol.WantedOwner(l.terms.Random.ID("attempt"), l.engine.Wall(), l.engine.ID, l.terms.Label)
+	a := alert{owner, lease.NewSignal()}
 	l.engine.Queue().Holders.Expect(a.owner, a.signal.Tell)
 	return a
 }
@@ -48,5 +49,5 @@ func (x *Exclusive) Ask(n *admission.Member) (node.Question, error) {
 	if p == nil || right == nil {
 		return nil, n.Why()
 	}
-	return n.Ask(p, "EVAL", protocol.Ask.Text, 2, x.keyArg, protocol.AskedKey(x.key[0])), nil
+	return n.Ask(p, "EVAL", protocol.AskCall{Key: x.key[0]}.Eval()...), nil
 }

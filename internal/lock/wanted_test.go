@@ -76,7 +76,7 @@ func TestHolderLearnsOfAWaiterWithinATrip(t *testing.T) {
 
 // A holder that does not want to be told costs nobody anything, and one that does only once somebody waits.
 func TestHolderIsToldOnlyIfItWantsToBe(t *testing.T) {
-	for _, opts := range [][]redlock.Option{nil, {redlock.WithWanted()}} {
+	for _, opts := range [][]redlock.LockOption{nil, {redlock.WithWanted()}} {
 		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 			a, b := net.Client(), testnet.ListeningClient(t, net)
 			lease, err := a.Mutex("x", opts...).Lock(t.Context())
@@ -108,7 +108,7 @@ func TestHolderIsToldOnlyIfItWantsToBe(t *testing.T) {
 
 // Others stood in the queue before the holder got the lock: by a parked attempt that was executed, or by a reservation.
 func TestHolderLearnsOfWaitersBehindIt(t *testing.T) {
-	for name, opts := range map[string][]redlock.Option{
+	for name, opts := range map[string][]redlock.LockOption{
 		"executed": {redlock.WithWanted()},
 		"reserved": {redlock.WithWanted(), redlock.WithoutRenewal()},
 	} {
@@ -246,7 +246,7 @@ func TestFirstWaiterRepeatsTheMessage(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		b := testnet.ListeningClient(t, net)
 		deafen(net)
-		opts := []redlock.Option{redlock.WithWanted(), redlock.WithoutRenewal(), redlock.WithTTL(2 * time.Minute)}
+		opts := []redlock.LockOption{redlock.WithWanted(), redlock.WithoutRenewal(), redlock.WithTTL(2 * time.Minute)}
 		lease, err := net.Client().Mutex("x", opts...).Lock(t.Context())
 		require.NoError(t, err)
 		waitFor(t, b.Mutex("x"))
@@ -296,12 +296,12 @@ func TestHolderIsToldBeforeItKnowsThatItHolds(t *testing.T) {
 		lease, err := a.Mutex("x", redlock.WithWanted()).TryLock(t.Context())
 		require.NoError(t, err)
 		require.True(t, isWanted(lease))
-		events := testnet.Told[redlock.LeaseWanted](tape)
+		events := tape.OfLeases("wanted")
 		require.Len(t, events, 1)
 		require.Equal(t, lease.Owner(), events[0].Owner)
 		require.Equal(t, lease.Token(), events[0].Token)
 		require.NoError(t, b.Ask(t.Context(), "x"))
-		require.Len(t, testnet.Told[redlock.LeaseWanted](tape), 1, "once")
+		require.Len(t, tape.OfLeases("wanted"), 1, "once")
 		require.NoError(t, lease.Unlock(t.Context()))
 	})
 }
@@ -321,7 +321,7 @@ func TestOwnerThatIsToBeToldIsReadAsAnyOther(t *testing.T) {
 		s, err := b.Inspect(t.Context(), "x")
 		require.NoError(t, err)
 		require.Equal(t, "a!b@c", s.Label)
-		require.True(t, s.ToBeTold)
+		require.True(t, s.Notifiable)
 
 		ctx, cancel := lease.Context(t.Context())
 		defer cancel()
@@ -336,6 +336,6 @@ func TestOwnerThatIsToBeToldIsReadAsAnyOther(t *testing.T) {
 		net.RequireNoKeys()
 		free, err := b.Inspect(t.Context(), "x")
 		require.NoError(t, err)
-		require.False(t, free.ToBeTold)
+		require.False(t, free.Notifiable)
 	})
 }

@@ -80,7 +80,7 @@ const (
 func (r *wireRun) begin() {
 	lot := r.bad.Lot("settings")
 	ttl := []time.Duration{time.Second, 10 * time.Second, 30 * time.Second}[r.bad.Seed%3]
-	opts := []redlock.Option{redlock.WithLogger(nil), redlock.WithTTL(ttl)}
+	opts := []redlock.ClientOption{redlock.WithLogger(nil), redlock.WithTTL(ttl)}
 	if lot.IntN(3) == 0 {
 		opts = append(opts, redlock.WithRestartGuard(0))
 	}

@@ -51,7 +51,7 @@ func ServerTime(reply any, err error) (time.Duration, error) {
 		err = fmt.Errorf("it has %d parts, not 2", len(parts))
 	}
 	if err != nil {
-		return 0, fmt.Errorf("no server time: %w", err)
+		return 0, fmt.Errorf("no server time: %w", Misread(err))
 	}
 	return time.Duration(parts[0])*time.Second + time.Duration(parts[1])*time.Microsecond, nil
 }

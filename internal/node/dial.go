@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/loginreply"
 )
 
 // dial gets a connection from the pool. A pool may have no timeouts and may ignore ctx:
@@ -51,7 +53,10 @@ func get(ctx context.Context, pool Pool) (conn redis.Conn, err error) {
 		}
 	}()
 	conn, err = pool.GetContext(ctx)
-	if err == nil && conn == nil {
+	if err != nil {
+		return nil, loginreply.Foreign(err)
+	}
+	if conn == nil {
 		err = &UnfitError{"the pool returned no connection and no error"}
 	}
 	return conn, err

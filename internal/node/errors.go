@@ -85,6 +85,27 @@ func code(reply redis.Error) string {
 	return word
 }
 
+// Misread returns an error of reading a reply without the reply's text: that may be another call's, or a password.
+func Misread(err error) error {
+	if err == nil {
+		return nil // without an allocation, as for nearly every reply
+	}
+	var number *strconv.NumError
+	switch {
+	case errors.As(err, &number):
+		return errors.New("a text that is no number")
+	case strings.HasPrefix(err.Error(), "redigo: StringMap for"):
+		return errors.New("a map whose values are no texts")
+	}
+	return err
+}
+
+// IsFull reports whether a server has as many connections as it may have.
+func IsFull(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && strings.HasPrefix(string(reply), "ERR max number of clients")
+}
+
 // Advise adds the remedy to an error that a person must act on.
 func Advise(err error) error {
 	var reply redis.Error
@@ -102,6 +123,12 @@ func Advise(err error) error {
 		return fmt.Errorf("%w (the lock's key, or a key of the lock under redlock::, is used for something else: choose another name or prefix, or delete that key)", err)
 	case isOfClusterMode(reply):
 		return fmt.Errorf("%w (the server runs in cluster mode: give the pool the address of a server with cluster-enabled no)", err)
+	case IsCode(err, "DENIED"):
+		return fmt.Errorf("%w (the server is in protected mode: give it a password, and this client the same; or, in a closed network only, set protected-mode no)", err)
+	case IsCode(err, "LOADING"):
+		return fmt.Errorf("%w (wait until the server has read its data)", err)
+	case IsFull(err):
+		return fmt.Errorf("%w (raise maxclients at the server, or find the clients that have its connections: CLIENT LIST)", err)
 	case IsPermanent(err):
 		return fmt.Errorf("%w (check the user and the password)", err)
 	}

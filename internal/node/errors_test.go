@@ -10,6 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redlock-go/redlock/internal/loginreply"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
@@ -45,6 +46,21 @@ func TestAdviceKeepsTheErrorAndNamesTheRemedy(t *testing.T) {
 		require.ErrorContains(t, advised, remedy)
 		var unfit *UnfitError
 		require.Equal(t, errors.As(err, &unfit), errors.As(advised, &unfit))
+	}
+}
+
+// A reply that may repeat the password is withheld; the wrong password is recognized by what is left of it.
+func TestWithheldRepliesStayPermanent(t *testing.T) {
+	for reply, permanent := range map[string]bool{
+		"WRONGPASS hunter2": true, "NOAUTH hunter2": true, "NOPERM hunter2": true, "DENIED hunter2": true, "ERR invalid password hunter2": true, "ERR AUTH hunter2": true,
+		"ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?": true,
+		"ERR Client sent AUTH, but no password is set": true, "ERR Client sent AUTH hunter2": true, "ERR hunter2": false, "hunter2": false, "LOADING hunter2": false,
+	} {
+		for _, secrets := range []*loginreply.Secrets{nil, loginreply.New("hunter2")} {
+			shown := loginreply.Withhold(reply, secrets)
+			require.NotContains(t, shown, "hunter2")
+			require.Equal(t, permanent, IsPermanent(fmt.Errorf("cannot log in: %w", redis.Error(shown))), shown)
+		}
 	}
 }
 

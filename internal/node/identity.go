@@ -3,6 +3,7 @@ package node
 import (
 	"bufio"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -10,12 +11,13 @@ import (
 
 // identity is what a handshake learns about the server.
 type identity struct {
-	runID   string // names one run of the server process; "" if the server does not name it
-	client  int64  // this connection's id there; 0 if the server does not name it
-	role    string
-	cluster bool   // it runs in cluster mode
-	evicts  string // maxmemory_policy
-	major   int    // of redis_version; 0 if the server does not report it
+	runID    string // names one run of the server process; "" if the server does not name it
+	client   int64  // this connection's id there; 0 if the server does not name it
+	role     string
+	cluster  bool   // it runs in cluster mode
+	sentinel bool   // it is no server of data, but a sentinel
+	evicts   string // maxmemory_policy
+	major    int    // of redis_version; 0 if the server does not report it
 }
 
 // read parses the answer to INFO.
@@ -35,30 +37,37 @@ func (id *identity) read(info string) {
 			id.cluster = id.cluster || value == "1"
 		case "redis_mode", "server_mode": // the second is Valkey's word
 			id.cluster = id.cluster || value == "cluster"
+			id.sentinel = id.sentinel || value == "sentinel"
 		case "maxmemory_policy":
 			id.evicts = value
 		}
 	}
 }
 
-// judge returns an error if the server may not vote, and logs hazards. noInfo is the
+// refuse returns an error if INFO shows that the server may not vote.
+func (h handshake) refuse(id identity) (err error) {
+	n := h.node
+	switch {
+	case id.sentinel:
+		err = n.Status.Unfit("it is a sentinel, which has no locks: give the pool the address of a master")
+	case id.role == "slave" || id.role == "replica":
+		err = n.Status.Unfit("it is a replica; only masters vote: give the pool the master's address")
+	case id.role != "master" && id.role != "": // a server that does not report its role counts as a master
+		err = n.Status.Unfit(fmt.Sprintf("its role is %q; only masters vote: give the pool the address of a server whose role is master", known(id.role, knownRoles)))
+	case id.cluster:
+		err = n.Status.Unfit("it runs in cluster mode, in which a script cannot use all keys of a lock; " +
+			"give the pool the address of a server with cluster-enabled no")
+	}
+	if err != nil {
+		n.cfg.Identities.register(n.Index, "")
+	}
+	return err
+}
+
+// judge returns an error if another node leads to the server, and logs hazards. noInfo is the
 // server's answer if it refuses INFO, else nil.
 func (h handshake) judge(id identity, noInfo error) error {
 	n := h.node
-	switch id.role {
-	case "master", "": // a server that does not report its role counts as a master
-	case "slave", "replica":
-		n.cfg.Identities.register(n.Index, "")
-		return n.Status.Unfit("it is a replica; only masters vote: give the pool the master's address")
-	default:
-		n.cfg.Identities.register(n.Index, "")
-		return n.Status.Unfit(fmt.Sprintf("its role is %q; only masters vote: give the pool the address of a server whose role is master", id.role))
-	}
-	if id.cluster {
-		n.cfg.Identities.register(n.Index, "")
-		return n.Status.Unfit("it runs in cluster mode, in which a script cannot use all keys of a lock; " +
-			"give the pool the address of a server with cluster-enabled no")
-	}
 	if other, ok := n.cfg.Identities.register(n.Index, id.runID); !ok {
 		return n.Status.Unfit(fmt.Sprintf("it is the same server as node %d; every pool must lead to a server of its own", other))
 	}
@@ -76,9 +85,23 @@ func hazards(id identity, noInfo error) (all []string) {
 		all = append(all, "the server's INFO has no run_id, so a server given twice, or a restart with old data, goes unnoticed: use a server that names its run")
 	}
 	if id.evicts != "" && id.evicts != "noeviction" {
-		all = append(all, fmt.Sprintf("the server may evict locks under memory pressure: set maxmemory-policy noeviction, not %s", id.evicts))
+		all = append(all, fmt.Sprintf("the server may evict locks under memory pressure: set maxmemory-policy noeviction, not %s", known(id.evicts, knownPolicies)))
 	}
 	return all
+}
+
+// Words of servers that messages repeat. Others can be anything.
+var (
+	knownRoles    = strings.Fields("active-replica sentinel primary leader follower")
+	knownPolicies = strings.Fields("allkeys-lru allkeys-lfu allkeys-lrm allkeys-random volatile-lru volatile-lfu volatile-lrm volatile-random volatile-ttl")
+)
+
+// known returns a server's word for a message.
+func known(word string, words []string) string {
+	if slices.Contains(words, word) {
+		return word
+	}
+	return "a word that is not known"
 }
 
 // Identities records which server each node leads to, so that one server behind two nodes

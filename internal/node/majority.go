@@ -10,7 +10,7 @@ import (
 	"github.com/redlock-go/redlock/internal/system"
 )
 
-// Majority logs when no majority of a client's nodes votes, and when one votes again. The
+// Majority logs when no majority of a client's nodes votes, and when one votes again, which callers may await. The
 // nodes report to it from their own goroutines.
 type Majority struct {
 	need   int
@@ -23,6 +23,7 @@ type Majority struct {
 	announced bool          // the log says that a majority waits for its first votes
 	stopped   bool          // the log says that no majority votes
 	stoppedAt time.Duration // when that was last logged; 0: never
+	awaited   chan struct{} // closed when a majority votes; nil if nobody awaits that
 }
 
 // standing is what a node reported last.
@@ -65,6 +66,19 @@ func (m *Majority) report(index int, s standing) {
 	m.judge()
 }
 
+// Awaited returns a channel that is closed when a majority votes; nil if one does now.
+func (m *Majority) Awaited() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.count(voting) >= m.need {
+		return nil
+	}
+	if m.awaited == nil {
+		m.awaited = make(chan struct{})
+	}
+	return m.awaited
+}
+
 // votesWithout reports whether the nodes but for one are a majority that votes.
 func (m *Majority) votesWithout(index int) bool {
 	m.mu.Lock()
@@ -76,12 +90,16 @@ func (m *Majority) votesWithout(index int) bool {
 	return votes >= m.need
 }
 
-// judge logs what has changed. Called under m.mu. A line that came too soon after the last one is
-// logged when a node reports later: nodes that fail or wait report again and again.
+// judge logs what has changed, and tells those that await a majority. Called under m.mu. A line that came too
+// soon after the last one is logged when a node reports later: nodes that fail or wait report again and again.
 func (m *Majority) judge() {
 	now, votes, gone := m.clock(), m.count(voting), m.count(absent)
 	if votes >= m.need {
 		m.announced = false
+		if m.awaited != nil {
+			close(m.awaited)
+			m.awaited = nil
+		}
 	}
 	if !m.announced {
 		gone += m.count(waiting)

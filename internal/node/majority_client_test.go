@@ -28,7 +28,7 @@ func requireMajorityLines(t *testing.T, lines *testnet.Journal, stops, agains in
 	require.Equal(t, []int{stops, agains}, []int{strings.Count(text, stopLine), strings.Count(text, againLine)}, text)
 }
 
-func logTo(lines *testnet.Journal) redlock.Option {
+func logTo(lines *testnet.Journal) redlock.ClientOption {
 	return redlock.WithLogger(slog.New(slog.NewTextHandler(lines, nil)))
 }
 

@@ -73,7 +73,7 @@ func (c *connector) connect(ctx context.Context, late func()) (*pipe.Pipe, error
 	case err != nil && n.cfg.Misconfigured != nil && errors.Is(err, n.cfg.Misconfigured):
 		return nil, n.Status.Unfit(err.Error())
 	case err != nil:
-		return nil, fmt.Errorf("cannot connect: %w", err)
+		return nil, fmt.Errorf("cannot connect: %w", n.doubt(err))
 	}
 	families := n.scripts.families()
 	id, err := handshake{n, conn, families}.shakeHands(ctx)

@@ -21,14 +21,7 @@ func (s *subscriber) Message(_ int, text string) { s.messages = append(s.message
 // Only confirmations and messages reach the subscriber, whatever the server sends; and a
 // reply that is no time is an error.
 func FuzzPush(f *testing.F) {
-	for _, reply := range testreply.Samples() {
-		f.Add(testreply.Plant(reply))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		replies := testreply.Grow(data)
-		if len(replies) == 0 {
-			return
-		}
+	testreply.Fuzz(f, func(t *testing.T, replies []any) {
 		var to subscriber
 		push := testreply.Values(replies[0])
 		(&subscription{node: newUnconnected().Node, to: &to}).handlePush(push)

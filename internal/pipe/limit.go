@@ -35,7 +35,7 @@ func (p *Pipe) silence(now time.Duration) time.Duration {
 // Limit bounds what may be unanswered when a call is queued.
 type Limit struct {
 	Silence  time.Duration // how long the oldest call may have waited
-	Pause    time.Duration // the same while more than Bytes are unanswered
+	Pause    time.Duration // while more than Bytes are unanswered: how long the server may not have answered
 	Bytes    int
 	MaxBytes int // how many bytes may be unanswered in any case
 }
@@ -46,8 +46,11 @@ func (p *Pipe) check(l *Limit, now time.Duration) error {
 	if s > l.Silence {
 		return fmt.Errorf("%w: no answer for %v", ErrStalled, s.Round(time.Millisecond))
 	}
+	if p.answered != p.seen {
+		p.seen, p.progress = p.answered, now
+	}
 	// Up to MaxBytes, a server that keeps answering is busy, not stalled.
-	if p.bytes > l.MaxBytes || p.bytes > l.Bytes && s > l.Pause {
+	if p.bytes > l.MaxBytes || p.bytes > l.Bytes && min(s, now-p.progress) > l.Pause {
 		return fmt.Errorf("%w: %d KiB unanswered", ErrStalled, p.bytes>>10)
 	}
 	return nil

@@ -70,7 +70,9 @@ type Pipe struct {
 	users   int        // how many goroutines use conn
 	err     error      // why the pipe is broken
 
-	answered uint64 // calls that have been answered
+	answered uint64        // calls that have been answered
+	seen     uint64        // of them, when a call was queued last
+	progress time.Duration // when a call was queued that found that more had been answered
 }
 
 // New starts a pipe over conn, which it owns from now on and closes when the pipe has

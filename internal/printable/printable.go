@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -26,6 +27,20 @@ func Cut(text string) string {
 		return text
 	}
 	return fmt.Sprintf("%s… (%d bytes)", text[:maxCut], len(text))
+}
+
+// Age returns for how long something has lasted, rounded down: "12s", "41m", "3h5m", "2d4h".
+func Age(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	case d < day:
+		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
 }
 
 // Line returns a message with each character that is not printable replaced by its

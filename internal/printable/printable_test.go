@@ -3,6 +3,7 @@ package printable
 import (
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
@@ -14,6 +15,16 @@ func TestQuoteAndLineKeepPrintableText(t *testing.T) {
 		require.Equal(t, text, Line(text))
 	}
 	require.Equal(t, `"`, Line(`"`))
+}
+
+func TestAgeHasTheTwoGreatestUnits(t *testing.T) {
+	const day = 24 * time.Hour
+	for want, d := range map[string]time.Duration{
+		"0s": time.Second - 1, "59s": time.Minute - 1, "1m": time.Minute, "41m": 42*time.Minute - 1, "59m": time.Hour - 1, "1h0m": time.Hour,
+		"23h59m": day - 1, "1d0h": day, "2d4h": 2*day + 5*time.Hour - 1, "400d23h": 401*day - 1,
+	} {
+		require.Equal(t, want, Age(d))
+	}
 }
 
 func TestQuoteAndLineEscapeOtherText(t *testing.T) {

@@ -19,12 +19,15 @@
 -- missing: this server has lost its memory and must not vote; else {holder or
 -- reservation, its remaining milliseconds, position in the queue, number of other clients
 -- ahead, up to three, 1 if the ticket is new in the queue or 0}.
+--@value
 local granted = redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
 if not granted or redis.call('EXISTS', 'redlock::line:' .. KEYS[1]) == 1 then
   --@lock
-  --@line
+  --@queue
+  --@reserve
+  --@join
   --@ahead
-  --@wanted
+  --@holder
 
   local ticket = ARGV[5]
   local holder = not granted and valueOf(KEYS[1])
@@ -38,7 +41,7 @@ if not granted or redis.call('EXISTS', 'redlock::line:' .. KEYS[1]) == 1 then
     end
   else
     -- Its ticket must be earlier than the reservation's, and than all in the queue.
-    local found, among, challenged = false, false, false
+    local found, challenged, counts = false, false, nil
     local open = not holder or kept and ticket < kept
     local first = open and head()
     granted = open and (not first or ticket <= first)

@@ -19,15 +19,35 @@
 -- that is not to be had, the longest remaining milliseconds of those locks, the farthest position in the queues, the least number of
 -- other clients ahead, up to three, 1 if the ticket is new in a queue or 0, the nearest position}. Both
 -- positions are 2 if all these locks were found free, and are reserved for earlier waiters now.
---@lock
---@line
---@ahead
---@wanted
---@several
+--@value
+--@count
 local n = math.floor(#KEYS / 2)
 local record = KEYS[2 * n + 1]
 local ticket, before = ARGV[5], ARGV[7]
+-- Most attempts end here: no lock has a key, and so no holder, reservation, share or rest; and no lock has
+-- a queue, of whatever type. The rest of the script would find no lock that refuses, count, set the same
+-- keys, find nobody to wake or to tell, and drop the ticket's parked attempt, as this does. A full server
+-- refuses the first command that writes.
+if redis.call('EXISTS', unpack(KEYS, 1, 2 * n)) == 0 then
+  local count = ARGV[3] == '' and 1 or countSeveral(record, ARGV[3], ARGV[4])
+  if count then
+    for i = 1, n do
+      redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2])
+    end
+    if ticket ~= '' then
+      redis.call('DEL', 'redlock::bid:' .. ticket)
+    end
+    return count
+  end
+end
 redis.call('ZADD', KEYS[n + 1], 'XX', 0, ARGV[1]) -- as in read.lua: a full server refuses
+--@lock
+--@queue
+--@reserve
+--@join
+--@ahead
+--@holder
+--@several
 
 -- Reports whether the key is this ticket's already: reserved for it, or executed late.
 local function isMine(holder)

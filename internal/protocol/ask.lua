@@ -5,7 +5,8 @@
 --          learns by its next renewal, and so do readers
 --
 -- Returns 1 where somebody holds the lock that may want to be told, else 0.
---@wanted
+--@value
+--@holder
 local value = valueOf(KEYS[1])
 if not tellHolder(value) and value ~= 'redlock::shared' then
   return 0

@@ -2,7 +2,7 @@
 -- enough are free for it now. A waiter that releases leaves the queue, or stays in it.
 --
 -- KEYS[1]  the semaphore's wait queue; a key of another type, another program's, counts as no queue
--- KEYS[2]  says which waiter was woken, for five seconds
+-- KEYS[2]  as in permit.lua
 -- ARGV[1]  the owner of the attempt or lease to undo
 -- ARGV[2]  the key of a slot, but for its number
 -- ARGV[3]  how many slots there are
@@ -15,6 +15,7 @@
 -- Returns 1 when all slots of the lease were this attempt's, or any if none were named, and nobody waits; 3 when they were, and it
 -- is a waiter's turn; 4 when they were, and those that wait must go on waiting; 2 when nothing was, or
 -- the attempt is undone, and it is this ticket's turn; 0 when the node has nothing, or not all, of the attempt.
+--@value
 local ticket, stays = ARGV[5] or '', ARGV[6]
 
 -- Drops the slot's key if it is this attempt's.
@@ -26,16 +27,20 @@ local function drop(slot)
   return mine
 end
 
-local all, any = ARGV[4] ~= '', false
+local all, dropped = ARGV[4] ~= '', 0
 for slot in string.gmatch(ARGV[4], '%d+') do
-  local mine = drop(slot)
-  all, any = all and mine, any or mine
+  if drop(slot) then
+    dropped = dropped + 1
+  else
+    all = false
+  end
 end
 if not all then
   for slot = 0, ARGV[3] - 1 do
-    any = drop(slot) or any
+    dropped = dropped + (drop(slot) and 1 or 0)
   end
 end
+local any = dropped > 0
 
 local mine = all or ARGV[4] == '' and any
 if redis.call('EXISTS', KEYS[1]) == 0 and not stays then
@@ -46,13 +51,25 @@ if isForeign(KEYS[1]) then
   return mine and 1 or 0
 end
 --@slots
+--@waiting
 --@queue
+--@join
 --@serve
 base, size = ARGV[2], tonumber(ARGV[3])
+if any then
+  redis.call('DEL', fullKey())
+end
 local left = false
+local split = ticket ~= '' and redis.pcall('GET', splitKey())
 if stays then
   join(ticket, stays)
+  if any and (type(split) ~= 'string' or ticket <= split) then -- nobody passes it for a second
+    redis.call('SET', splitKey(), ticket, 'PX', 1000)
+  end
 elseif ticket ~= '' then
+  if split == ticket then
+    redis.call('DEL', splitKey())
+  end
   left = redis.call('ZREM', line, ticket) == 1
   if left and redis.call('PTTL', aliveOf(ticket)) <= claim then
     -- Its client was challenged, and shows by this release that it lives. This lasts until the
@@ -63,7 +80,7 @@ end
 if not (any or left or stays) then
   return 0
 end
-local first, turn = serve(ticket)
+local first, turn = serve(ticket, dropped)
 if turn and first == ticket then
   return 2
 end

@@ -9,6 +9,7 @@
 --
 -- Returns the server's time as {seconds, microseconds}, both texts; 0 when the key is missing; else
 -- {holder, its remaining milliseconds}.
+--@value
 local holder = valueOf(KEYS[1])
 if not holder then
   return 0
@@ -16,6 +17,7 @@ end
 if holder ~= ARGV[1] and holder ~= ARGV[2] then
   return {holder, redis.call('PTTL', KEYS[1])}
 end
+redis.call('PEXPIRE', KEYS[1], ARGV[3]) -- a full server executes it, and then what follows
 redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 local now = redis.call('TIME')
 return {now[1], now[2]}

@@ -12,6 +12,7 @@
 -- slots that have a key, each followed by the key's value, its remaining milliseconds and the
 -- slot's count}; an empty label or count where there is none. The value of a key of another type is
 -- "(a key of another type)".
+--@value
 local line = {}
 for _, ticket in ipairs(redis.call('ZRANGE', KEYS[1], 0, 99)) do
   local client = string.match(ticket, '^%d+%-(%w+)') or ''

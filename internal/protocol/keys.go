@@ -1,8 +1,6 @@
 package protocol
 
 import (
-	"crypto/sha256"
-	"encoding/base32"
 	"hash/fnv"
 	"strconv"
 	"strings"
@@ -44,6 +42,11 @@ const (
 
 	// Permits is what refusals of a semaphore show while too few of its slots are free.
 	Permits = Reserved + "permits"
+
+	// OwnerName is how many bytes of an owner name it in refusals of a semaphore; FreeSlot stands there in
+	// place of an owner. Two owners have the same name once in a million times, and a caller then takes them for one.
+	OwnerName = 4
+	FreeSlot  = "    "
 
 	// ReaderSuffix ends the tickets of readers that wait.
 	ReaderSuffix = "r"
@@ -167,83 +170,6 @@ func CutResting(value string) (owner string, resting bool) { return strings.CutP
 // IsHolder reports whether the value of a lock's key names one owner, who holds the lock alone.
 func IsHolder(value string) bool {
 	return value != "" && value != Shared && value != Permits && !IsReservation(value)
-}
-
-// ownerLength is the length of an owner's random part: letters and digits.
-const ownerLength = 26
-
-// clientLength is the length of a client's name in tickets and owners: letters and digits.
-const clientLength = 16
-
-// wantedMark stands behind the random part of an owner that is to be told that others want the lock. The
-// name of its client follows.
-const wantedMark = "!"
-
-// Owner returns an owner: its random part, then "@" and the label, if there is one.
-func Owner(random, label string) string {
-	if label == "" {
-		return random
-	}
-	return random + "@" + label
-}
-
-// WantedOwner returns an owner whose client is to be told that others want the lock.
-func WantedOwner(random, client, label string) string {
-	return Owner(random+wantedMark+client, label)
-}
-
-// TransferValue returns what a lock's key holds from a hand-off on until the lease is resumed: made
-// of the secret that the hand-off's text has, in the form of an owner. It does not reveal the
-// secret, so callers may see it.
-func TransferValue(secret, label string) string {
-	sum := sha256.Sum256([]byte(secret))
-	return Owner(base32.StdEncoding.EncodeToString(sum[:])[:ownerLength], label)
-}
-
-// RandomPart returns the random part of an owner that WantedOwner returned: what nodes name it by.
-func RandomPart(owner string) string { return owner[:ownerLength] }
-
-// cutOwner returns what follows the random part of an owner, and the mark if it has one; "" for
-// a value that another program wrote.
-func cutOwner(owner string) (rest string, wanted bool) {
-	if len(owner) <= ownerLength || !isAlphanumeric(owner[:ownerLength]) {
-		return "", false
-	}
-	rest = owner[ownerLength:]
-	marked, wanted := strings.CutPrefix(rest, wantedMark)
-	if !wanted {
-		return rest, false
-	}
-	if len(marked) < clientLength || !isAlphanumeric(marked[:clientLength]) {
-		return "", false
-	}
-	return marked[clientLength:], true
-}
-
-func isAlphanumeric(s string) bool {
-	for _, c := range []byte(s) {
-		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
-			return false
-		}
-	}
-	return true
-}
-
-// LabelOf returns the label of an owner; "" if it has none, and of a value that another program
-// wrote.
-func LabelOf(owner string) string {
-	rest, _ := cutOwner(owner)
-	label, _ := strings.CutPrefix(rest, "@")
-	if label == rest {
-		return ""
-	}
-	return label
-}
-
-// IsToBeTold reports whether an owner is to be told that others want the lock.
-func IsToBeTold(owner string) bool {
-	rest, wanted := cutOwner(owner)
-	return wanted && (rest == "" || rest[0] == '@')
 }
 
 // stripes are the names of the counters, boxed once, as scripts take them.

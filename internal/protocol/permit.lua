@@ -1,10 +1,12 @@
--- permit: grants permits of a semaphore if enough of its slots are free at this node, and no
--- waiter has an earlier ticket: all that are asked for, or none. It counts the grant as the parts of a
--- set of locks are counted. A refused waiter joins the wait queue.
+-- permit: grants permits of a semaphore, all that are asked for or none. A waiter gets them if so many slots are free
+-- at this node that enough are left for all waiters with earlier tickets, unless one of these had to give slots
+-- back lately. A caller without a ticket gets none while others wait. The grant is counted as the parts of a
+-- set of locks are. A refused waiter joins the wait queue.
 --
 -- KEYS[1]   the semaphore's wait queue
--- KEYS[2]   says which waiter was woken, for five seconds; or, behind ?, whose client was challenged while
---           too few slots are free for it, for two seconds
+-- KEYS[2]   which waiter was the first when waiters were woken last, and up to which ticket they were, for
+--           five seconds; or, behind ?, whose client was challenged while too few slots are free for it,
+--           for two seconds
 -- KEYS[3]   the record of this run of the server; missing without a fencing token
 -- ARGV[1]   the attempt's owner, a value that no other attempt has
 -- ARGV[2]   time to live, in milliseconds
@@ -18,39 +20,78 @@
 -- ARGV[9]   how many permits are asked for
 -- ARGV[10]  the seed of the order in which slots are tried: nodes at which the same slots are free
 --           grant the same
+-- ARGV[11]  1 from a caller without a ticket that will ask again with one; else missing
 --
--- Returns {the count, slot, …} when granted; the count is 1 without a counter. Returns -1 as
--- acquire does; else {redlock::permits, or the reservation of the earlier waiter for which the
--- free slots are kept, the milliseconds until enough are free, and what acquire returns}; the last
--- number is 2 more if the first waiter, for which too few slots are free, keeps the caller out, and its client was
--- challenged within the last half a second.
+-- Returns, when granted, {the count, slot, …}; the count is 1 without a counter. Returns -1 as acquire does.
+-- Returns, to a caller that neither queues nor will, if nobody waits: {redlock::permits, the milliseconds until enough
+-- are free, the slots' owners}: of each slot, in order, the first four bytes of its owner, filled up with ?, or
+-- four blanks if the slot is free.
+-- Returns else {redlock::permits, or the reservation of the first waiter if the free slots are kept for it, the
+-- milliseconds until enough are free, and what acquire returns}; the last number is 2 more if the first
+-- waiter, for which too few slots are free, keeps the caller out, and its client was challenged within the
+-- last half a second.
+--@value
 --@slots
---@queue
---@ahead
---@several
---@serve
+--@count
 local ticket, n = ARGV[5], tonumber(ARGV[9])
 base, size = ARGV[7], tonumber(ARGV[8])
-redis.call('ZADD', line, 'XX', 0, ARGV[1]) -- as in read.lua: a full server refuses
 
-local first = head()
-local free = (not first or ticket ~= '' and ticket <= first) and freeSlots(tonumber(ARGV[10]), n, ARGV[1]) or {}
-if #free == n then
+-- Grants these slots. Returns the count, or nil if a counter is missing.
+local function take(slots)
   local stripes = {}
-  for i, slot in ipairs(free) do
+  for i, slot in ipairs(slots) do
     stripes[i] = ARGV[3] ~= '' and (ARGV[3] + slot) % 256
   end
   local count = ARGV[3] == '' and 1 or countSeveral(KEYS[3], table.concat(stripes, ','), ARGV[4])
+  for _, slot in ipairs(count and slots or {}) do
+    redis.call('SET', base .. slot, ARGV[1], 'PX', ARGV[2])
+  end
+  return count
+end
+
+local waits = ticket == '' and ARGV[11] == '1'
+local owners = ticket == '' and not waits and {} or nil
+local free
+-- Most attempts end here: the caller has no ticket, there is no queue of whatever type, and, where it matters,
+-- no note that no slot is free. So nobody is ahead, and the rest of the script would choose the same slots, and
+-- grant them. A full server refuses the first command that writes. If too few slots are free, the rest goes on
+-- with what was found here.
+if ticket == '' and redis.call('EXISTS', line) == 0 and not (waits and redis.pcall('EXISTS', 'redlock::full:' .. key) ~= 0) then
+  free = freeSlots(tonumber(ARGV[10]), n, ARGV[1], owners)
+  local count = #free == n and take(free)
+  if count then
+    return {count, unpack(free)}
+  end
+end
+redis.call('ZADD', line, 'XX', 0, ARGV[1]) -- as in read.lua: a full server refuses
+--@waiting
+--@queue
+--@join
+--@ahead
+--@serve
+
+local first = head()
+local leads = not first or ticket ~= '' and ticket <= first -- no waiter is ahead
+local full = (waits or not leads) and redis.pcall('GET', fullKey())
+full = type(full) == 'string' and tonumber(full)
+if full and waits then
+  return {'redlock::permits', full, 0, 0, 0}
+end
+local ahead = leads and 0 or not full and ticket ~= '' and wantedAhead(ticket, size - n)
+free = free or ahead and freeSlots(tonumber(ARGV[10]), ahead + n, ARGV[1], owners) or {}
+if ahead and #free == ahead + n then
+  free = {unpack(free, 1, n)} -- the others are the earlier waiters'
+  local count = take(free)
   if not count then
     return -1
-  end
-  for _, slot in ipairs(free) do
-    redis.call('SET', base .. slot, ARGV[1], 'PX', ARGV[2])
   end
   if ticket ~= '' then
     if redis.call('PTTL', aliveOf(ticket)) < 3000 then
       -- Its client may have been challenged, and lives. This lasts until its next waiter polls.
       redis.call('SET', aliveOf(ticket), ARGV[6], 'PX', 5000)
+    end
+    if redis.pcall('GET', splitKey()) == ticket then
+      redis.call('DEL', splitKey())
     end
     if redis.call('ZREM', line, ticket) == 1 then
       serve()
@@ -62,6 +103,14 @@ end
 if foreign and n > size - foreigns then
   return foreign -- waiting would not help
 end
+if owners and not first then
+  -- The owners show the caller whether other leases have the permits, or the votes were split.
+  local names = {}
+  for slot = 0, size - 1 do
+    names[slot + 1] = owners[slot] and string.sub(owners[slot] .. '????', 1, 4) or '    '
+  end
+  return {'redlock::permits', freeIn(n), table.concat(names)}
+end
 local place, clients, new = 0, 0, false
 if ticket ~= '' then
   place, new = join(ticket, ARGV[6])
@@ -69,6 +118,9 @@ if ticket ~= '' then
   first = head()
 end
 if first and first ~= ticket then
+  if full then
+    return {'redlock::permits', full, place, clients, new and 1 or 0}
+  end
   local _, turn, woken = serve(ticket)
   if turn then
     if woken and ticket ~= '' then
@@ -82,6 +134,10 @@ end
 -- many callers ask. If the one that was challenged last is dead, those behind the first follow.
 local challenged = false -- within the last half a second
 if first and client(first) ~= client(ticket) and #freeSlots(nil, n) == n then
+  if ticket ~= '' then
+    -- Those that want more do not count: so the first few for which there is room look every second.
+    clients = clientsAhead(ticket, place, function(other) return wanted(other) <= n end)
+  end
   local mark, before = '?' .. first, redis.pcall('GET', KEYS[2])
   local marked = type(before) == 'string' and string.sub(before, 1, 1) == '?'
   challenged = marked and redis.call('PTTL', KEYS[2]) > 2000 - claim
@@ -94,4 +150,8 @@ if first and client(first) ~= client(ticket) and #freeSlots(nil, n) == n then
     challenged = true
   end
 end
-return {'redlock::permits', freeIn(first and wanted(first) or n), place, clients, (new and 1 or 0) + (challenged and 2 or 0)}
+local ms, soonest = freeIn(first and wanted(first) or n)
+if (first or waits) and soonest > 0 then -- no slot is free: callers that are not the first waiter need not look for a while
+  redis.call('SET', fullKey(), ms, 'PX', math.min(soonest, 100))
+end
+return {'redlock::permits', ms, place, clients, (new and 1 or 0) + (challenged and 2 or 0)}

@@ -13,6 +13,7 @@
 -- writers keep the caller out whose clients were challenged within the last half a second; a caller that
 -- does not queue gets {holder or reservation, its remaining milliseconds}. The count is the node's, and not counted on: readers that hold
 -- the lock together have the same token.
+--@value
 local ticket, before = ARGV[5], ARGV[7]
 local count = 1
 if ARGV[3] ~= '' then
@@ -29,16 +30,29 @@ end
 -- A server whose memory is full refuses a script that adds something, unless the script has
 -- dropped something before. This adds nothing, and has it refuse readers as it refuses writers.
 redis.call('ZADD', KEYS[3], 'XX', 0, ARGV[1])
+local holder = valueOf(KEYS[1])
+-- Most first readers end here: the lock has no key, no queue and no set of readers, of whatever type. The rest
+-- of the script would give the same share: the only one.
+if before == '' and not holder and redis.call('EXISTS', KEYS[3], KEYS[4]) == 0 then
+  local clock = redis.call('TIME')
+  local ends = clock[1] * 1000 + math.floor(clock[2] / 1000) + ARGV[2]
+  redis.call('PEXPIREAT', KEYS[4], ends) -- without the right for this no set is made
+  redis.call('ZADD', KEYS[4], ends, ARGV[1])
+  redis.call('PEXPIREAT', KEYS[4], ends)
+  redis.call('SET', KEYS[1], 'redlock::shared', 'PXAT', ends)
+  return count
+end
 --@lock
 --@shares
-local holder = valueOf(KEYS[1])
 if before == '' and (not holder or holder == shared) and redis.call('EXISTS', KEYS[3]) == 0 then
   share(ARGV[1], ARGV[2], holder)
   return count
 end
---@line
+--@queue
+--@reserve
+--@join
 --@ahead
---@wanted
+--@holder
 --@readers
 local took = false -- the node has executed the attempt before: this one takes its place
 if holder == shared and before ~= '' and redis.call('ZREM', readers, before) == 1 then
@@ -96,4 +110,5 @@ end
 if ticket == '' then
   return {holder, redis.call('PTTL', KEYS[1])}
 end
+local counts = among and reads
 --@refuse

@@ -18,6 +18,7 @@
 -- gone and others stand; 3 when it was this attempt's and the lock is now reserved for a
 -- waiter or held by one, 2 when it is reserved for this ticket, 0 when the node has nothing
 -- of the attempt.
+--@value
 local holder = valueOf(KEYS[1])
 if holder == ARGV[1] and not ARGV[2] and redis.call('EXISTS', KEYS[2]) == 0 then
   return redis.call('DEL', KEYS[1]) -- most releases end here
@@ -51,10 +52,12 @@ end
 if foreign then
   return mine and redis.call('DEL', key) or 0
 end
---@line
+--@queue
+--@reserve
+--@join
 --@readers
 
---@several
+--@count
 --@handover
 
 local kept = reserved(holder)

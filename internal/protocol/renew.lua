@@ -15,6 +15,7 @@
 -- others want the lock, with ARGV[4]; 0 when it was missing
 -- or reserved and this server has no record: it may have forgotten another owner's vote,
 -- so its key proves nothing; else {holder, its remaining milliseconds}.
+--@value
 local holder = valueOf(KEYS[1])
 if holder == ARGV[1] then
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
@@ -23,8 +24,8 @@ if holder == ARGV[1] then
   end
 end
 --@lock
---@line
---@awaited
+--@queue
+--@asked
 if holder ~= ARGV[1] then
   local kept = reserved(holder)
   if holder and not kept then

@@ -9,6 +9,7 @@
 -- Returns as renew does: 1 when all keys were still the lease's; 2 when some were missing, or
 -- only reserved, and have been created; 0 when some were missing or reserved and this server
 -- has no record; else {holder, remaining milliseconds} of the first that is another's.
+--@value
 local n = ARGV[4] and (#KEYS - 1) / 3 or #KEYS - 1
 local mine = 0
 for i = 1, n do
@@ -25,8 +26,8 @@ if mine == n then
   end
 end
 --@lock
---@line
---@awaited
+--@queue
+--@asked
 
 -- Returns the reply, plus 10 if the holder wants to be told, and others want one of the locks.
 local function withAwaited(reply)

@@ -10,8 +10,11 @@
 -- Returns 1 when the key was the lease's, and the lock rests now; 4 when others wait for it; else
 -- as release does. A resting key counts as the lease's: the answer to a release before this one
 -- was lost.
+--@value
 --@lock
---@line
+--@queue
+--@reserve
+--@join
 --@foreign
 local ms = tonumber(table.remove(ARGV, 1)) -- what is left is ARGV of release
 local resting = 'redlock::resting:' .. ARGV[1]

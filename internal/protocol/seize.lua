@@ -18,8 +18,9 @@
 -- empty value; its remaining milliseconds}; -1 when the counter was missing: this
 -- server has lost its memory and must not vote; {holder, its remaining milliseconds}
 -- where another holder has the key.
+--@value
 --@lock
---@line
+--@queue
 --@foreign
 local holder = valueOf(KEYS[1])
 local left = redis.call('PTTL', KEYS[1])

@@ -9,5 +9,9 @@
 if redis.call('GETRANGE', KEYS[1], '0', '511') ~= ARGV[1] then
   return 0
 end
+local left = redis.call('PTTL', KEYS[1])
+if left > 0 then
+  redis.call('PEXPIRE', KEYS[1], left) -- as in handoff.lua
+end
 redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL')
 return 1

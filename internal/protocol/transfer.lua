@@ -13,6 +13,7 @@
 -- Returns the count, or 1 where leases have no tokens; 0 when it is too late; -1 when the record is
 -- not whole: then there is no key either; -2 when the key is missing; else {holder, its remaining
 -- milliseconds}.
+--@value
 local now = redis.call('TIME')
 if tonumber(now[1]) * 1000000 + tonumber(now[2]) >= tonumber(ARGV[4]) then
   return 0
@@ -24,6 +25,7 @@ end
 if holder ~= ARGV[1] and holder ~= ARGV[2] then
   return {holder, redis.call('PTTL', KEYS[1])}
 end
+redis.call('PEXPIRE', KEYS[1], ARGV[3]) -- as in handoff.lua
 redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 if ARGV[5] == '' then
   return 1

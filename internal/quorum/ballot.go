@@ -40,6 +40,9 @@ type Question struct {
 	// Timed has the ballot measure how long a quorum of the nodes takes to answer.
 	Timed bool
 
+	// Permits is how many permits of a semaphore it asks for; 0: it asks for no permits.
+	Permits uint16
+
 	// Until LateUntil, an answer after the verdict can make it Revoked. 0: never.
 	LateUntil time.Duration
 

@@ -14,7 +14,8 @@
 // Question.LateUntil can make it Revoked.
 //
 // Rules are pure functions of the votes. Package quorum does not build commands or parse
-// replies: what to ask, how to read a reply and whom to inform comes with the Question.
+// replies: what to ask, how to read a reply and whom to inform comes with the Question. It
+// knows one format: how a refusal of a semaphore names the owners of slots (slots.go).
 //
 // # Locks and goroutines
 //

@@ -36,6 +36,12 @@ func (f *Failure) IsHopeless() bool {
 	return f.Count(func(a *Answer) bool { return node.IsPermanent(a.Cause) }) > len(f.Answers)-f.Need
 }
 
+// IsUnfit reports whether so many nodes were not asked, for a permanent reason, that the others are no quorum: no
+// lock is available.
+func (f *Failure) IsUnfit() bool {
+	return f.Count(func(a *Answer) bool { return a.Outcome == NotSent && node.IsPermanent(a.Cause) }) > len(f.Answers)-f.Need
+}
+
 // VotesIn returns how long it is until the quarantines of so many nodes are over that they make
 // a quorum with those that answered; 0 if that is not known.
 func (f *Failure) VotesIn() time.Duration {

@@ -46,7 +46,7 @@ func (b *Ballot) HasQuorum(is func(*Answer) bool) bool {
 func (b *Ballot) Leader() (holder string, nodes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	leader, nodes := b.Votes.leader()
+	leader, nodes := b.Votes.leader(int(b.Permits))
 	if leader == nil {
 		return "", 0
 	}

@@ -40,14 +40,14 @@ type Rule func(need int, t *Tally, b *Ballot) Verdict
 
 // Acquire is the Rule of attempts.
 func Acquire(need int, t *Tally, b *Ballot) Verdict {
-	_, strongest := b.Votes.leader()
+	_, strongest := b.Votes.leader(int(b.Permits))
 	_, grants := b.Votes.granted()
 	return decideAcquire(t, need, grants, strongest, false)
 }
 
 // AcquireWaiting is the Rule of waiters' attempts.
 func AcquireWaiting(need int, t *Tally, b *Ballot) Verdict {
-	_, strongest := b.Votes.leader()
+	_, strongest := b.Votes.leader(int(b.Permits))
 	_, grants := b.Votes.granted()
 	return decideAcquire(t, need, grants, strongest, true)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/redlock-go/redlock/internal/pipe"
 )
 
-// Outcome is how one node voted, for reports. The numbers are those of the public type.
+// Outcome is how one node voted, for reports.
 type Outcome int
 
 const (
@@ -35,7 +35,7 @@ type Answer struct {
 	Taken      bool          // a release: other readers hold the lock, or it rests and others wait
 	Kept       bool          // a release of a waiter's attempt: the key is reserved for this waiter
 	Token      int64         // the node's count, with a grant
-	Slots      string        // those of a semaphore that a grant is about, with commas between; "" for other locks
+	Slots      string        // of a semaphore: those that a grant is about, with commas between; of a refusal, their owners: see Answer.ownerOf
 	Cause      error         // why there is no confirmation, if that is known
 }
 
@@ -71,7 +71,7 @@ func (v *Vote) Receive(reply any, err error) {
 	v.Node.Answered(err)
 	if err != nil {
 		v.Node.HandleError(err)
-		v.Node.Unanswered(v.Right)
+		v.Node.Failed(v.Right, err)
 		if v.must && v.resendAsUndo(err) {
 			return
 		}

@@ -1,30 +1,42 @@
 package quorum
 
-import "time"
+import (
+	"time"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+)
 
 // Votes are the votes of one ballot, by node. Their methods are called under the ballot's
 // lock.
 type Votes []Vote
 
 // leader returns the first answer that names the other owner that has the key at the
-// greatest number of nodes, and that number; nil and 0 if no other owner was seen.
-func (v Votes) leader() (leader *Answer, nodes int) {
+// greatest number of nodes, and that number; nil and 0 if no other owner was seen. The owners of a
+// semaphore's slots count as one, for a ballot that asks for so many permits: see holding.
+func (v Votes) leader(permits int) (leader *Answer, nodes int) {
 	for i := range v {
 		a := &v[i].answer
-		if a.Count != No || a.Holder == "" {
+		if a.Count != No || a.Holder == "" || leader != nil && leader.Holder == a.Holder {
 			continue
 		}
-		n := 0
-		for j := range v {
-			if o := &v[j].answer; o.Count == No && o.Holder == a.Holder {
-				n++
-			}
-		}
-		if n > nodes {
+		if n := v.showing(a.Holder, permits); n > nodes {
 			leader, nodes = a, n
 		}
 	}
 	return leader, nodes
+}
+
+// showing returns the number of nodes at which another owner has the key.
+func (v Votes) showing(holder string, permits int) (nodes int) {
+	if holder == protocol.Permits {
+		return v.holding(permits)
+	}
+	for i := range v {
+		if a := &v[i].answer; a.Count == No && a.Holder == holder {
+			nodes++
+		}
+	}
+	return nodes
 }
 
 // granted returns the slots that the greatest number of nodes granted, and that number. Grants of

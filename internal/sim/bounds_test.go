@@ -2,10 +2,6 @@ package sim
 
 import "time"
 
-// later is a generation that no run has: of draws and checks that wait for a change of the library. The
-// change that makes them true replaces it by the generation of the day.
-const later = 1 << 30
-
 // For how long dead waiters may keep a lock that is free from a call. A generation that does not know
 // a bound excuses them for as long as countsAsAlive says.
 const (

@@ -143,4 +143,5 @@ var simVerdict = map[string]string{
 	"handoff":   "the hand-off of",
 	"rest":      "the minimum hold of",
 	"delay":     "the lock delay of",
+	"burst":     "the burst of",
 }

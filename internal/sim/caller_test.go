@@ -101,7 +101,7 @@ func (c *simCaller) lastMutexes() (all []simLock) {
 }
 
 // multi returns a lock of several locks, those whose bits are set in which.
-func (c *simCaller) multi(which uint64, opts ...redlock.Option) *redlock.Mutex {
+func (c *simCaller) multi(which uint64, opts ...redlock.LockOption) *redlock.Mutex {
 	var names []string
 	for lock := range c.client.run.plan.locks {
 		if which>>lock&1 == 1 {
@@ -112,7 +112,7 @@ func (c *simCaller) multi(which uint64, opts ...redlock.Option) *redlock.Mutex {
 }
 
 // mutex returns a lock for a caller that asks for it alone, or reads.
-func (c *simCaller) mutex(lock int, reads bool, opts ...redlock.Option) *redlock.Mutex {
+func (c *simCaller) mutex(lock int, reads bool, opts ...redlock.LockOption) *redlock.Mutex {
 	name := fmt.Sprintf("lock-%d", lock)
 	opts = append(opts, withRandom(c.random))
 	if reads {
@@ -126,9 +126,9 @@ func (c *simCaller) mutex(lock int, reads bool, opts ...redlock.Option) *redlock
 func (c *simCaller) mutexFor(turn uint64) simLock {
 	p := c.client.run.plan
 	ttl := p.ttls[c.client.index]
-	var opts []redlock.Option
+	var opts []redlock.LockOption
 	if u := p.uses.unfenced; u > 0 && c.roll(turn, 30, u) == 0 {
-		opts = append(opts, redlock.WithFencing(false))
+		opts = append(opts, redlock.WithoutFencing())
 	}
 	if p.uses.longer && c.roll(turn, 31, 6) == 0 {
 		ttl = p.longerThan(ttl)

@@ -52,6 +52,7 @@ func (h *simHistory) check() []string {
 	wrong = append(wrong, restsOfLeases(h)...)
 	wrong = append(wrong, checkHandoffs(h)...)
 	wrong = append(wrong, untold(h)...)
+	wrong = append(wrong, checkBurst(h)...)
 	return append(wrong, h.orphans...)
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,7 +50,7 @@ func (r *simRun) newClient(i int) *simClient {
 		c.links = append(c.links, link)
 		pools[n] = link
 	}
-	opts := []redlock.Option{redlock.WithTTL(p.ttls[i]), redlock.WithLogger(nil), redlock.WithOwnerLabel(""), testnet.WithClock(clock.clock), withRandom(c.random)}
+	opts := []redlock.ClientOption{redlock.WithTTL(p.ttls[i]), redlock.WithLogger(nil), redlock.WithOwnerLabel(""), testnet.WithClock(clock.clock), withWall(r.wallOf(i)), withRandom(c.random)}
 	if !p.renewal {
 		opts = append(opts, redlock.WithoutRenewal())
 	}
@@ -89,6 +88,10 @@ func (c simClock) trueTime(t time.Duration) time.Duration {
 // work runs all callers' work. A single caller makes the client's connections by its
 // first calls.
 func (c *simClient) work() {
+	if m := c.run.plan.mortals; m.isAmong(c) {
+		m.acts(c.callers[0])
+		return
+	}
 	if len(c.callers) > 1 && c.warmUp(c.life) != nil {
 		return
 	}
@@ -201,11 +204,7 @@ func (c *simClient) held() (all []*simVisit) {
 	return all
 }
 
-// nameLength is the length of the names that simRandom makes.
-const nameLength = 26
-
 // owns reports whether what is at a node is of an attempt of this client.
 func (c *simClient) owns(p simPossession) bool {
-	owner := c.run.history.ownerOf(p.owner)
-	return strings.HasSuffix(owner[:min(len(owner), nameLength)], c.random.mark())
+	return markOf(c.run.history.ownerOf(p.owner)) == c.random.mark()
 }

@@ -27,12 +27,12 @@ func (p *simPlan) drawDelays(draw *rand.Rand) {
 
 // delayFor returns the option of a call that asks for a lock alone, in half of the turns of plans with
 // a lock delay; else nil.
-func delayFor(c *simCaller, turn uint64) []redlock.Option {
+func delayFor(c *simCaller, turn uint64) []redlock.LockOption {
 	d := c.client.run.plan.uses.delay
 	if d == 0 || c.roll(turn, 92, 2) == 0 {
 		return nil
 	}
-	return []redlock.Option{redlock.WithLockDelay(d)}
+	return []redlock.LockOption{redlock.WithLockDelay(d)}
 }
 
 // isDelayed reports whether a lease has a lock delay, and ended by itself.

@@ -48,7 +48,7 @@ func handsOff(c *simCaller, v *simVisit, turn uint64) bool {
 		// The nodes may have executed it: the lease goes on all the same.
 		ctx, cancel := context.WithTimeout(c.life, c.span(turn, 91, 2*slices.Max(r.plan.trip))+time.Microsecond)
 		defer cancel()
-		text, err := v.lease.Handoff(ctx)
+		text, err := v.lease.Transfer(ctx)
 		if h.note("%v hands off token %d, with little time: %v", c, v.token, err); err == nil {
 			return handedOff(c, v, text, turn)
 		}
@@ -66,9 +66,9 @@ func handsOff(c *simCaller, v *simVisit, turn uint64) bool {
 			return false
 		}
 	}
-	text, err := v.lease.Handoff(c.life)
+	text, err := v.lease.Transfer(c.life)
 	h.note("%v hands off token %d: %v", c, v.token, err)
-	if errors.Is(err, redlock.ErrConfig) || errors.Is(err, redlock.ErrHandedOff) {
+	if errors.Is(err, redlock.ErrConfig) || errors.Is(err, redlock.ErrTransferred) {
 		h.fail("%v cannot hand off token %d: %v", c, v.token, err)
 	}
 	if err != nil {
@@ -81,7 +81,7 @@ func handsOff(c *simCaller, v *simVisit, turn uint64) bool {
 func handedOff(c *simCaller, v *simVisit, text string, turn uint64) bool {
 	h := &c.client.run.history
 	o := noteHandoff(h, v, text)
-	if v.lease.Valid() || !errors.Is(v.lease.Err(), redlock.ErrHandedOff) || !errors.Is(v.lease.Extend(c.life), redlock.ErrHandedOff) {
+	if v.lease.Valid() || !errors.Is(v.lease.Err(), redlock.ErrTransferred) || !errors.Is(v.lease.Extend(c.life), redlock.ErrTransferred) {
 		h.fail("%v's lease, token %d, goes on after it was handed off: %v", c, v.token, v.lease.Err())
 	}
 	if err := v.lease.Unlock(c.life); err != nil {
@@ -169,7 +169,7 @@ func resume(c *simCaller, o *simHandoff) {
 	c.random.await() // two clients may resume the lease at one instant
 	r, turn := c.client.run, uint64(c.index)
 	h := &r.history
-	opts := []redlock.Option{withRandom(c.random)}
+	opts := []redlock.LockOption{withRandom(c.random)}
 	v := h.call(c, c.client.client.Mutex(o.of.name(), opts...), false)
 	noteResume(h, v, o)
 	lease, err := c.client.client.Resume(c.life, o.text, opts...)

@@ -32,6 +32,7 @@ type simHistory struct {
 	rested        map[simRested]bool       // after whose release a lock rested, and whether it may still do so
 	renewed       map[string]time.Duration // when a server executed the last renewal of an owner's lease
 	handoffs      []*simHandoff
+	burst         *simBurstHistory  // nil: there was none
 	passed        map[string]string // the owner of the lease whose hand-off gave a key this value
 	transfers     []simTransfer
 	outside       string // which assumption was broken; "" if none
@@ -159,6 +160,7 @@ func (v *simVisit) returned(l *redlock.Lease, err error) {
 	v.lease, v.token = l, l.Token()
 	v.began = v.caller.client.trueTime(testhook.Lease(l).Begun)
 	h.note("%v has %s, token %d, owner %q", v.caller, v.name(), l.Token(), l.Owner())
+	v.checkSince()
 	v.listens()
 	done := l.Done()
 	v.doneAt = make(chan time.Duration, 1)

@@ -45,12 +45,12 @@ func (p *simPlan) drawPermits(draw *rand.Rand) {
 }
 
 // permits returns so many permits of the semaphore.
-func (c *simCaller) permits(n uint64, opts ...redlock.Option) simLock {
+func (c *simCaller) permits(n uint64, opts ...redlock.LockOption) simLock {
 	return simPermits{c.client.client.Semaphore(simSemaphore, int(c.client.run.plan.size(c.client.index)), append(opts, withRandom(c.random))...), int(n)}
 }
 
 // permitsFor returns the permits of a turn: mostly few.
-func permitsFor(c *simCaller, turn uint64, opts []redlock.Option) simLock {
+func permitsFor(c *simCaller, turn uint64, opts []redlock.LockOption) simLock {
 	n := 1 + c.roll(turn, 58, c.client.run.plan.size(c.client.index))
 	if c.roll(turn, 59, 2) == 0 {
 		n = 1
@@ -83,7 +83,7 @@ func checkPermits(h *simHistory) (wrong []string) {
 	}
 	leases := h.leases(simSemaphore)
 	for _, v := range leases {
-		if n := len(v.lease.Permits()); n != permitsOf(v) {
+		if n := len(v.lease.Slots()); n != permitsOf(v) {
 			wrong = append(wrong, fmt.Sprintf("%v asked for %d permits and has %d", v.caller, permitsOf(v), n))
 		}
 		wrong = append(wrong, groundless(h, v)...)
@@ -135,8 +135,15 @@ func permitsIdle(h *simHistory) (wrong []string) {
 				excuses = append(excuses, simSpan{w.called, gaveUpAt(w, v, h.plan)})
 			}
 		}
-		excuses = append(excuses, tooFewFree(h, v)...)
+		taken := tooFewFree(h, v)
+		excuses = append(excuses, taken...)
 		wrong = append(wrong, h.idle(v, simSemaphore, excuses)...)
+		if m := h.plan.mortals; m != nil {
+			for _, span := range taken { // the dead keep permits from others for as long after these became free
+				excuses = append(excuses, simSpan{span.to, span.to + simDeadForPermits})
+			}
+			wrong = append(wrong, h.idleFor(simIdleAmongMortals, m.until, v, simSemaphore, excuses)...)
+		}
 	}
 	return wrong
 }

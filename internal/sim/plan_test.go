@@ -60,6 +60,8 @@ type simPlan struct {
 	events     []simEvent
 	lacks      []quorum.NodeSet // the nodes that a client never reaches; of no client if it is empty
 	setBack    bool             // clocks of servers are set back: exclusion and tokens alone are checked
+	burst      *simBurst        // nil: there is none
+	mortals    *simMortals      // nil: there are none
 	outside    string           // which assumption it breaks; "" if none
 }
 

@@ -101,7 +101,7 @@ func writeFile(t *testing.T, path string, text []byte) {
 // plantation is a copy of the source that has many bugs at once.
 type plantation struct {
 	files   map[string]*plantedFile      // Go files by path
-	scripts map[string]map[string]string // by bug: the text of each script that it changes
+	scripts map[string]map[string]string // by bug: the text of each file of scripts that it changes
 }
 
 // plantedFile is a Go file whose functions first look which bug is chosen.
@@ -119,7 +119,7 @@ func (p *plantation) plant(bug string, patched map[string]string) bool {
 	scripts := make(map[string]string)
 	for name, text := range patched {
 		if filepath.Ext(name) == ".lua" {
-			scripts[strings.TrimSuffix(filepath.Base(name), ".lua")] = text
+			scripts[strings.TrimPrefix(name, scriptsDir+"/")] = text
 			continue
 		}
 		source, err := os.ReadFile(inRepository(name))
@@ -162,29 +162,34 @@ func (p *plantation) sources(t *testing.T) map[string]string {
 	}
 	source, err := os.ReadFile(inRepository(scriptsDir + "/script.go"))
 	require.NoError(t, err)
-	texts := make(map[string]string) // the variables that have the files' texts
-	for _, m := range embedded.FindAllStringSubmatch(string(source), -1) {
-		texts[m[1]] = m[2]
-	}
-	init := "func init() {\n\tswitch chosenBug {\n"
-	for bug, scripts := range p.scripts {
-		init += fmt.Sprintf("\tcase %q:\n", bug)
-		for name, text := range scripts {
-			init += fmt.Sprintf("\t\t%s = %q\n", texts[name], text)
-		}
-	}
-	init += "\t}\n"
-	for _, m := range newScript.FindAllStringSubmatch(string(source), -1) {
-		init += fmt.Sprintf("\t*%s = *%s\n", m[1], m[2])
-	}
-	own := filepath.Join(scriptsDir, chooser)
-	sources[own] = fmt.Sprintf("package protocol\nimport (\"os\"; \"strings\")\nvar chosenBug, _ = os.Getenv(%q), strings.Replace\n%s}\n", plantedEnv, init)
+	sources[filepath.Join(scriptsDir, chooser)] = chooserOfScripts + fmt.Sprintf("var chosenBug = os.Getenv(%q)\nvar changes = %#v\n", plantedEnv, p.scripts) +
+		"func init() {\n" + newScript.ReplaceAllString(strings.Join(newScript.FindAllString(string(source), -1), "\n"), "\t*$1 = *scriptOf(changed{}, $2)") + "\n}\n"
 	return sources
 }
 
+// chooserOfScripts makes the scripts anew, with the files as the chosen bug changes them.
+const chooserOfScripts = `package protocol
+
+import (
+	"io/fs"
+	"os"
+)
+
+type changed struct{}
+
+func (changed) Open(name string) (fs.File, error) { return files.Open(name) }
+
+func (changed) ReadFile(name string) ([]byte, error) {
+	if text, ok := changes[chosenBug][name]; ok {
+		return []byte(text), nil
+	}
+	return files.ReadFile(name)
+}
+
+`
+
 var (
-	embedded      = regexp.MustCompile(`(?m)^//go:embed (\w+)\.lua\nvar (\w+) string$`)
-	newScript     = regexp.MustCompile(`(?m)^\t(\w+) += (newScript\(.+\))$`)
+	newScript     = regexp.MustCompile(`(?m)^\t(\w+) += newScript\((.+)\)$`)
 	packageClause = regexp.MustCompile(`(?m)^package \w+$`)
 )
 

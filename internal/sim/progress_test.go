@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -44,12 +45,17 @@ func (h *simHistory) progress(leases []*simVisit, lock string) (wrong []string) 
 }
 
 // idle checks that a lock was not free for long while a call waited, but for times that are excused.
-func (h *simHistory) idle(v *simVisit, lock string, excused simSpans) (wrong []string) {
-	end := v.answered
+func (h *simHistory) idle(v *simVisit, lock string, excused simSpans) []string {
+	return h.idleFor(h.plan.idleness(), math.MaxInt64, v, lock, excused)
+}
+
+// idleFor is idle, for so long at most, and until an instant.
+func (h *simHistory) idleFor(most, until time.Duration, v *simVisit, lock string, excused simSpans) (wrong []string) {
+	end := min(v.answered, until)
 	if died := v.caller.client.diedAt; died > 0 {
 		end = min(end, died)
 	}
-	if free := merged(excused).longest(max(v.called, h.plan.calm), end); free.to-free.from > h.plan.idleness() {
+	if free := merged(excused).longest(max(v.called, h.plan.calm), end); free.to-free.from > most {
 		wrong = append(wrong, fmt.Sprintf("nobody had %s (alone, or before a reader: %t) for %v, from %v on, while %v waited for %s, for whom a majority was well",
 			lock, v.reads, free.to-free.from, free.from, v.caller, v.name()))
 	}
@@ -134,12 +140,17 @@ func (h *simHistory) writersAhead(v *simVisit) (times simSpans) {
 
 // order checks that callers that asked a good while later do not pass a waiter again and
 // again, in plans where only a minority of the nodes ever fails, and while the waiter's
-// client reaches the others.
+// client reaches the others. Where scripts are flushed all the time, it reaches one node more:
+// a node that has just forgotten them answers no attempt.
 func (h *simHistory) order(leases []*simVisit, lock string) (wrong []string) {
+	need := h.plan.quorum()
+	if h.plan.uses.flushes {
+		need++
+	}
 	for _, v := range h.visits {
 		c := v.caller.client
 		if !v.wants(lock) || !v.waits || v.called < h.plan.calm || c.diedAt > 0 ||
-			h.run.wellness.starved(c.index, h.plan.nodes, h.plan.quorum()).touch(v.called, v.answered) {
+			h.run.wellness.starved(c.index, h.plan.nodes, need).touch(v.called, v.answered) {
 			continue
 		}
 		if passed := v.passedBy(leases); passed > simPasses {

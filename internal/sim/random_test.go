@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"strings"
 	"sync"
 	"time"
 
@@ -51,14 +52,28 @@ func (c *simRandom) ID(purpose string) string {
 		c.last, c.nth = now, make(map[string]uint64)
 	}
 	c.nth[purpose]++
-	return fmt.Sprintf("%016X%s", c.mix(c.last, purpose, c.nth[purpose]), c.mark())
+	return inBase32(fmt.Sprintf("%016X", c.mix(c.last, purpose, c.nth[purpose]))) + c.mark() + "2222222" // where owners have the clock
 }
 
 // await returns at an instant at which no other caller acts, and no message arrives.
 func (c *simRandom) await() { c.turn(fmt.Sprintf("client %d, caller %d", c.client, c.place)) }
 
-// mark ends the names of this client.
-func (c *simRandom) mark() string { return fmt.Sprintf("%010d", c.client) }
+// inBase32 replaces hexadecimal digits by those of base32, which sort alike.
+func inBase32(hex string) string {
+	return strings.Map(func(digit rune) rune { return rune("234567ABCDEFGHIJ"[strings.IndexRune("0123456789ABCDEF", digit)]) }, hex)
+}
+
+// mark stands in the names of this client, behind what is random; in owners too, as it is ahead of the clock.
+func (c *simRandom) mark() string { return inBase32(fmt.Sprintf("%03d", c.client)) }
+
+// markOf returns the mark of the client that drew an owner; "" of a value that is none.
+func markOf(owner string) string {
+	const from, to = 16, 19
+	if len(owner) < to {
+		return ""
+	}
+	return owner[from:to]
+}
 
 func (c *simRandom) Below(d time.Duration, purpose string) time.Duration {
 	return time.Duration(c.mix(c.now(), purpose, 0) % uint64(d))

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redlock-go/redlock"
@@ -29,7 +28,7 @@ func (p *simPlan) drawRests(draw *rand.Rand) {
 
 // minHoldFor returns the option of a call that asks for a lock alone, in half of the turns of plans with
 // minimum holds; else nil.
-func minHoldFor(c *simCaller, turn uint64, ttl time.Duration) []redlock.Option {
+func minHoldFor(c *simCaller, turn uint64, ttl time.Duration) []redlock.LockOption {
 	if !c.client.run.plan.uses.rests || c.roll(turn, 90, 2) == 0 {
 		return nil
 	}
@@ -37,7 +36,7 @@ func minHoldFor(c *simCaller, turn uint64, ttl time.Duration) []redlock.Option {
 	if c.roll(turn, 93, 4) == 0 {
 		longest = ttl
 	}
-	return []redlock.Option{redlock.WithMinHold(1 + c.span(turn, 91, longest))}
+	return []redlock.LockOption{redlock.WithMinHold(1 + c.span(turn, 91, longest))}
 }
 
 // endsLate reports whether the lock may stay taken after its lease: then the lease cannot be downgraded.
@@ -150,8 +149,7 @@ func restsOfLeases(h *simHistory) (wrong []string) {
 	}
 	slices.Sort(owners)
 	for _, owner := range slices.Compact(owners) {
-		random, _, _ := strings.Cut(owner, "@")
-		if !held[owner] && !unknown[random[len(random)-len("0000000000"):]] {
+		if !held[owner] && !unknown[markOf(owner)] {
 			wrong = append(wrong, fmt.Sprintf("a lock rested for the minimum hold of %q, which was no lease", owner))
 		}
 	}

@@ -75,6 +75,9 @@ func simulate(p *simPlan, verbose bool) *simHistory {
 	for _, c := range r.clients {
 		r.work.Go(c.work)
 	}
+	if p.burst != nil {
+		r.work.Go(func() { r.bursts(p.burst) })
+	}
 	r.work.Wait()
 	r.rest()
 	r.world.End()
@@ -145,16 +148,17 @@ func (r *simRun) rest() {
 		if dated.Has(i) || r.plan.uses.lateness {
 			continue
 		}
+		leaves := func(c *simClient) bool { return c.isOver() || c.lacks().Has(i) } // what it has there stays for a ttl
 		for _, k := range s.Keys() {
-			if strings.HasPrefix(k.Name, protocol.Key("line", "")) && !slices.ContainsFunc(r.clients, (*simClient).isOver) {
+			if strings.HasPrefix(k.Name, protocol.Key("line", "")) && !slices.ContainsFunc(r.clients, leaves) {
 				r.history.orphan(i, simPossession{key: k.Name, left: k.Left})
 			}
 		}
 		for _, p := range possessions(s) {
 			// ForceUnlock and a deletion leave shares that count for nothing until they end.
 			replaced := p.void && (r.plan.kind == simDeleted || len(r.history.forced) > 0)
-			left := isHandedOff(&r.history, p) && (len(r.history.forced) > 0 || slices.ContainsFunc(r.clients, (*simClient).isOver))
-			if !replaced && !left && !stays(&r.history, p) && !slices.ContainsFunc(r.clients, func(c *simClient) bool { return c.isOver() && c.owns(p) }) {
+			left := isHandedOff(&r.history, p) && (len(r.history.forced) > 0 || slices.ContainsFunc(r.clients, leaves))
+			if !replaced && !left && !stays(&r.history, p) && !slices.ContainsFunc(r.clients, func(c *simClient) bool { return leaves(c) && c.owns(p) }) {
 				r.history.orphan(i, p)
 			}
 		}

@@ -51,7 +51,7 @@ func (p *simPlan) sizeMost() int {
 func slotName(slot int) string { return fmt.Sprint(simSemaphore, protocol.SlotMark, slot) }
 
 // slotFor returns the lock of a slot for a turn, alone or as a reader, or a set of which it is one.
-func slotFor(c *simCaller, turn uint64, opts []redlock.Option) simLock {
+func slotFor(c *simCaller, turn uint64, opts []redlock.LockOption) simLock {
 	p := c.client.run.plan
 	slot := int(c.roll(turn, 121, uint64(p.sizeMost())))
 	opts = append(opts, withRandom(c.random))
@@ -80,18 +80,18 @@ func leasesOfSlot(h *simHistory, slot int) (all []*simVisit) {
 
 // hasSlot reports whether a lease has a slot as a permit.
 func hasSlot(v *simVisit, slot int) bool {
-	return slices.ContainsFunc(v.lease.Permits(), func(p redlock.Permit) bool { return p.Slot == slot })
+	return slices.Contains(v.lease.Slots(), slot)
 }
 
 // hasSlotOf reports whether a lease has permits whose slots a call asks for by their names.
 func hasSlotOf(v, call *simVisit) bool {
-	return v.lease != nil && slices.ContainsFunc(v.lease.Permits(), func(p redlock.Permit) bool { return call.wants(slotName(p.Slot)) })
+	return v.lease != nil && slices.ContainsFunc(v.lease.Slots(), func(slot int) bool { return call.wants(slotName(slot)) })
 }
 
 // isForcedSlot reports whether ForceUnlock may have taken a slot from a lease of permits.
 func isForcedSlot(h *simHistory, v *simVisit) bool {
 	return slices.ContainsFunc(h.forced, func(f *simForce) bool {
-		return v.began <= f.answered && f.called <= v.ended && slices.ContainsFunc(v.lease.Permits(), func(p redlock.Permit) bool { return slotName(p.Slot) == f.lock })
+		return v.began <= f.answered && f.called <= v.ended && slices.ContainsFunc(v.lease.Slots(), func(slot int) bool { return slotName(slot) == f.lock })
 	})
 }
 

@@ -39,6 +39,7 @@ const (
 	breaking
 	stepping
 	turning
+	executing
 )
 
 const noServer = -1

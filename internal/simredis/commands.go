@@ -39,7 +39,7 @@ func (s *Server) data(args []string) (reply any, ok bool) {
 	case "GETRANGE":
 		return s.store.getRange(key, rest, now), true
 	case "EXISTS":
-		return count(s.store.get(key, now) != nil), true
+		return s.store.existing(args[1:], now), true
 	case "DEL":
 		var n int64
 		for _, k := range args[1:] {
@@ -76,6 +76,14 @@ func (s *Server) data(args []string) (reply any, ok bool) {
 		return s.publish(key, rest[0]), true
 	}
 	return nil, false
+}
+
+// existing returns how many of the keys exist; one that is named twice counts twice.
+func (s store) existing(keys []string, now int64) (n int64) {
+	for _, k := range keys {
+		n += count(s.get(k, now) != nil)
+	}
+	return n
 }
 
 func count(yes bool) int64 {

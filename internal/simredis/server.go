@@ -26,6 +26,10 @@ type Server struct {
 	silent bool // with down: dials are not answered
 
 	refusal Refusal // its reply to some commands; "" while it is healthy
+
+	service time.Duration // that each command takes
+	backlog []arrival     // commands that have arrived, and wait for their turn
+	serving bool          // the execution of the first of them is on the agenda
 }
 
 // Server adds a server. clock returns the time that its clock shows, and may depend on the
@@ -61,6 +65,7 @@ func (s *Server) Freeze(frozen bool) {
 	for _, c := range s.conns {
 		c.schedule()
 	}
+	s.serve()
 }
 
 // Crash ends the server's run. Messages on their way there are lost. If silent is set, the
@@ -73,7 +78,7 @@ func (s *Server) Crash(silent bool) {
 	for _, c := range s.conns {
 		c.leaveServer(silent)
 	}
-	s.conns = nil
+	s.conns, s.backlog = nil, nil
 }
 
 // Start begins another run after a crash, with the data of a snapshot; nil: without data.

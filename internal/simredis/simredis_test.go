@@ -73,6 +73,7 @@ func draws(draw *rand.Rand) []any {
 		{"SET", key, member, "PX", "250"},
 		{"GET", key},
 		{"EXISTS", key},
+		{"EXISTS", key, pick("a", "b", "c")},
 		{"DEL", key, pick("a", "b", "c")},
 		{"PTTL", key},
 		{"PEXPIRE", key, "150"},

@@ -19,6 +19,7 @@ type stream struct {
 	in      half // to the client
 	closing bool // the client has closed it: the server does so after the commands that still arrive
 	left    bool // the server has closed it
+	arrived int  // commands that the server has yet to execute
 }
 
 // half is one direction of a stream.
@@ -108,7 +109,7 @@ func (s *stream) deliverReply() {
 // leaveIfDone removes a connection that the client has closed from the server, once the
 // server has executed all its commands.
 func (s *stream) leaveIfDone() {
-	if s.closing && len(s.out.messages) == 0 && !s.left {
+	if s.closing && len(s.out.messages) == 0 && s.arrived == 0 && !s.left {
 		s.left = true
 		s.server.forget(s)
 	}
@@ -127,6 +128,11 @@ func (s *stream) receiveCommand(m message) {
 		}
 		return
 	}
+	s.server.accept(s, m)
+}
+
+// perform executes a command, and replies.
+func (s *stream) perform(m message) {
 	reply := s.execute(m.args)
 	if m.fate.Twice && strings.HasPrefix(m.args[0], "EVAL") {
 		s.execute(m.args) // its reply is dropped

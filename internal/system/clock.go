@@ -8,5 +8,9 @@ import "time"
 // laptop or a paused virtual machine, while the keys at the nodes go on expiring.
 type Clock func() time.Duration
 
+// Wall returns what the wall clock shows; programs read time.Now. People set it, and it jumps: it is in
+// owners, to show people since when a lock is held, and no validity depends on it.
+type Wall func() time.Time
+
 // Forever is a duration that does not end.
 const Forever = time.Duration(1<<63 - 1)

@@ -9,7 +9,7 @@ import (
 // Random draws unique ids and durations. The purpose of a draw lets a simulation
 // distinguish two draws of one instant; it does not change their distribution.
 type Random interface {
-	// ID returns 26 letters and digits that have at least 128 random bits.
+	// ID returns 26 of the letters and digits of base32, with five random bits each.
 	ID(purpose string) string
 
 	// Below returns a duration that is uniformly distributed from 0 up to, but not

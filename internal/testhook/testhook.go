@@ -1,4 +1,4 @@
-// Package testhook lets this library's own tests do what its users cannot: set a client's clock
+// Package testhook lets this library's own tests do what its users cannot: set a client's clocks
 // and randomness, and look into it. The root package sets the variables; nothing else may.
 package testhook
 
@@ -11,6 +11,9 @@ import (
 var (
 	// WithClock returns a redlock.Option that replaces a client's clock.
 	WithClock func(system.Clock) any
+
+	// WithWall returns a redlock.Option that replaces a client's wall clock.
+	WithWall func(system.Wall) any
 
 	// WithRandom returns a redlock.Option that replaces the randomness of a client or Mutex.
 	WithRandom func(system.Random) any

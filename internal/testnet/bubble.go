@@ -10,11 +10,17 @@ import (
 // InBubble runs a test over n embedded nodes in virtual time.
 func InBubble(t *testing.T, n int, test func(t *testing.T, net *Net)) {
 	t.Helper()
+	InBubbleFor(t, longest(), n, test)
+}
+
+// InBubbleFor is InBubble for a test that takes up to limit, in virtual time.
+func InBubbleFor(t *testing.T, limit time.Duration, n int, test func(t *testing.T, net *Net)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		net := newNet(t, n)
 		net.bubble = true
 		defer net.Stop()
-		defer net.watch()()
+		defer net.watch(limit)()
 		test(t, net)
 	})
 }
@@ -24,20 +30,20 @@ func InBubble(t *testing.T, n int, test func(t *testing.T, net *Net)) {
 // until go test ends it, minutes later, and with it all other tests.
 func longest() time.Duration { return time.Duration(Tries(20, 120)) * time.Minute }
 
-// watch starts a goroutine that fails the test if it takes too long, and then closes the clients, so
+// watch starts a goroutine that fails the test if it takes longer than limit, and then closes the clients, so
 // that leases and calls end. The caller must call over when the test has ended, and before it closes the
 // clients: over waits until the goroutine has ended. If two goroutines closed a client at the same time,
 // the second would wait for the first in a way that stops virtual time.
-func (w *Net) watch() (over func()) {
+func (w *Net) watch(limit time.Duration) (over func()) {
 	ended, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
 		select {
 		case <-ended:
 			return
-		case <-time.After(longest()):
+		case <-time.After(limit):
 		}
-		w.T.Errorf("the test has not ended within %v of virtual time", longest())
+		w.T.Errorf("the test has not ended within %v of virtual time", limit)
 		var closing sync.WaitGroup
 		for _, c := range w.Clients {
 			closing.Go(func() { _ = c.Close() })

@@ -66,8 +66,8 @@ func Hold(pools []*Cuttable, cut bool) {
 	}
 }
 
-// CuttableClient makes a client that can be cut off alone.
-func (w *Net) CuttableClient() (*redlock.Client, []*Cuttable) {
+// CuttableClient makes a client that can be cut off alone. Nodes need no admission unless an option says so.
+func (w *Net) CuttableClient(opts ...redlock.ClientOption) (*redlock.Client, []*Cuttable) {
 	w.T.Helper()
 	mine := make([]*Cuttable, len(w.Nodes))
 	pools := make([]redlock.Pool, len(w.Nodes))
@@ -75,7 +75,7 @@ func (w *Net) CuttableClient() (*redlock.Client, []*Cuttable) {
 		mine[i] = &Cuttable{Node: n}
 		pools[i] = mine[i]
 	}
-	c, err := redlock.New(pools, redlock.WithLogger(nil), redlock.WithRestartGuard(0), WithClock(w.Clock.Now))
+	c, err := redlock.New(pools, append([]redlock.ClientOption{redlock.WithLogger(nil), redlock.WithRestartGuard(0), WithClock(w.Clock.Now)}, opts...)...)
 	require.NoError(w.T, err)
 	w.Add(c)
 	require.NoError(w.T, c.Ping(w.T.Context()))

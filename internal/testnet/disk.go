@@ -85,17 +85,24 @@ func (n *Node) Key(kind string) string { return protocol.Key(kind, n.RunID) }
 // Run executes a script at the node, over a connection of its own.
 func (n *Node) Run(s *protocol.Script, args ...any) any {
 	n.T.Helper()
-	conn := Dial(n.T, n)
-	reply, err := conn.Do("EVAL", append([]any{s.Text}, args...)...)
+	reply, err := n.Eval(append([]any{s.Text}, args...))
 	require.NoError(n.T, err)
-	require.NoError(n.T, conn.Close())
 	return reply
 }
 
+// Eval sends EVAL with these arguments to the node, over a connection of its own.
+func (n *Node) Eval(args []any) (any, error) {
+	n.T.Helper()
+	conn := Dial(n.T, n)
+	reply, err := conn.Do("EVAL", args...)
+	require.NoError(n.T, conn.Close())
+	return reply, err
+}
+
 // Guarded makes a client with admission on, of a cluster that serves already.
-func (w *Net) Guarded(opts ...redlock.Option) *redlock.Client {
+func (w *Net) Guarded(opts ...redlock.ClientOption) *redlock.Client {
 	w.T.Helper()
-	c := w.NewClient(append([]redlock.Option{redlock.WithRestartGuard(time.Millisecond)}, opts...)...)
+	c := w.NewClient(append([]redlock.ClientOption{redlock.WithRestartGuard(time.Millisecond)}, opts...)...)
 	lease, err := c.Mutex("first").Lock(w.T.Context())
 	require.NoError(w.T, err)
 	require.NoError(w.T, lease.Unlock(w.T.Context()))

@@ -35,7 +35,7 @@ func OfEachKind(t *testing.T, n int, test func(t *testing.T, net *Net)) {
 }
 
 // Mutex makes a lock of the network's kind.
-func (w *Net) Mutex(c *redlock.Client, name string, opts ...redlock.Option) *redlock.Mutex {
+func (w *Net) Mutex(c *redlock.Client, name string, opts ...redlock.LockOption) *redlock.Mutex {
 	switch w.Kind {
 	case Shared:
 		return c.RWMutex(name, opts...).RLocker()

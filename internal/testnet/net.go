@@ -212,7 +212,7 @@ func (w *Net) Stop() {
 }
 
 // Client makes a client whose connections are up.
-func (w *Net) Client(opts ...redlock.Option) *redlock.Client {
+func (w *Net) Client(opts ...redlock.ClientOption) *redlock.Client {
 	w.T.Helper()
 	c := w.NewClient(opts...)
 	require.NoError(w.T, c.Ping(w.T.Context()))
@@ -223,13 +223,13 @@ func (w *Net) Client(opts ...redlock.Option) *redlock.Client {
 }
 
 // NewClient makes a client that is closed when the test ends.
-func (w *Net) NewClient(opts ...redlock.Option) *redlock.Client {
+func (w *Net) NewClient(opts ...redlock.ClientOption) *redlock.Client {
 	w.T.Helper()
 	pools := make([]redlock.Pool, len(w.Nodes))
 	for i, n := range w.Nodes {
 		pools[i] = n
 	}
-	c, err := redlock.New(pools, append([]redlock.Option{redlock.WithLogger(nil), redlock.WithRestartGuard(0), WithClock(w.Clock.Now)}, opts...)...)
+	c, err := redlock.New(pools, append([]redlock.ClientOption{redlock.WithLogger(nil), redlock.WithRestartGuard(0), WithClock(w.Clock.Now)}, opts...)...)
 	require.NoError(w.T, err)
 	w.Add(c)
 	return c

@@ -109,7 +109,7 @@ func HandOver(t *testing.T, net *Net, a, b *redlock.Mutex, wait time.Duration, m
 
 // ListeningClient makes a client that all nodes can wake: the first wait opens the
 // subscriptions.
-func ListeningClient(t *testing.T, net *Net, opts ...redlock.Option) *redlock.Client {
+func ListeningClient(t *testing.T, net *Net, opts ...redlock.ClientOption) *redlock.Client {
 	c := net.Client(opts...)
 	queue := testhook.Engine(c).Queue()
 	require.NoError(t, queue.Listen(t.Context()))

@@ -2,6 +2,7 @@ package testnet
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing/synctest"
@@ -23,15 +24,29 @@ func RecordOn[E any](t *Tape) func(E) {
 	}
 }
 
+// Events of the hooks that report a start or an end, one type for each hook.
+type (
+	CallStart   redlock.CallEvent
+	CallEnd     redlock.CallEvent
+	BallotStart redlock.BallotEvent
+	BallotEnd   redlock.BallotEvent
+	WaitStart   redlock.WaitEvent
+	WaitEnd     redlock.WaitEvent
+)
+
 func (t *Tape) Trace() *redlock.Trace {
+	callStart, callEnd := RecordOn[CallStart](t), RecordOn[CallEnd](t)
+	ballotStart, ballotEnd := RecordOn[BallotStart](t), RecordOn[BallotEnd](t)
+	waitStart, waitEnd := RecordOn[WaitStart](t), RecordOn[WaitEnd](t)
 	return &redlock.Trace{
-		CallStart: RecordOn[redlock.CallStart](t), CallEnd: RecordOn[redlock.CallEnd](t),
-		BallotStart: RecordOn[redlock.BallotStart](t), BallotVote: RecordOn[redlock.BallotVote](t), BallotEnd: RecordOn[redlock.BallotEnd](t),
-		WaitStart: RecordOn[redlock.WaitStart](t), WaitEnd: RecordOn[redlock.WaitEnd](t),
-		LeaseGranted: RecordOn[redlock.LeaseGranted](t), LeaseRenewed: RecordOn[redlock.LeaseRenewed](t), LeaseDanger: RecordOn[redlock.LeaseDanger](t), LeaseWanted: RecordOn[redlock.LeaseWanted](t),
-		LeaseLost: RecordOn[redlock.LeaseLost](t), LeaseReleased: RecordOn[redlock.LeaseReleased](t),
-		NodeUp: RecordOn[redlock.NodeUp](t), NodeDown: RecordOn[redlock.NodeDown](t), NodeStalled: RecordOn[redlock.NodeStalled](t),
-		NodeQuarantined: RecordOn[redlock.NodeQuarantined](t),
+		CallStart:   func(e redlock.CallEvent) { callStart(CallStart(e)) },
+		CallEnd:     func(e redlock.CallEvent) { callEnd(CallEnd(e)) },
+		BallotStart: func(e redlock.BallotEvent) { ballotStart(BallotStart(e)) },
+		BallotVote:  RecordOn[redlock.BallotVote](t),
+		BallotEnd:   func(e redlock.BallotEvent) { ballotEnd(BallotEnd(e)) },
+		WaitStart:   func(e redlock.WaitEvent) { waitStart(WaitStart(e)) },
+		WaitEnd:     func(e redlock.WaitEvent) { waitEnd(WaitEnd(e)) },
+		Lease:       RecordOn[redlock.LeaseEvent](t), Node: RecordOn[redlock.NodeEvent](t),
 	}
 }
 
@@ -49,6 +64,25 @@ func Told[E any](t *Tape) []E {
 	return all
 }
 
+// OfLeases returns the events of leases of one kind, in order, once nothing is under way.
+func (t *Tape) OfLeases(kind redlock.LeaseEventKind) []redlock.LeaseEvent {
+	return slices.DeleteFunc(Told[redlock.LeaseEvent](t), func(e redlock.LeaseEvent) bool { return e.Kind != kind })
+}
+
+// OfNodes returns the events of nodes of one kind, in order, once nothing is under way.
+func (t *Tape) OfNodes(kind redlock.NodeEventKind) []redlock.NodeEvent {
+	return slices.DeleteFunc(Told[redlock.NodeEvent](t), func(e redlock.NodeEvent) bool { return e.Kind != kind })
+}
+
+// OnLease returns a Trace that calls do for the events of leases of one kind.
+func OnLease(kind redlock.LeaseEventKind, do func(redlock.LeaseEvent)) *redlock.Trace {
+	return &redlock.Trace{Lease: func(e redlock.LeaseEvent) {
+		if e.Kind == kind {
+			do(e)
+		}
+	}}
+}
+
 // Clear forgets the events before.
 func (t *Tape) Clear() {
 	synctest.Wait()
@@ -64,21 +98,25 @@ func (t *Tape) Story() []string {
 	defer t.Mu.Unlock()
 	var all []string
 	for _, e := range t.Events {
-		kind := strings.TrimPrefix(fmt.Sprintf("%T", e), "redlock.")
+		_, kind, _ := strings.Cut(fmt.Sprintf("%T", e), ".")
 		switch e := e.(type) {
-		case redlock.CallStart:
+		case CallStart:
 			kind += " " + e.Op
-		case redlock.CallEnd:
+		case CallEnd:
 			kind += " " + e.Op
-		case redlock.BallotStart:
+		case redlock.LeaseEvent:
+			kind = "Lease " + string(e.Kind)
+		case redlock.NodeEvent:
+			kind = "Node " + string(e.Kind)
+		case BallotStart:
 			kind += " " + e.Op
-		case redlock.BallotEnd:
-			kind += " " + e.Op + " " + e.Outcome.String()
+		case BallotEnd:
+			kind += " " + e.Op + " " + string(e.Outcome)
 		case redlock.BallotVote:
 			if e.Late {
 				continue // its place among the others is not certain
 			}
-			kind += " " + e.Outcome.String()
+			kind += " " + string(e.Outcome)
 		}
 		all = append(all, kind)
 	}

@@ -1,5 +1,6 @@
-// Package testreply is for fuzz tests of code that reads servers' replies: it makes replies
-// from bytes, and a connection that gives them in turn. The library does not import it.
+// Package testreply is for tests of code that reads servers' replies. It makes replies from bytes, and a
+// connection that gives them in turn. Echo is a server that repeats a secret in its replies. The library does not
+// import the package.
 //
-// It has no goroutines. A Conn belongs to one pipe.
+// A Conn has no goroutines, and belongs to one pipe. Those of an Echo end with its test.
 package testreply

@@ -3,6 +3,7 @@ package testreply
 import (
 	"encoding/binary"
 	"math"
+	"testing"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -26,6 +27,22 @@ func Samples() []any {
 		[]any{[]byte("owner"), int64(5), []byte("42"), []any{[]byte("0001-id-1"), []byte("label"), []byte("odd")}},
 		[]any{[]byte("1700000000"), []byte("999999")}, []any{[]byte("1"), []byte("2"), []byte("3")},
 	}
+}
+
+// Fuzz runs a fuzz test that reads replies. It calls test with one reply or more. The seeds are
+// each of the Samples alone, and each of more.
+func Fuzz(f *testing.F, test func(t *testing.T, replies []any), more ...[]any) {
+	for _, reply := range Samples() {
+		f.Add(Plant(reply))
+	}
+	for _, replies := range more {
+		f.Add(Plant(replies...))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if replies := Grow(data); len(replies) > 0 {
+			test(t, replies)
+		}
+	})
 }
 
 // Plant returns bytes from which Grow makes these replies.

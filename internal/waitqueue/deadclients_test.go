@@ -123,7 +123,7 @@ func TestManyDeadWritersKeepReadersOutForSeconds(t *testing.T) {
 					var lease *redlock.Lease
 					took := testnet.Elapsed(func() { lease = <-entered })
 					t.Log(took)
-					assert.Less(t, took, 4*time.Second+time.Duration(dead.clients/9)*600*ms)
+					assert.Less(t, took, 4*time.Second+time.Duration(dead.clients/9)*500*ms)
 					assert.NoError(t, lease.Unlock(t.Context()))
 					assert.NoError(t, held.Unlock(t.Context()))
 					end()

@@ -63,6 +63,7 @@ func TestHolderThatDiesAmidHandOversDelaysTheQueueForSeconds(t *testing.T) {
 		require.NoError(t, lease.Unlock(t.Context()))
 		wg.Wait()
 		// The next waiter asked when many stood ahead of it: its pace is from what it saw then.
+		t.Log(next - died)
 		require.LessOrEqual(t, next-died, ttl+3*time.Second)
 	})
 }
@@ -81,7 +82,7 @@ func TestProcessThatDiesWithTheFirstWaitersDelaysTheQueueForSeconds(t *testing.T
 			require.NoError(t, lease.Unlock(t.Context()))
 			took := testnet.Elapsed(served.Wait)
 			t.Logf("%d dead waiters: %v", dead, took)
-			require.Less(t, took, 5*time.Second)
+			require.Less(t, took, 3*time.Second)
 			testnet.Hold(pools, false)
 			leave()
 			gone.Wait()
@@ -113,7 +114,8 @@ func TestProcessThatDiesWithTheHolderAndManyWaitersDelaysTheQueueForSeconds(t *t
 		testnet.Hold(pools, false)
 		leave()
 		gone.Wait()
-		require.Less(t, took, 20*time.Second, "the ttl and a few seconds")
+		t.Log(took)
+		require.Less(t, took, 13*time.Second, "the ttl and three seconds")
 	})
 }
 

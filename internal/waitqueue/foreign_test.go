@@ -16,7 +16,7 @@ import (
 // A client of another Redlock library tries again and again, and joins no queue. Beside waiters of ours it hardly
 // gets a turn, since they hand the lock over; beside callers of ours that try again too, it gets its share.
 func TestForeignClientsStarveBesideWaitersAndNotBesideCallersWithABackoff(t *testing.T) {
-	turns := func(t *testing.T, net *testnet.Net, opts ...redlock.Option) (foreign, ours int) {
+	turns := func(t *testing.T, net *testnet.Net, opts ...redlock.LockOption) (foreign, ours int) {
 		ctx, stop := context.WithTimeout(t.Context(), 4*time.Second)
 		defer stop()
 		var conns []redis.Conn

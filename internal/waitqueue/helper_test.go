@@ -40,7 +40,7 @@ type waiter struct {
 
 // newWaiter makes a waiter for a lock that another client holds. All nodes have refused its
 // first attempt and parked it. leave ends the wait.
-func newWaiter(t *testing.T, net *testnet.Net, opts ...redlock.Option) (w *waiter, leave func()) {
+func newWaiter(t *testing.T, net *testnet.Net, opts ...redlock.ClientOption) (w *waiter, leave func()) {
 	c := testnet.ListeningClient(t, net, opts...)
 	held, err := net.Client(opts...).Mutex("x").Lock(t.Context())
 	require.NoError(t, err)

@@ -20,11 +20,11 @@ func TestSetWithoutTokensIsNotPassedByCallersOfTryLock(t *testing.T) {
 	for name, names := range map[string][]string{"one name": {"x"}, "two names": {"x", "y"}} {
 		t.Run(name, func(t *testing.T) {
 			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-				c := testnet.ListeningClient(t, net, redlock.WithFencing(false))
+				c := testnet.ListeningClient(t, net, redlock.WithoutFencing())
 				ctx, stop := context.WithCancel(t.Context())
 				var all sync.WaitGroup
 				for _, name := range []string{"x", "y"} {
-					m := net.Client(redlock.WithFencing(false)).Mutex(name)
+					m := net.Client(redlock.WithoutFencing()).Mutex(name)
 					all.Go(func() {
 						for ctx.Err() == nil {
 							if lease, err := m.TryLock(ctx); err == nil {

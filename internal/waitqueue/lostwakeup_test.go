@@ -91,6 +91,7 @@ func TestOneLostWakeUpCostsLittleAndAllOfThemASecond(t *testing.T) {
 				lease = <-got
 			})
 			require.NotNil(t, lease)
+			t.Logf("%s: %v", name, took)
 			require.LessOrEqual(t, took, c.most, name)
 			require.NoError(t, lease.Unlock(t.Context()))
 		})
@@ -98,7 +99,9 @@ func TestOneLostWakeUpCostsLittleAndAllOfThemASecond(t *testing.T) {
 }
 
 func TestWaitersPollWithoutPubSubRights(t *testing.T) {
-	for _, forbidden := range []string{"SUBSCRIBE", "PUBLISH"} {
+	// Each case makes four hand-overs. A client that cannot subscribe polls four times as often. One that
+	// gets no messages does not know that it must, and each reservation ends in vain.
+	for forbidden, most := range map[string]time.Duration{"SUBSCRIBE": 2 * time.Second, "PUBLISH": 10 * time.Second} {
 		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 			for _, n := range net.Nodes {
 				n.Set(func(n *testnet.Node) {
@@ -122,7 +125,8 @@ func TestWaitersPollWithoutPubSubRights(t *testing.T) {
 				require.NoError(t, lease.Unlock(t.Context()))
 				waiters.wg.Wait()
 			})
-			require.Less(t, took, 12*time.Second, forbidden)
+			t.Logf("without %s: %v", forbidden, took)
+			require.Less(t, took, most, forbidden)
 			require.Len(t, waiters.served, 4)
 			time.Sleep(time.Second)
 			net.RequireNoKeys()

@@ -63,11 +63,11 @@ func (w *crowd) requireOrder(n int) {
 }
 
 // clientsApart makes clients whose clocks show different times, up to 5 s apart.
-func clientsApart(net *testnet.Net, n int, opts ...redlock.Option) []*redlock.Client {
+func clientsApart(net *testnet.Net, n int, opts ...redlock.ClientOption) []*redlock.Client {
 	clients := make([]*redlock.Client, n)
 	for i := range clients {
 		apart := rand.N(5 * time.Second)
-		clients[i] = net.Client(append([]redlock.Option{testnet.WithClock(func() time.Duration { return net.Clock.Now() + apart })}, opts...)...)
+		clients[i] = net.Client(append([]redlock.ClientOption{testnet.WithClock(func() time.Duration { return net.Clock.Now() + apart })}, opts...)...)
 	}
 	return clients
 }

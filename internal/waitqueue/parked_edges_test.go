@@ -74,7 +74,7 @@ func TestRenewalDoesNotCountAtANodeThatIsStillToUndoTheAttempt(t *testing.T) {
 // attempt after ForceUnlock gave the node back.
 func TestForceUnlockOutlastsAttemptsThatWereParkedBefore(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		opts := []redlock.Option{redlock.WithFencing(false), redlock.WithNodeTimeout(20 * ms)}
+		opts := []redlock.ClientOption{redlock.WithoutFencing(), redlock.WithNodeTimeout(20 * ms)}
 		a, b := net.Client(opts...), testnet.ListeningClient(t, net, opts...)
 		c, d := net.Client(opts...), net.Client(opts...)
 		held, err := a.Mutex("x").Lock(t.Context())

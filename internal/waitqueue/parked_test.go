@@ -42,7 +42,7 @@ func TestHandOverToAParkedAttemptTakesOneRoundTrip(t *testing.T) {
 
 func TestHandOverToAParkedAttemptWithoutTokensTakesOneRoundTrip(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		a, b := net.Client(redlock.WithFencing(false)), testnet.ListeningClient(t, net, redlock.WithFencing(false))
+		a, b := net.Client(redlock.WithoutFencing()), testnet.ListeningClient(t, net, redlock.WithoutFencing())
 		held, err := a.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
 		synctest.Wait() // it has all nodes
@@ -67,7 +67,7 @@ func TestHandOverToAParkedAttemptWithoutTokensTakesOneRoundTrip(t *testing.T) {
 }
 
 func TestAttemptThatNeedsItsFullTTLIsNotParked(t *testing.T) {
-	for name, opts := range map[string][]redlock.Option{
+	for name, opts := range map[string][]redlock.LockOption{
 		"without renewal": {redlock.WithoutRenewal()},
 		"with an end":     {redlock.WithMaxHold(time.Minute)},
 		"a short ttl":     {redlock.WithTTL(protocol.ReservationTTL)},

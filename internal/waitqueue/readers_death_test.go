@@ -32,7 +32,8 @@ func TestReadersBehindAWriterThatDiesEnterWithinSeconds(t *testing.T) {
 		defer testnet.Hold(pools, false)
 		began := time.Now()
 		second := <-entered
-		require.Less(t, time.Since(began), 6*time.Second)
+		t.Log(time.Since(began))
+		require.Less(t, time.Since(began), 4*time.Second)
 		require.NoError(t, second.Unlock(t.Context()))
 		require.NoError(t, first.Unlock(t.Context()))
 	})
@@ -127,7 +128,8 @@ func TestReaderBehindManyDeadWritersEntersWithinSeconds(t *testing.T) {
 		defer testnet.Hold(pools, false)
 		began := time.Now()
 		second := <-entered
-		assert.Less(t, time.Since(began), 6*time.Second)
+		t.Log(time.Since(began))
+		assert.Less(t, time.Since(began), 4*time.Second)
 		require.NoError(t, second.Unlock(t.Context()))
 		require.NoError(t, first.Unlock(t.Context()))
 	})

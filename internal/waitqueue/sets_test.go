@@ -111,7 +111,8 @@ func TestNameThatADeadSetKeepsIsFreeWithinSeconds(t *testing.T) {
 				defer testnet.Hold(pools, false)
 				began := time.Now()
 				lease := <-next
-				require.Less(t, time.Since(began), 5*time.Second)
+				t.Log(time.Since(began))
+				require.Less(t, time.Since(began), 4*time.Second)
 				require.Empty(t, set)
 				require.NoError(t, lease.Unlock(t.Context()))
 				require.NoError(t, a.Unlock(t.Context()))

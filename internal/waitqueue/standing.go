@@ -10,9 +10,6 @@ import (
 	"github.com/redlock-go/redlock/internal/system"
 )
 
-// Endless is the remaining time of a key without a ttl.
-const Endless time.Duration = -1
-
 // Standing is what a refused attempt showed the waiter.
 type Standing struct {
 	Position   int           // in the queue, the median of the nodes'; 0: none
@@ -45,7 +42,7 @@ func StandingOf(b *quorum.Ballot, need int, took time.Duration) Standing {
 		switch {
 		case a.Count == quorum.Yes:
 			ends = append(ends, 0)
-		case a.Count == quorum.No && a.Remaining != Endless:
+		case a.Count == quorum.No && a.Remaining != protocol.Endless:
 			ends = append(ends, a.Remaining)
 		}
 	}

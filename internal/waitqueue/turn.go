@@ -52,6 +52,17 @@ func (w *Waiter) AwaitTurn(ctx context.Context, s Standing) error {
 	}
 }
 
+// IsAwaited reports whether nodes await the waiter's next attempt: one has called it since the last, or it is its client's
+// foremost waiter, by whose attempts the nodes know that the client lives.
+func (w *Waiter) IsAwaited() bool {
+	s := w.bell.read()
+	return s.woken || s.now || s.nodes.Len() >= w.queue.cfg.Cluster.Need || w.isForemost()
+}
+
+// Calls returns a channel that receives a value after IsAwaited has become true. Only the waiter's own goroutine may
+// read it.
+func (w *Waiter) Calls() <-chan struct{} { return w.bell.wake }
+
 // turn is when a waiter tries again. Each kind of signal brings it forward once.
 type turn struct {
 	waiter            *Waiter

@@ -1,6 +1,10 @@
 package waitqueue
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+)
 
 // Subscribed implements node.Subscriber. It records whether a node can wake this client. When
 // the node can again, wake-ups may have been missed: the client's foremost waiter for each
@@ -46,7 +50,8 @@ func (q *Queue) Subscribed(node int, able bool) {
 //	wanted others want the lock that this client's owner holds
 //
 // The ticket of a waiter that has left stays in the node's queue until its release arrives
-// there: a wake-up of it is answered by the client's foremost waiter for that lock.
+// there: a wake-up of it is answered by the client's foremost waiter for that lock. It may also
+// have come back, with the data of a server that was restarted: then no release will come.
 func (q *Queue) Message(node int, message string) {
 	what, rest, _ := strings.Cut(message, " ")
 	if what == "wanted" {
@@ -66,6 +71,9 @@ func (q *Queue) Message(node int, message string) {
 		return
 	case gone:
 		w.bell.challenge()
+		if protocol.PermitsOf(ticket) > 0 { // a mutex's ticket leaves the queue with its reservation
+			q.cfg.Cluster.Nodes[node].Undo(w.lock.NewUndo(protocol.Nobody+ticket, ticket))
+		}
 		return
 	}
 	switch what {

@@ -7,7 +7,7 @@ import (
 )
 
 // Holders are the client's owners that are to be told that others want their locks. The nodes send that over the
-// channel of wake-ups, and name an owner by its random part.
+// channel of wake-ups, and name an owner by its id.
 type Holders struct {
 	mu   sync.Mutex // protects told; innermost
 	told map[string]func()
@@ -21,20 +21,20 @@ func (h *Holders) Expect(owner string, f func()) {
 	if h.told == nil {
 		h.told = make(map[string]func())
 	}
-	h.told[protocol.RandomPart(owner)] = f
+	h.told[protocol.IDOf(owner)] = f
 }
 
 // Forget takes Expect back.
 func (h *Holders) Forget(owner string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.told, protocol.RandomPart(owner))
+	delete(h.told, protocol.IDOf(owner))
 }
 
-// tell takes a message for the owner with this random part.
-func (h *Holders) tell(random string) {
+// tell takes a message for the owner with this id.
+func (h *Holders) tell(id string) {
 	h.mu.Lock()
-	f := h.told[random]
+	f := h.told[id]
 	h.mu.Unlock()
 	if f != nil {
 		f()

@@ -32,7 +32,7 @@ func TestClientForgetsWhatItIsNotToldOfAnyMore(t *testing.T) {
 		second, err := a.Mutex("y").TryLock(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 2, holders.Len())
-		text, err := first.Handoff(t.Context())
+		text, err := first.Transfer(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 1, holders.Len())
 		third, err := a.Resume(t.Context(), text)

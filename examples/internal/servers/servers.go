@@ -54,8 +54,8 @@ func Start(out io.Writer, n int) (*Servers, error) {
 // Client makes the client of one machine, which others see under its label. It returns when a
 // majority of the nodes votes: new servers wait for one guard, and the time of connecting
 // must not decide which client is first.
-func (s *Servers) Client(ctx context.Context, label string, opts ...redlock.Option) (*redlock.Client, error) {
-	all := []redlock.Option{redlock.WithOwnerLabel(label), redlock.WithNodeTimeout(NodeTimeout), redlock.WithLogger(nil)}
+func (s *Servers) Client(ctx context.Context, label string, opts ...redlock.ClientOption) (*redlock.Client, error) {
+	all := []redlock.ClientOption{redlock.WithOwnerLabel(label), redlock.WithNodeTimeout(NodeTimeout), redlock.WithLogger(nil)}
 	if s.trusted {
 		// Embedded nodes are new in every run and forget nothing: they need not wait
 		// for leases that they may have forgotten, as real servers must.
@@ -65,15 +65,12 @@ func (s *Servers) Client(ctx context.Context, label string, opts ...redlock.Opti
 	if err != nil {
 		return nil, err
 	}
-	for deadline := time.Now().Add(maxWait); ; time.Sleep(100 * time.Millisecond) {
-		err := client.Ping(ctx)
-		if err == nil {
-			return client, nil
-		}
-		if ctx.Err() != nil || time.Now().After(deadline) {
-			return nil, errors.Join(err, client.Close())
-		}
+	ctx, cancel := context.WithTimeout(ctx, maxWait)
+	defer cancel()
+	if err := client.WaitReady(ctx); err != nil {
+		return nil, errors.Join(err, client.Close())
 	}
+	return client, nil
 }
 
 // Environment returns the variables by which a process that this one starts finds the same servers.

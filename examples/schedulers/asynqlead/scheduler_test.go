@@ -109,9 +109,11 @@ func TestALeaderThatLosesItsLeaseEndsItsSchedulerAndLeadsAgain(t *testing.T) {
 	nodes, queue := redlocktest.Start(t, 3), miniredis.RunT(t)
 	m := startMachine(nodes, queue.Addr())
 	require.Eventually(t, func() bool { return m.enqueued.Load() > 0 }, patience, poll)
-	_, err := m.client.ForceUnlock(t.Context(), "scheduler")
-	require.NoError(t, err)
-	require.Eventually(t, func() bool { return m.terms.Load() == 2 }, patience, poll)
+	require.Eventually(t, func() bool { // the servers of a busy machine may not answer within a node timeout
+		_, err := m.client.ForceUnlock(t.Context(), "scheduler")
+		return err == nil
+	}, patience, poll)
+	require.Eventually(t, func() bool { return m.terms.Load() >= 2 }, patience, poll)
 	led := m.enqueued.Load()
 	require.Eventually(t, func() bool { return m.enqueued.Load() > led }, patience, poll)
 	require.ErrorIs(t, m.stop(), context.Canceled)

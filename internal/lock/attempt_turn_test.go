@@ -1,0 +1,168 @@
+package lock_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/limiter"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/testhook"
+	"github.com/redlock-go/redlock/internal/testnet"
+)
+
+// Waiters of a client that has too many attempts under way.
+
+// patient is a caller that is not urgent.
+type patient struct{}
+
+func (patient) TurnAwaited(context.Context, int) func(error) { return func(error) {} }
+func (patient) IsUrgent() bool                               { return false }
+func (patient) Changed() <-chan struct{}                     { return nil }
+
+// crowd takes turns of a client until no further call without a queue would get one, and returns the function
+// that gives one back.
+func crowd(t *testing.T, c *redlock.Client) (leave func()) {
+	t.Helper()
+	e := testhook.Engine(c)
+	var taken []limiter.Attempt
+	for {
+		a, err := e.Attempts.Enter(t.Context(), 0, time.Nanosecond, patient{})
+		if err != nil {
+			require.ErrorIs(t, err, limiter.ErrTooLate)
+			return func() {
+				taken[0].Leave(limiter.Result{})
+				taken = taken[1:]
+			}
+		}
+		taken = append(taken, a)
+	}
+}
+
+// awaitLock locks x as a waiter, and returns the channel that gets the lease.
+func awaitLock(t *testing.T, m *redlock.Mutex) <-chan *redlock.Lease {
+	got := make(chan *redlock.Lease, 1)
+	go func() {
+		lease, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		got <- lease
+	}()
+	time.Sleep(10 * ms)
+	synctest.Wait()
+	return got
+}
+
+// wake has the last waiter for x, which is one of c's, take a message of a node.
+func wake(t *testing.T, net *testnet.Net, c *redlock.Client, kind string) {
+	t.Helper()
+	line, err := net.Nodes[0].Redis.ZMembers(protocol.Reserved + "line:redlock:x")
+	require.NoError(t, err)
+	testhook.Engine(c).Queue().Message(0, kind+" "+slices.Max(line)+" redlock:x")
+	synctest.Wait()
+}
+
+// The nodes execute the last attempt of a waiter while it waits for its turn to ask them again: then
+// it asks nothing, and gives the turn back.
+func TestWaiterThatGotTheLockWhileItWaitedForItsTurnAsksNothing(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		a, b := net.Client(), testnet.ListeningClient(t, net)
+		held, err := a.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		got := awaitLock(t, b.Mutex("x"))
+		leave := crowd(t, b)
+		wake(t, net, b, "look")
+		net.ClearLogs()
+		require.NoError(t, held.Unlock(t.Context()))
+		time.Sleep(10 * ms)
+		leave()
+		next := <-got
+		synctest.Wait()
+		for _, n := range net.Nodes {
+			require.Zero(t, n.Attempts(), "node %d", n.Index)
+		}
+		turn, err := testhook.Engine(b).Attempts.Enter(t.Context(), 0, time.Nanosecond, patient{})
+		require.NoError(t, err, "the turn is given back")
+		turn.Leave(limiter.Result{})
+		require.NoError(t, next.Unlock(t.Context()))
+		for range 63 {
+			leave()
+		}
+		net.RequireNoKeys()
+	})
+}
+
+// A node reserves the lock for a waiter for half a second, and a client that does not answer a challenge by then
+// counts as dead.
+func TestWokenWaiterDoesNotWaitForItsTurn(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		a, b, c := net.Client(), testnet.ListeningClient(t, net), testnet.ListeningClient(t, net)
+		held, err := a.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		first := awaitLock(t, b.Mutex("x"))
+		second := awaitLock(t, c.Mutex("x"))
+		time.Sleep(300 * ms) // nothing is parked any more
+		crowd(t, b)
+		require.NoError(t, held.Unlock(t.Context()))
+		select {
+		case held = <-first:
+		case held = <-second:
+			require.Fail(t, "a later waiter got the lock")
+		}
+		require.NoError(t, held.Unlock(t.Context()))
+		require.NoError(t, (<-second).Unlock(t.Context()))
+	})
+}
+
+func TestWakeUpEndsTheWaitForATurn(t *testing.T) {
+	for _, kind := range []string{"look", "ready"} {
+		for name, waits := range map[string]bool{"before": false, "meanwhile": true} {
+			t.Run(kind+" "+name, func(t *testing.T) {
+				testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+					a, b := net.Client(), testnet.ListeningClient(t, net)
+					held, err := a.Mutex("x").Lock(t.Context())
+					require.NoError(t, err)
+					first := awaitLock(t, b.Mutex("x"))
+					second := awaitLock(t, b.Mutex("x"))
+					leave, turns := crowd(t, b), testhook.Engine(b).Attempts
+					for waits && turns.Waiting() == 0 { // until the second one asks again
+						crowd(t, b) // the limit grows with each attempt of the first
+						time.Sleep(ms)
+					}
+					net.ClearLogs()
+					wake(t, net, b, kind)
+					time.Sleep(60 * ms)
+					require.NotZero(t, net.Nodes[0].Attempts())
+					require.Zero(t, turns.Waiting())
+					leave()
+					require.NoError(t, held.Unlock(t.Context()))
+					require.NoError(t, (<-first).Unlock(t.Context()))
+					require.NoError(t, (<-second).Unlock(t.Context()))
+				})
+			})
+		}
+	}
+}
+
+// A waiter that does not ask in time loses its place in the queue. The first of a client's waiters asks for all of them.
+func TestClientWithManyCallsKeepsItsPlaceInTheQueue(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		a, b, c := net.Client(), testnet.ListeningClient(t, net), testnet.ListeningClient(t, net)
+		held, err := a.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		first := awaitLock(t, b.Mutex("x"))
+		second := awaitLock(t, c.Mutex("x"))
+		crowd(t, b)
+		time.Sleep(20 * time.Second)
+		line, err := net.Nodes[0].Redis.ZMembers(protocol.Reserved + "line:redlock:x")
+		require.NoError(t, err)
+		require.Len(t, line, 2)
+		require.NoError(t, held.Unlock(t.Context()))
+		require.NoError(t, (<-first).Unlock(t.Context()))
+		require.NoError(t, (<-second).Unlock(t.Context()))
+	})
+}

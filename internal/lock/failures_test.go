@@ -1,0 +1,100 @@
+package lock_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/testnet"
+)
+
+// faults make a majority unfit until a person acts.
+var faults = map[string]func(n *testnet.Node){
+	"a wrong password": func(n *testnet.Node) { n.Refusing = redis.Error("WRONGPASS no") },
+	"a wrong list":     func(n *testnet.Node) { n.Role = "slave" },
+}
+
+// spin calls Lock in a loop for a time, and returns how long the calls took. It gives up after so many calls as no
+// loop may make.
+func spin(t *testing.T, c *redlock.Client, m *redlock.Mutex, period time.Duration) (took []time.Duration) {
+	for began := time.Now(); time.Since(began) < period && len(took) < 1000; {
+		took = append(took, testnet.Elapsed(func() {
+			lease, err := m.Lock(t.Context())
+			assert.ErrorIs(t, err, redlock.ErrNoQuorum)
+			assert.Nil(t, lease)
+		}))
+	}
+	return took
+}
+
+func TestLoopsAroundLockDoNotSpinWhereAPersonMustAct(t *testing.T) {
+	const perSecond, seconds = 10, 20
+	for what, fault := range faults {
+		testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
+			for _, n := range net.Nodes[:2] {
+				n.Set(fault)
+			}
+			c := net.NewClient()
+			_, err := net.Mutex(c, "x").Lock(t.Context()) // connects
+			require.ErrorIs(t, err, redlock.ErrNoQuorum, what)
+			time.Sleep(time.Second)
+			before := c.Stats().NoQuorum
+			var running sync.WaitGroup
+			for range 8 {
+				running.Go(func() {
+					took := spin(t, c, net.Mutex(c, "x"), seconds*time.Second)
+					assert.Less(t, slices.Max(took), 101*ms, what)
+					assert.InDelta(t, perSecond*seconds, len(took), 1, "%s: calls of one loop", what)
+				})
+			}
+			running.Wait()
+			require.LessOrEqual(t, int(c.Stats().NoQuorum-before), perSecond*seconds+1, "%s: attempts of eight loops", what)
+		})
+	}
+}
+
+// The first failure comes at once, and so does the lock once the person has acted.
+func TestOnlyLoopsAreSlowedWhereAPersonMustAct(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		for _, n := range net.Nodes[:2] {
+			n.Set(faults["a wrong password"])
+			n.Cut()
+		}
+		time.Sleep(time.Second)
+		m := c.Mutex("x")
+		lock := func(ctx context.Context) (err error) { _, err = m.Lock(ctx); return err }
+		require.Zero(t, testnet.Elapsed(func() { require.ErrorIs(t, lock(t.Context()), redlock.ErrNoQuorum) }))
+		require.Zero(t, testnet.Elapsed(func() {
+			_, err := m.TryLock(t.Context())
+			require.ErrorIs(t, err, redlock.ErrNoQuorum, "TryLock does not wait")
+		}))
+		require.Equal(t, 50*ms, testnet.Elapsed(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*ms)
+			defer cancel()
+			err := lock(ctx)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		}))
+
+		for _, n := range net.Nodes[:2] {
+			n.Up()
+		}
+		require.Less(t, testnet.Elapsed(func() {
+			for lock(t.Context()) != nil { // until the client has connected anew
+			}
+		}), time.Minute)
+		require.Less(t, testnet.Elapsed(func() {
+			lease, err := c.Mutex("y").Lock(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, lease.Unlock(t.Context()))
+		}), 10*ms)
+	})
+}

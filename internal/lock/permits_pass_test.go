@@ -1,0 +1,102 @@
+package lock_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/testnet"
+)
+
+// Left-over keys make the nodes differ in what is free: two permits are free at all of them, and one more at each, another one. A waiter for
+// two needs just the two. Callers behind it, for which each node has one to spare by number, must not take them again and again.
+func TestWaiterForWhichNodesChooseDifferentlyIsNotPassed(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		take(t, net, map[int][]int{0: {1, 2}, 1: {0, 2}, 2: {0, 1}})
+		net.Delay(ms)
+		stop, end := context.WithCancel(t.Context())
+		var others sync.WaitGroup
+		for range 3 {
+			s := testnet.ListeningClient(t, net).Semaphore("x", 5)
+			others.Go(func() {
+				for {
+					l, err := s.Acquire(stop, 1)
+					if err != nil {
+						return
+					}
+					time.Sleep(200 * ms)
+					assert.NoError(t, l.Unlock(context.Background()))
+					time.Sleep(ms)
+				}
+			})
+		}
+		s := testnet.ListeningClient(t, net).Semaphore("x", 5)
+		time.Sleep(time.Second)
+		var longest, sum time.Duration
+		const turns = 12
+		for range turns {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			took := testnet.Elapsed(func() {
+				l, err := s.Acquire(ctx, 2)
+				if assert.NoError(t, err) {
+					assert.NoError(t, l.Unlock(t.Context()))
+				}
+			})
+			cancel()
+			longest, sum = max(longest, took), sum+took
+			time.Sleep(300 * ms)
+		}
+		t.Logf("mean %v, longest %v", sum/turns, longest)
+		assert.Less(t, longest, 6*time.Second) // without the rule up to 27 s
+		end()
+		others.Wait()
+	})
+}
+
+// A caller that gives the semaphore more permits must not take the one that is free to an earlier waiter, which gives it fewer.
+func TestCallersWithOtherNumbersOfPermitsDoNotPass(t *testing.T) {
+	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+		node, eval := testnet.Scripted(t, net)
+		ask := func(owner, ticket string, size int, seed int64) any {
+			return eval(protocol.Permit, 2, "queue", "turn", owner, 10_000, "", 1, ticket, "label", slotKey, size, 1, seed)
+		}
+		for slot := range 3 {
+			require.NoError(t, node.Redis.Set(fmt.Sprint(slotKey, slot), "of another lease"))
+		}
+		ask("early", "1700000000000000-AAAAAAAAAAAAAAAA-0000000000/3*1", 3, 1)
+		node.Redis.Del(slotKey + "2") // slots 3 and 4 are free, too
+		for seed := range int64(50) {
+			node.Redis.Del("redlock::full:queue")
+			ask("later", "1700000000000001-BBBBBBBBBBBBBBBB-0000000000/5*1", 5, seed*80_000_000)
+			require.False(t, node.Redis.Exists(slotKey+"2"), "the later one took the slot")
+		}
+	})
+}
+
+// An operator takes one slot of three away: one of the waiters is woken.
+func TestSlotThatIsTakenAwayWakesOneWaiter(t *testing.T) {
+	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+		node, eval := testnet.Scripted(t, net)
+		for slot := range 3 {
+			require.NoError(t, node.Redis.Set(fmt.Sprint(slotKey, slot), "of another lease"))
+		}
+		ticket := func(i int) string { return fmt.Sprintf("17000000000000%02d-AAAAAAAAAAAAAA%02d-0000000000/3*1", i, i) }
+		for i := range 20 {
+			eval(protocol.Permit, 2, "queue", "turn", "me", 10_000, "", 1, ticket(i), "label", slotKey, 3, 1, 1)
+		}
+		node.Redis.Del(slotKey + "1")
+		conn := testnet.Dial(t, node)
+		defer func() { require.NoError(t, conn.Close()) }()
+		_, err := conn.Do("EVAL", protocol.Wake.Text, 2, "queue", "turn", slotKey, protocol.MaxPermits)
+		require.NoError(t, err)
+		turn, err := node.Redis.Get("turn")
+		require.NoError(t, err)
+		require.Equal(t, ticket(0)+" "+ticket(0), turn)
+	})
+}

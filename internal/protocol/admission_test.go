@@ -1,0 +1,123 @@
+package protocol
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/testreply"
+)
+
+const run = Run("abc")
+
+func TestAdmissionNamesItsKeys(t *testing.T) {
+	require.Equal(t, "redlock::bar:abc", run.Bar())
+	require.Equal(t, "redlock::quarantine:abc", run.Quarantine())
+	require.Equal(t, "redlock::record:abc:NAME", run.Record("NAME"))
+	require.Equal(t, run, RunOf(run.Record("NAME")))
+	require.Equal(t, run, RunOf("redlock::record:abc"), "of a version without names")
+}
+
+func TestProbeHasTheOrphanIfThereIsOne(t *testing.T) {
+	call := ProbeCall{Run: run, Nodes: 5, Longest: 10 * time.Second, Guard: 20 * time.Second, Name: "NAME"}
+	keys := []any{"redlock::bar:abc", "redlock::quarantine:abc", "redlock::format"}
+	args := []any{"redlock::record:abc:", 5, int64(10_000), int64(20_000), "NAME"}
+	require.Equal(t, append(append([]any{Probe.Text, 3}, keys...), args...), call.Eval())
+	call.Orphan = "redlock::record:abc:OLD"
+	require.Equal(t, append(append(append([]any{Probe.Text, 4}, keys...), "redlock::record:abc:OLD"), args...), call.Eval())
+}
+
+func TestAnswersToAProbe(t *testing.T) {
+	for name, c := range map[string]struct {
+		reply []any
+		want  ProbeReply
+	}{
+		"whole":  {[]any{"whole", "key", "5", int64(10_000)}, ProbeReply{Whole: &Whole{"key", 5, 10 * time.Second}}},
+		"barred": {[]any{"barred", "NAME", int64(7), int64(20_000), "FIRST"}, ProbeReply{Barred: &Barred{"NAME", 7 * time.Millisecond, 20 * time.Second, "FIRST"}}},
+		"over":   {[]any{"barred", "NAME", int64(0), int64(20_000), "NAME"}, ProbeReply{Barred: &Barred{"NAME", 0, 20 * time.Second, "NAME"}}},
+		"format": {[]any{"format", "2"}, ProbeReply{Format: true}},
+	} {
+		got, err := ReadProbe(sent(c.reply...), nil)
+		require.NoError(t, err, name)
+		require.Equal(t, c.want, got, name)
+	}
+	for _, reply := range []any{nil, []any{}, "whole", int64(1), []any{[]byte("whole"), []byte("key"), []byte("five"), int64(1)}, []any{[]byte("barred"), []byte("NAME"), []byte("x"), int64(1), []byte("")}} {
+		_, err := ReadProbe(reply, nil)
+		require.Error(t, err, "%v", reply)
+	}
+	refused := redis.Error("NOPERM no")
+	_, err := ReadProbe(nil, refused)
+	require.ErrorIs(t, err, refused)
+}
+
+func TestAdmitKeepsTheRecordBeforeWhereItsRunIsUnknown(t *testing.T) {
+	call := AdmitCall{Run: run, Quarantine: "NAME", Nodes: 3, Longest: time.Second, Together: "A B"}
+	call.Counts[0], call.Counts[Stripes-1] = 5, 6
+	args := call.Eval()
+	record := "redlock::record:abc:NAME"
+	require.Equal(t, []any{Admit.Text, 7, record, "redlock::quarantine:abc", "redlock::bar:abc", NewestKey, record, "redlock::bar:abc", FormatKey,
+		"NAME", 3, int64(1000), "A B", int64(5)}, args[:14])
+	require.Len(t, args, 13+Stripes)
+	require.Equal(t, int64(6), args[len(args)-1])
+	call.Older, call.OlderRun = "redlock::record:old:X", "old"
+	require.Equal(t, []any{"redlock::record:old:X", "redlock::bar:old"}, call.Eval()[6:8])
+}
+
+func TestAnswersAboutARecord(t *testing.T) {
+	s, err := ReadStanding(sent("first", "A", "left", "70"), nil)
+	require.NoError(t, err)
+	require.True(t, s.Looked)
+	require.Equal(t, Standing{Memory: s.Memory, Looked: true, First: "A", Left: 70 * time.Millisecond}, s)
+	require.Empty(t, s.Nodes)
+	s, err = ReadStanding(sent(), nil)
+	require.NoError(t, err)
+	require.False(t, s.Looked, "nobody has looked at it")
+	s, err = ReadStanding(sent("nodes", "5", "ttl", "1500", "together", "A B", "0", "5", "2", "?"), nil)
+	require.NoError(t, err)
+	require.True(t, s.IsOf(5))
+	require.False(t, s.IsOf(3))
+	require.Equal(t, "A B", s.Together)
+	require.Equal(t, 1500*time.Millisecond, s.Longest)
+	require.Equal(t, []int64{5, -1, -1}, s.Counts[:3])
+	m, err := ReadMemory(sent("ttl", "?"), nil)
+	require.NoError(t, err)
+	require.Zero(t, m.Longest)
+	_, err = ReadStanding(nil, errors.New("no answer"))
+	require.EqualError(t, err, "no answer")
+}
+
+func TestCountsAreExplainedWithinTheirBounds(t *testing.T) {
+	whole := Memory{Nodes: "3"}
+	for i := range whole.Counts {
+		whole.Counts[i] = FirstCount + int64(i)
+	}
+	greatest := int64(FirstCount + Stripes - 1)
+	require.True(t, whole.IsExplained(greatest))
+	require.False(t, whole.IsExplained(greatest-1))
+	low, lacking := whole, whole
+	low.Counts[7], lacking.Counts[7] = FirstCount-1, -1
+	require.False(t, low.IsExplained(greatest))
+	require.False(t, lacking.IsExplained(greatest))
+	require.True(t, (&Memory{}).IsExplained(0), "there is no record")
+}
+
+// Whatever a server answers, it is read without a panic.
+func FuzzAnswersOfAdmission(f *testing.F) {
+	testreply.Fuzz(f, func(t *testing.T, replies []any) {
+		for _, reply := range replies {
+			probe, err := ReadProbe(reply, nil)
+			if err == nil {
+				require.True(t, probe.Format || probe.Whole != nil || probe.Barred != nil)
+			}
+			s, err := ReadStanding(reply, nil)
+			if err == nil && s.Nodes == "" {
+				require.True(t, s.IsExplained(0))
+			}
+			_, _ = ReadAdmit(reply, nil)
+		}
+	}, []any{sent("whole", "key", "5", int64(10_000)), sent("barred", "NAME", int64(7), int64(20_000), "FIRST")},
+		[]any{sent("first", "A", "left", "70"), int64(1)}, []any{sent("nodes", "5", "ttl", "1500", "0", "7")})
+}
