@@ -100,3 +100,23 @@ func TestSlotThatIsTakenAwayWakesOneWaiter(t *testing.T) {
 		require.Equal(t, ticket(0)+" "+ticket(0), turn)
 	})
 }
+
+// The first waiter is woken by a release, and does not come, since it is dead. The next releases wake those behind it.
+func TestReleasesWakeThoseBehindAWaiterThatDoesNotCome(t *testing.T) {
+	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+		node, eval := testnet.Scripted(t, net)
+		for slot := range 4 {
+			require.NoError(t, node.Redis.Set(fmt.Sprint(slotKey, slot), fmt.Sprint("holder ", slot)))
+		}
+		ticket := func(i int) string { return fmt.Sprintf("17000000000000%02d-AAAAAAAAAAAAAA%02d-0000000000/4*1", i, i) }
+		for i := range 4 {
+			eval(protocol.Permit, 2, "queue", "turn", "me", 10_000, "", 1, ticket(i), "label", slotKey, 4, 1, 1)
+		}
+		for slot := range 4 {
+			require.EqualValues(t, 3, eval(protocol.GiveBack, 2, "queue", "turn", fmt.Sprint("holder ", slot), slotKey, 4, slot))
+			turn, err := node.Redis.Get("turn")
+			require.NoError(t, err)
+			require.Equal(t, ticket(0)+" "+ticket(slot), turn, "the waiters from the one to the other are woken")
+		}
+	})
+}

@@ -125,8 +125,13 @@ func (h *simHistory) closes(c *simClient, began, took time.Duration) {
 	}
 	// A node may show a sign of life just before it is given up, and its connection may
 	// break just before it is given up again: each of these is awaited for a node timeout
-	// and a quarter, as are the attempts under way.
-	if took > 4*most {
+	// and a quarter, as are the attempts under way. A node that has forgotten its scripts
+	// shows one more, before it gets the release's text.
+	waits := 3
+	if h.plan.uses.flushes {
+		waits++
+	}
+	if took > time.Duration(waits)*most*5/4+most/4 {
 		h.fail("client %d's Close took %v", c.index, took)
 	}
 	time.Sleep(simSettles)

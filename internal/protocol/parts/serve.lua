@@ -45,8 +45,11 @@ local function serve(asking, known)
     return nil
   end
   local waiters = redis.call('ZRANGE', line, 0, 15)
+  local mark = redis.pcall('GET', KEYS[2])
+  local before, told = string.match(type(mark) == 'string' and mark or '', '^(%d%S*) (%S+)$')
   local n, free = wanted(first), known or 0
-  if free < n then
+  -- Those behind a waiter that was woken, and has not come, get what was released since.
+  if free < n or before == first and #waiters > 1 then
     free = #freeSlots(nil, #waiters == 1 and n or n + 15)
   end
   if free < n then
@@ -58,8 +61,6 @@ local function serve(asking, known)
   if first == asking then
     return first, true
   end
-  local mark = redis.pcall('GET', KEYS[2])
-  local before, told = string.match(type(mark) == 'string' and mark or '', '^(%d%S*) (%S+)$')
   local woken = before == first and redis.call('PTTL', KEYS[2])
   local upto = told or ''
   for _, ticket in ipairs(waiters) do
