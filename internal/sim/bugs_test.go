@@ -144,4 +144,5 @@ var simVerdict = map[string]string{
 	"rest":      "the minimum hold of",
 	"delay":     "the lock delay of",
 	"burst":     "the burst of",
+	"owners":    "gave the key of",
 }

@@ -77,7 +77,7 @@ func (r *simRun) executed(at time.Duration, node int, _ string, args []string, r
 	}
 	r.admissions.executed(at, node, args, reply)
 	noteRest(r, node, args, reply)
-	noteRenewal(&r.history, at, args, reply)
+	noteRenewal(r, at, node, args, reply)
 	noteHandoffAt(&r.history, args)
 	noteTransfer(&r.history, at, node, args, reply)
 	noteScript(&r.history, node, args, reply)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/protocol"
@@ -112,17 +113,25 @@ func (h *simHistory) taken(leases []*simVisit, held func(*simVisit) simSpan) (ti
 	return merged(times)
 }
 
-// noteRenewal records when a server executed the last renewal of a lease.
-func noteRenewal(h *simHistory, at time.Duration, args []string, reply any) {
+// noteRenewal records when a server executed the last renewal of a lease. A renewal must not take a key from another
+// owner.
+func noteRenewal(r *simRun, at time.Duration, node int, args []string, reply any) {
 	if len(args) < 3 || !slices.ContainsFunc([]*protocol.Script{protocol.Renew, protocol.Keep, protocol.RenewAll},
 		func(s *protocol.Script) bool { return args[1] == s.SHA || args[1] == s.Text }) {
 		return
 	}
 	if how, ok := reply.(int64); ok && how > 0 {
+		h := &r.history
 		keys, _ := strconv.Atoi(args[2])
+		owner := args[3+keys] // the first argument behind the keys
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.renewed[args[3+keys]] = at // the owner is the first argument behind the keys
+		h.renewed[owner] = at
+		for _, before := range r.servers[node].Replaced() {
+			if before != owner && !strings.HasPrefix(before, protocol.Reserved) { // a writer's own becomes a share's
+				h.failures = append(h.failures, fmt.Sprintf("node %d gave the key of %q to %q for a renewal", node, before, owner))
+			}
+		}
 	}
 }
 

@@ -78,6 +78,11 @@ func (s *scripts) execute(args []string) any {
 	if _, change := changes[strings.ToUpper(args[0])]; change {
 		s.wrote = true
 	}
+	if strings.EqualFold(args[0], "SET") && len(args) > 2 {
+		if old := s.server.store.get(args[1], s.server.now()); old != nil && old.text != nil && string(old.text) != args[2] {
+			s.server.replaced = append(s.server.replaced, string(old.text))
+		}
+	}
 	reply, ok := s.server.data(args)
 	if !ok {
 		return redis.Error(fmt.Sprintf("ERR the simulation does not know %q", args))
@@ -96,7 +101,7 @@ func (s *scripts) run(server *Server, text string, keys, argv []string) any {
 		f = s.lua.NewFunctionFromProto(proto)
 		s.known[proto] = f
 	}
-	s.server, s.wrote = server, false
+	s.server, s.wrote, server.replaced = server, false, nil
 	s.lua.SetGlobal("KEYS", s.list(keys))
 	s.lua.SetGlobal("ARGV", s.list(argv))
 	if err := s.lua.CallByParam(lua.P{Fn: f, NRet: 1, Protect: true}); err != nil {

@@ -25,6 +25,8 @@ type Server struct {
 	down   bool // it does not run: dials are refused
 	silent bool // with down: dials are not answered
 
+	replaced []string // the values that its last script has replaced by SET
+
 	refusal Refusal // its reply to some commands; "" while it is healthy
 
 	service time.Duration // that each command takes
@@ -49,6 +51,10 @@ func (s *Server) Keys() []Key {
 	defer s.world.mu.Unlock()
 	return s.store.keys(s.now())
 }
+
+// Replaced returns the values that the server's last script has replaced by others, with SET. Only the world's
+// log may call it, when it is called for that script.
+func (s *Server) Replaced() []string { return s.replaced }
 
 // Snapshot returns a copy of the memory, as a server's disk would have it.
 func (s *Server) Snapshot() any {
