@@ -120,3 +120,30 @@ func TestReleasesWakeThoseBehindAWaiterThatDoesNotCome(t *testing.T) {
 		}
 	})
 }
+
+// The first waiter is dead. Callers with two numbers of permits find it in turn: for one there are too few slots for
+// it, for the other enough. So each challenges it anew, which must not keep it alive.
+func TestCallersWithOtherNumbersOfPermitsDoNotKeepADeadWaiterAlive(t *testing.T) {
+	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+		node, eval := testnet.Scripted(t, net)
+		ask := func(client string, size, n int) any {
+			ticket := fmt.Sprintf("1700000000000000-%s-0000000000/%d*%d", client, size, n)
+			return eval(protocol.Permit, 2, "queue", "turn", client, 10_000, "", 1, ticket, "label", slotKey, size, n, 1)
+		}
+		require.NoError(t, node.Redis.Set(slotKey+"0", "of another lease"))
+		ask("AAAAAAAAAAAAAAAA", 3, 3)
+		node.Redis.Del(slotKey + "0")
+		began, served := time.Now(), 0
+		for client, size := "BBBBBBBBBBBBBBBB", 5; served == 0; time.Sleep(100 * ms) {
+			require.Less(t, time.Since(began), 4*time.Second, "the dead waiter is the first still")
+			if granted, ok := ask(client, size, 1).([]any); ok && len(granted) == 2 {
+				served++
+			}
+			if size == 5 {
+				client, size = "CCCCCCCCCCCCCCCC", 2
+			} else {
+				client, size = "BBBBBBBBBBBBBBBB", 5
+			}
+		}
+	})
+}

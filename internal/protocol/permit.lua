@@ -142,7 +142,7 @@ if first and client(first) ~= client(ticket) and #freeSlots(nil, n) == n then
   local marked = type(before) == 'string' and string.sub(before, 1, 1) == '?'
   challenged = marked and redis.call('PTTL', KEYS[2]) > 2000 - claim
   if not challenged and before ~= mark and tell('look', first) then
-    redis.call('PEXPIRE', aliveOf(first), claim)
+    hurry(first)
     redis.call('SET', KEYS[2], mark, 'PX', 2000)
     if marked then
       muster({[client(first)] = true, [client(ticket)] = true})

@@ -64,11 +64,18 @@ local function tell(what, ticket, more)
   return type(reply) == 'number'
 end
 
--- Challenges a ticket's client: sends a wake-up that the client must answer. It counts as
--- dead unless one of its waiters asks, or leaves, within the reservation's ttl.
+-- Has a ticket's client count as dead unless one of its waiters asks, or leaves, within the reservation's ttl. A client
+-- that is challenged again meanwhile gets no more time.
+local function hurry(ticket)
+  if redis.call('PTTL', aliveOf(ticket)) > claim then
+    redis.call('PEXPIRE', aliveOf(ticket), claim)
+  end
+end
+
+-- Challenges a ticket's client: sends a wake-up that the client must answer.
 local function challenge(what, ticket)
   tell(what, ticket)
-  redis.call('PEXPIRE', aliveOf(ticket), claim)
+  hurry(ticket)
 end
 
 -- Walks the queue and calls act once for each client that is not in seen, with the client's first ticket for
