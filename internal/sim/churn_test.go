@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -14,10 +15,17 @@ func drawFlushes(p *simPlan, draw *rand.Rand) {
 	}
 	p.uses.flushes = true
 	every := 10*time.Millisecond + below(draw, 200*time.Millisecond)
+	p.flushed = every * time.Duration(p.nodes)
 	for at := p.calm; at < p.busy; at += 1 + below(draw, 2*every) {
 		node := draw.IntN(p.nodes)
 		p.add(at, func(r *simRun) { r.servers[node].FlushScripts() }, "node %d's scripts are flushed", node)
 	}
+}
+
+// forgetsBetween reports whether nodes forget their scripts about as often as a client can make an attempt: it takes a
+// round trip to learn that a script is missing, one for the grants, and one to raise the counters.
+func (p *simPlan) forgetsBetween() bool {
+	return p.uses.flushes && p.flushed < 3*2*slices.Max(p.trip)
 }
 
 // drawWipes lets masters lose their memory one after another, some of them more than once, with a pause: for

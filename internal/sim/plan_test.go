@@ -52,6 +52,7 @@ type simPlan struct {
 	nodeRate   []float64       // the same of a server's
 	nodeAhead  []time.Duration // how far its clock is off
 	trip       []time.Duration // one way to a node, about
+	flushed    time.Duration   // after so long a node forgets its scripts again, about; with uses.flushes
 	slow       []time.Duration // what a client's ways take longer
 	victims    quorum.NodeSet  // nodes that may fail
 	odds       simOdds

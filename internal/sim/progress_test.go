@@ -18,7 +18,8 @@ func (p *simPlan) idleness() time.Duration {
 
 // progress checks that a lock is not free for long while a caller waits for it, and a
 // majority of the nodes is well for that caller's client; and that readers who hold it do not
-// keep a reader waiting for as long.
+// keep a reader waiting for as long. It does not judge the time in which nodes forget their scripts about as often as a
+// client can make an attempt.
 func (h *simHistory) progress(leases []*simVisit, lock string) (wrong []string) {
 	taken := h.taken(leases, (*simVisit).held)
 	alone := h.taken(leases, (*simVisit).heldAlone)
@@ -27,6 +28,9 @@ func (h *simHistory) progress(leases []*simVisit, lock string) (wrong []string) 
 		starved := h.run.wellness.starved(c.index, h.plan.nodes, h.plan.quorum())
 		for _, at := range h.run.wellness.shaken {
 			starved = append(starved, simSpan{at, at})
+		}
+		if h.plan.forgetsBetween() {
+			starved = append(starved, simSpan{0, h.plan.busy})
 		}
 		for _, v := range h.visits {
 			if v.caller.client != c || !v.wants(lock) || !v.waits {
