@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/life"
@@ -43,6 +44,7 @@ var ErrTooLate = errors.New("not asked: too many calls of this client are ahead"
 type Limiter struct {
 	clock system.Clock
 	life  *life.Life
+	asked atomic.Int64 // the instant of the last call
 
 	mu      sync.Mutex // protects what follows; innermost
 	waiting turnQueue  // the caller whose turn is next is the first
@@ -66,6 +68,18 @@ type measured struct {
 // New makes the Limiter of a client.
 func New(clock system.Clock, l *life.Life) *Limiter {
 	return &Limiter{clock: clock, life: l, limit: firstLimit}
+}
+
+// Asked returns the instant at which a call asks: now, or later by nanoseconds if others asked at the same
+// instant. So calls have one order, however often each of them waits for its turn.
+func (l *Limiter) Asked() time.Duration {
+	for {
+		last := l.asked.Load()
+		now := max(int64(l.clock()), last+1)
+		if l.asked.CompareAndSwap(last, now) {
+			return time.Duration(now)
+		}
+	}
 }
 
 // Attempt is an attempt that may be made.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -364,4 +365,21 @@ func TestAttemptOfACallerThatGaveUpCountsForAWhile(t *testing.T) {
 		assert.NoError(t, err)
 		assert.Equal(t, 2*(s.service+s.trip), time.Since(began))
 	})
+}
+
+func TestCallsThatAskAtOneInstantHaveAnOrder(t *testing.T) {
+	now := time.Minute
+	l := limiter.New(func() time.Duration { return now }, life.New())
+	const calls = 1000
+	asked := make([]time.Duration, calls)
+	var all sync.WaitGroup
+	for i := range asked {
+		all.Go(func() { asked[i] = l.Asked() })
+	}
+	all.Wait()
+	slices.Sort(asked)
+	assert.Len(t, slices.Compact(asked), calls)
+	assert.Equal(t, now, asked[0])
+	now += time.Second
+	assert.Equal(t, now, l.Asked(), "those at one instant delay no later ones")
 }

@@ -28,7 +28,7 @@ type call struct {
 
 // Acquire acquires the lock, and waits for it if it is held or if too few nodes answer.
 func (l *Lock) Acquire(ctx context.Context) (held *lease.Lease, failure *Failure) {
-	c := &call{Lock: l, waits: true, asked: l.engine.Clock()}
+	c := &call{Lock: l, waits: true, asked: l.engine.Attempts.Asked()}
 	if shared, err := l.engine.failures.await(ctx, l.engine); shared != nil || err != nil {
 		return nil, &Failure{Cause: err, Refusal: shared}
 	}
@@ -158,7 +158,7 @@ func (l *Lock) TryAcquire(ctx context.Context) (held *lease.Lease, failure *Fail
 // tryAcquire is TryAcquire; last is the call's refusal before, nil if there is none.
 func (c *call) tryAcquire(ctx context.Context, last *Refusal) (*lease.Lease, *Failure) {
 	l, e := c.Lock, c.engine
-	c.asked = e.Clock()
+	c.asked = e.Attempts.Asked()
 	counted := 0 // tries for which no node was being admitted
 	for try := 1; ; try++ {
 		held, refusal, failure := c.try(ctx, last)

@@ -62,6 +62,7 @@ func (c *call) refusalOf(b *quorum.Ballot, w *waitqueue.Waiter) *Refusal {
 	r.reached = answered >= need
 	if w != nil {
 		r.Standing = waitqueue.StandingOf(b, need, r.took)
+		w.TakeOutStrays(b)
 	}
 	switch {
 	case answered < need:

@@ -1,10 +1,6 @@
 package waitqueue
 
-import (
-	"strings"
-
-	"github.com/redlock-go/redlock/internal/protocol"
-)
+import "strings"
 
 // Subscribed implements node.Subscriber. It records whether a node can wake this client. When
 // the node can again, wake-ups may have been missed: the client's foremost waiter for each
@@ -71,8 +67,8 @@ func (q *Queue) Message(node int, message string) {
 		return
 	case gone:
 		w.bell.challenge()
-		if protocol.PermitsOf(ticket) > 0 { // a mutex's ticket leaves the queue with its reservation
-			q.cfg.Cluster.Nodes[node].Undo(w.lock.NewUndo(protocol.Nobody+ticket, ticket))
+		if staysReserved(ticket) {
+			w.takeOut(node, ticket)
 		}
 		return
 	}
