@@ -61,14 +61,17 @@ verify: need-servers
 soak: need-servers
 	$(PARTS) "make soak" "soak-integration soak-programs soak-servers soak-benchmarks soak-chaos sim fuzz"
 
+# The parts in which the long tests run, too.
+thorough integration-rest chaos bench-rest soak-integration soak-programs soak-benchmarks: export REDLOCK_LONG = 1
+
 # The tests that need no Redis server.
 unit: library tools adapters fencing
 
 # The docs' tests read text, in one goroutine: the race detector slows them down fivefold for nothing.
 library:
 	@echo "what: the library and its examples with the race detector, and its docs"
-	$(TEST) -short -timeout=15m $$(go list ./... | grep -v '/docs$$')
-	go test -shuffle=on -count=1 ./docs
+	$(TEST) -timeout=15m $$(go list ./... | grep -v '/docs$$')
+	REDLOCK_LONG=1 go test -shuffle=on -count=1 ./docs
 
 tools:
 	@echo "what: the command line tool and OpenTelemetry, with the race detector"
@@ -88,7 +91,7 @@ fencing:
 # The race detector slows the simulation down tenfold.
 simulated:
 	@echo "what: 300 seeds of the simulation"
-	go test -count=1 -v -short -run '^(TestSimulation|TestTheSameSeed.*)$$' ./internal/sim -sim.runs=300 -sim.seed=$(FROM)
+	go test -count=1 -v -run '^(TestSimulation|TestTheSameSeed.*)$$' ./internal/test/sim -sim.runs=300 -sim.seed=$(FROM)
 
 # The tests of the library and its internal packages without the race detector: the long
 # ones, the planted bugs, whether the simulation repeats, and many tries of what depends on
@@ -100,12 +103,12 @@ thorough:
 # The simulation for a number of seeds: make sim SEEDS=100000, from SEED on.
 sim:
 	@echo "what: the simulation, $(SEEDS) seeds"
-	go test -count=1 -v -timeout=0 -run '^TestSimulation$$' ./internal/sim -sim.runs=$(SEEDS) -sim.seed=$(if $(filter 0,$(SEED)),1,$(SEED))
+	go test -count=1 -v -timeout=0 -run '^TestSimulation$$' ./internal/test/sim -sim.runs=$(SEEDS) -sim.seed=$(if $(filter 0,$(SEED)),1,$(SEED))
 
 # The simulation for SIMTIME. Each commit has seeds of its own; SEED=… repeats those of another.
 sim-timed:
 	@from=$(FROM) && echo "what: the simulation for $(SIMTIME), from seed $$from on; again with make sim-timed SEED=$$from" && \
-	nice -n 10 go test -count=1 -v -timeout=0 -run '^TestSimulation$$' ./internal/sim -sim.time=$(SIMTIME) -sim.seed=$$from
+	nice -n 10 go test -count=1 -v -timeout=0 -run '^TestSimulation$$' ./internal/test/sim -sim.time=$(SIMTIME) -sim.seed=$$from
 
 SIMTIME ?= 10m
 FROM = $(if $(filter 0,$(SEED)),$$(printf %d 0x0$$(git rev-parse HEAD 2>/dev/null | cut -c 1-7)),$(SEED))
@@ -114,14 +117,14 @@ FROM = $(if $(filter 0,$(SEED)),$$(printf %d 0x0$$(git rev-parse HEAD 2>/dev/nul
 # behaviour. HASHES names a file for one hash per seed: two such files show the first seed
 # that differs.
 sim-hash:
-	@go test -count=1 -v -timeout=0 -run '^TestSimulationHash$$' ./internal/sim -sim.hash -sim.runs=$(HASHED) $(if $(HASHES),-sim.hashes=$(abspath $(HASHES)))
+	@go test -count=1 -v -timeout=0 -run '^TestSimulationHash$$' ./internal/test/sim -sim.hash -sim.runs=$(HASHED) $(if $(HASHES),-sim.hashes=$(abspath $(HASHES)))
 
 HASHED ?= 2000
 
 # Runs each seed REPEAT times on all processors and REPEAT times on one: the histories of
 # a seed must be the same.
 sim-repeat:
-	go test $(if $(RACE),-race) -count=1 -v -timeout=0 -run '^TestSimulationRepeats$$' ./internal/sim -sim.repeat=$(REPEAT) -sim.runs=$(HASHED) -sim.seed=$(if $(filter 0,$(SEED)),1,$(SEED))
+	go test $(if $(RACE),-race) -count=1 -v -timeout=0 -run '^TestSimulationRepeats$$' ./internal/test/sim -sim.repeat=$(REPEAT) -sim.runs=$(HASHED) -sim.seed=$(if $(filter 0,$(SEED)),1,$(SEED))
 
 REPEAT ?= 3
 
@@ -133,9 +136,9 @@ WHOLE = $$(go list ./... | grep -v '/contract$$')
 
 integration: need-servers
 	@echo "what: the library on real servers that fail, with the race detector"
-	$(INTEGRATION) -short $(WHOLE)
+	$(INTEGRATION) $(WHOLE)
 
-# Without -short all tests run but those of make soak; the chaos test has a part of its own.
+# All tests but those of make soak; the chaos test has a part of its own.
 integration-rest: need-servers
 	@echo "what: all tests on real servers but chaos, with the race detector"
 	$(INTEGRATION) -skip '^TestHistories' $(WHOLE)
@@ -143,9 +146,9 @@ integration-rest: need-servers
 # Other programs that lock with the adapters, in several processes.
 programs: need-servers
 	@echo "what: certificates, migrations and schedulers of several processes on real servers, with the race detector"
-	@set -e; for module in $(PROGRAMS); do (cd $$module && $(TEST) -v -short ./...); done
+	@set -e; for module in $(PROGRAMS); do (cd $$module && $(TEST) -v ./...); done
 
-# Without -short all of these tests run, and the schedulers for a minute.
+# The long tests run, too, and the schedulers for a minute.
 soak-programs: need-servers
 	@echo "what: all tests of certificates, migrations and schedulers, with the race detector"
 	@set -e; for module in $(PROGRAMS); do (cd $$module && $(TEST) -v ./...); done
@@ -215,7 +218,7 @@ staticcheck:
 # The benchmarks' own tests. They need redis-server, and say so where they skip.
 bench-test:
 	@echo "what: the benchmarks, a tiny run of each kind"
-	cd benchmarks && go test -shuffle=on -count=1 -v -short ./...
+	cd benchmarks && go test -shuffle=on -count=1 -v ./...
 
 bench-rest:
 	@echo "what: the benchmarks, all of their tests"

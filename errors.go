@@ -31,7 +31,7 @@ var (
 	ErrReleased = lease.ErrReleased
 
 	// ErrTransferred: the lease was transferred, or Transfer runs.
-	ErrTransferred = lease.ErrHandedOff
+	ErrTransferred = lease.ErrTransferred
 
 	// ErrClosed: the Client is closed.
 	ErrClosed = life.ErrClosed

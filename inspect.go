@@ -12,11 +12,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/redlock-go/redlock/internal/admission"
-	"github.com/redlock-go/redlock/internal/life"
-	"github.com/redlock-go/redlock/internal/listing"
-	"github.com/redlock-go/redlock/internal/lock"
-	"github.com/redlock-go/redlock/internal/node"
+	"github.com/redlock-go/redlock/internal/operate"
 	"github.com/redlock-go/redlock/internal/printable"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
@@ -96,56 +92,18 @@ func (c *Client) Inspect(ctx context.Context, name string) (Status, error) {
 	}
 	defer c.life.Leave()
 	begun := c.opts.clock()
-	bounded, cancel := context.WithTimeout(ctx, c.opts.voteTimeout())
-	defer cancel()
-	asked := make([]inspection, len(c.cluster.Nodes))
-	for i, n := range c.cluster.Nodes {
-		asked[i].ask(&m.exclusive, n)
-	}
-	answers := make([]listing.Answer, len(asked))
-	for i := range asked {
-		answers[i] = asked[i].await(ctx, bounded)
-	}
-	return c.status("inspect", &listing.Found{Name: name, Begun: begun, Took: c.opts.clock() - begun, Answers: answers})
+	answers := c.nodes().Inspect(ctx, m.opts.prefix+name)
+	return c.status("inspect", &operate.Found{Name: name, Begun: begun, Took: c.opts.clock() - begun, Answers: answers})
 }
 
-// inspection is what a node is asked about a name: what stands there for the lock, and for the permits
-// of a semaphore.
-type inspection struct {
-	lock, slots node.Question
-	err         error // why it is not asked
-}
-
-func (q *inspection) ask(x *lock.Exclusive, n *admission.Member) {
-	if q.lock, q.err = x.Inspect(n); q.err == nil {
-		q.slots, q.err = x.InspectSlots(n)
-	}
-}
-
-// noAnswer is why a node has not answered a call in time: ctx, the caller's, has ended, or the
-// node timeout is over.
-func noAnswer(ctx context.Context) error { return cmp.Or(life.EndOf(ctx), listing.ErrNoAnswer) }
-
-// await returns the node's answer, which counts if it is whole. bounded ends after the node timeout, or with
-// ctx. A user of mutexes alone may have no right to look at permits.
-func (q *inspection) await(ctx, bounded context.Context) (a listing.Answer) {
-	if q.err != nil {
-		return listing.Answer{Err: q.err}
-	}
-	first, came := q.lock.Wait(bounded)
-	second, bothCame := q.slots.Wait(bounded)
-	if !came || !bothCame {
-		return listing.Answer{Err: noAnswer(ctx)}
-	}
-	if a.Inspection, a.Err = lock.ReadInspection(first.Value, first.Err); a.Err == nil {
-		a.Err = lock.AddSlots(&a.Inspection, second.Value, second.Err)
-	}
-	return a
+// nodes returns the nodes as operators ask them.
+func (c *Client) nodes() *operate.Nodes {
+	return &operate.Nodes{Members: c.cluster.Nodes, Timeout: c.opts.voteTimeout()}
 }
 
 // status returns what the nodes answered about a name, and a *QuorumError if less than a quorum
 // did.
-func (c *Client) status(op string, f *listing.Found) (Status, error) {
+func (c *Client) status(op string, f *operate.Found) (Status, error) {
 	s := Status{Name: f.Name, begun: f.Begun, took: f.Took, Nodes: make([]NodeStatus, len(f.Answers))}
 	reasons := make([]error, len(f.Answers))
 	for i := range f.Answers {

@@ -135,17 +135,6 @@ func (l *Lease) downgrade(ctx context.Context) error {
 	return l.extension("downgrade", l.handle.Downgrade(ctx, l.asShare()))
 }
 
-// checkDowngrade returns why the lease cannot become a share.
-func (l *Lease) checkDowngrade() error {
-	if l.lock.permits != nil {
-		return configError("a lease of permits of the semaphore %q cannot be downgraded: it goes on holding them", printable.Cut(l.lock.name))
-	}
-	if l.lock.names != nil {
-		return configError("a lease of several names (%s) cannot be downgraded: it goes on holding them alone", l.lock.name)
-	}
-	return l.lock.opts.checkAlone("a lease that is downgraded")
-}
-
 // asShare returns the readers' lock of the lease's name, with its terms.
 func (l *Lease) asShare() *lock.Lock {
 	var shared lock.Shared
@@ -185,7 +174,7 @@ func (l *Lease) Unlock(ctx context.Context) error {
 
 func (l *Lease) unlock(ctx context.Context) error {
 	switch was, failure := l.handle.Release(ctx); {
-	case was != nil && was.Reason == lease.HandedOff:
+	case was != nil && was.Reason == lease.Transferred:
 		return nil
 	case was != nil:
 		return endError("unlock", l.lock.name, was)

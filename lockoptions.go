@@ -210,12 +210,3 @@ func (o *options) checkEnd() error {
 	}
 	return nil
 }
-
-// checkAlone returns the error of a lock, or a lease, that is not of one name held alone; nil if its settings
-// allow that.
-func (o *options) checkAlone(what string) error {
-	if !o.endsLate() {
-		return nil
-	}
-	return configError("%s cannot have WithMinHold or WithLockDelay, which are for one name that is held alone", what)
-}

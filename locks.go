@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/redlock-go/redlock/internal/listing"
+	"github.com/redlock-go/redlock/internal/operate"
 	"github.com/redlock-go/redlock/internal/printable"
 )
 
@@ -23,9 +23,9 @@ func (c *Client) Locks(ctx context.Context, pattern string) iter.Seq2[Status, er
 			return
 		}
 		ended, incomplete := false, error(nil)
-		l := listing.Listing{Clock: c.opts.clock, Life: c.life, Nodes: c.cluster.Nodes, Need: c.cluster.Need,
+		l := operate.Listing{Clock: c.opts.clock, Life: c.life, Nodes: c.cluster.Nodes, Need: c.cluster.Need,
 			Timeout: c.opts.voteTimeout(), PageTimeout: c.deadAfter(), Prefix: c.opts.prefix}
-		failure := l.Run(ctx, pattern, func(f *listing.Found) (shown, more bool) {
+		failure := l.Run(ctx, pattern, func(f *operate.Found) (shown, more bool) {
 			s, err := c.status("list", f)
 			least := c.cluster.Need
 			if f.Said() < least {
@@ -44,7 +44,7 @@ func (c *Client) Locks(ctx context.Context, pattern string) iter.Seq2[Status, er
 }
 
 // listError returns why a listing ended early; nil if it did not.
-func (c *Client) listError(pattern string, failure *listing.Failure) error {
+func (c *Client) listError(pattern string, failure *operate.Failure) error {
 	switch {
 	case failure == nil:
 		return nil

@@ -27,6 +27,7 @@ type Mutex struct {
 // locker is what all kinds of locks have in common.
 type locker struct {
 	client *Client
+	kind   *kind
 	name   string
 	names  []string // of a Multi; else nil
 	opts   *options
@@ -39,7 +40,7 @@ type locker struct {
 // Mutex returns the Mutex of a name. opts override the client's. Calls return ErrConfig for a bad
 // option, and for a name that is empty or, with the prefix, longer than 4096 bytes.
 func (c *Client) Mutex(name string, opts ...LockOption) *Mutex {
-	m := &Mutex{locker: c.newLocker(name, opts)}
+	m := &Mutex{locker: c.newLocker(mutexKind, name, opts)}
 	m.exclusive.Init(c.locks, m.opts.terms, m.opts.prefix, m.name)
 	m.use(&m.exclusive.Lock)
 	return m
@@ -54,7 +55,7 @@ const maxNames = 32
 // names or options. See docs/primitives.md, Several names.
 func (c *Client) Multi(names []string, opts ...LockOption) *Mutex {
 	several := new(lock.Several)
-	m := &Mutex{locker: c.newLocker("several", opts)}
+	m := &Mutex{locker: c.newLocker(setKind, "several", opts)}
 	if err := checkNames(names); err != nil {
 		m.err = err
 		names = nil // they may be many
@@ -67,9 +68,7 @@ func (c *Client) Multi(names []string, opts ...LockOption) *Mutex {
 	m.name = several.Name
 	m.names = several.Names()
 	m.use(&several.Lock)
-	if m.err == nil {
-		m.err = m.opts.checkAlone("a lock of several names")
-	}
+	m.checkKind()
 	return m
 }
 
@@ -92,8 +91,8 @@ func checkNames(names []string) error {
 }
 
 // newLocker checks a lock's name and settings. use must follow.
-func (c *Client) newLocker(name string, opts []LockOption) locker {
-	l := locker{client: c, name: name, opts: &c.opts}
+func (c *Client) newLocker(k *kind, name string, opts []LockOption) locker {
+	l := locker{client: c, kind: k, name: name, opts: &c.opts}
 	if len(opts) > 0 {
 		settings, err := optionsWith(c.opts, opts)
 		l.err = err
@@ -146,12 +145,7 @@ func (l *locker) check(keys ...string) {
 // last; ErrHeld at once where ctx is that of a Do or Lease of this lock (see WithReentry);
 // ErrNoQuorum at once where waiting cannot help, as for a wrong password; ErrClosed; ErrConfig.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
-	return m.await(ctx, m.opts.wait)
-}
-
-// await is Lock with a wait of its own; 0: until ctx ends.
-func (m *Mutex) await(ctx context.Context, wait time.Duration) (*Lease, error) {
-	return m.acquire(ctx, m.op("lock", "rlock"), (*lock.Lock).Acquire, wait)
+	return m.acquire(ctx, m.op("lock", "rlock"), (*lock.Lock).Acquire, m.opts.wait)
 }
 
 // TryLock acquires the lock without waiting for a holder. It mostly takes one node timeout at most:
@@ -177,38 +171,38 @@ type acquisition = func(*lock.Lock, context.Context) (*lease.Lease, *lock.Failur
 // acquire makes a call that returns a lease. It waits for the lock for a time at most; 0: until ctx ends.
 func (m *locker) acquire(ctx context.Context, op string, by acquisition, wait time.Duration) (*Lease, error) {
 	ctx, call := m.client.observe.begin(ctx, op, m.name)
-	l, err := m.leaseOf(ctx, by, wait)
-	call.end(l, err)
-	return l, err
-}
-
-func (m *locker) leaseOf(ctx context.Context, by acquisition, wait time.Duration) (*Lease, error) {
-	if m.err != nil {
-		return nil, m.err
+	if joined, err := m.beforehand(ctx); joined != nil || err != nil {
+		call.end(joined, err)
+		return joined, err
 	}
-	switch joined, err := m.nested(ctx); {
-	case err != nil:
-		return nil, &waitError{op: "lock", name: m.name, cause: err}
-	case joined != nil:
-		return joined, nil
+	if wait > 0 { // the lease's user does not see this context
+		bounded, cancel := context.WithTimeoutCause(ctx, wait, waitOver(wait))
+		defer cancel()
+		ctx = bounded
 	}
-	held, failure := m.ask(ctx, by, wait)
+	held, failure := by(m.lock, ctx)
 	if failure != nil {
-		return nil, failureError(m.name, failure)
+		err := failureError(m.name, failure)
+		call.end(nil, err)
+		return nil, err
 	}
 	l := &Lease{lock: m}
 	held.Bind(&l.handle)
+	call.end(l, nil)
 	return l, nil
 }
 
-// ask acquires the lock. The context that a wait ends is for the call alone: the lease's user does not see it.
-func (m *locker) ask(ctx context.Context, by acquisition, wait time.Duration) (*lease.Lease, *lock.Failure) {
-	if wait == 0 {
-		return by(m.lock, ctx)
+// beforehand returns what a call returns that asks no node: a Lease that has joined the caller's own, or
+// an error; else neither.
+func (m *locker) beforehand(ctx context.Context) (*Lease, error) {
+	if m.err != nil {
+		return nil, m.err
 	}
-	bounded, cancel := context.WithTimeoutCause(ctx, wait, waitOver(wait))
-	defer cancel()
-	return by(m.lock, bounded)
+	joined, err := m.nested(ctx)
+	if err != nil {
+		return nil, &waitError{op: "lock", name: m.name, cause: err}
+	}
+	return joined, nil
 }
 
 // Do locks, runs fn, and unlocks when fn returns or panics. ctx bounds the waiting and fn; WithWait
@@ -243,7 +237,7 @@ func (m *locker) nested(ctx context.Context) (joined *Lease, err error) {
 	if held == nil || ctx.Err() != nil || m.client.life.IsClosing() {
 		return nil, nil
 	}
-	if m.permits != nil { // a caller may hold several leases of them
+	if !m.kind.joins { // a caller may have several leases
 		return nil, m.checkPermits(held)
 	}
 	for m.opts.reentry {
@@ -300,7 +294,7 @@ func (m *Mutex) Held(ctx context.Context) (*Lease, bool) {
 func (m *Mutex) Lead(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) error {
 	var last error
 	for failures := 1; ; failures++ {
-		lease, err := m.await(ctx, 0)
+		lease, err := m.acquire(ctx, m.op("lock", "rlock"), (*lock.Lock).Acquire, 0)
 		if ended := (*waitError)(nil); errors.As(err, &ended) {
 			return &waitError{op: "lead", name: m.name, cause: ended.cause, last: cmp.Or(ended.last, last)}
 		}

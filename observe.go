@@ -201,8 +201,8 @@ func (o *observer) WaitEnded(name string, wait any, position int, took time.Dura
 }
 
 // lease reports an event of a lease, whose Shared is set.
-func (o *observer) lease(l *lease.Lease, e LeaseEvent) {
-	e.Time, e.Name, e.Owner, e.Token = time.Now(), l.Name, l.Owner, l.Token
+func (o *observer) lease(g *lease.Grant, e LeaseEvent) {
+	e.Time, e.Name, e.Owner, e.Token = time.Now(), g.Name, g.Owner, g.Token
 	report(o.events, o.hooks.Lease, e.Kind == "danger" || e.Kind == "lost", e)
 }
 
@@ -210,70 +210,72 @@ func (o *observer) lease(l *lease.Lease, e LeaseEvent) {
 func (o *observer) tellsOfLeases() bool { return o.hooks != nil && o.hooks.Lease != nil }
 
 // Granted implements lease.Observer.
-func (o *observer) Granted(ctx context.Context, l *lease.Lease) {
+func (o *observer) Granted(ctx context.Context, g *lease.Grant, s lease.State) {
 	if !o.tellsOfLeases() {
 		return
 	}
-	e := LeaseEvent{Kind: "granted", Shared: l.IsShared(), Remaining: l.Left()}
+	now := o.clock()
+	e := LeaseEvent{Kind: "granted", Shared: s.Shared, Remaining: s.Until - now}
 	e.Context, e.Call = origin(ctx)
 	if call := callOf(ctx); call != nil {
-		e.Elapsed = o.clock() - call.began
+		e.Elapsed = now - call.began
 	}
-	o.lease(l, e)
+	o.lease(g, e)
 }
 
 // Renewed implements lease.Observer.
-func (o *observer) Renewed(l *lease.Lease, by *quorum.Ballot, granted bool) {
+func (o *observer) Renewed(g *lease.Grant, s lease.State, by *quorum.Ballot, granted bool) {
 	if !granted {
 		o.counts.unrenewed.Add(1)
 		return
 	}
 	o.counts.renewed.Add(1)
 	if o.tellsOfLeases() {
-		o.lease(l, LeaseEvent{Kind: "renewed", Shared: l.IsShared(), Remaining: l.Left(), Elapsed: o.clock() - by.Start})
+		now := o.clock()
+		o.lease(g, LeaseEvent{Kind: "renewed", Shared: s.Shared, Remaining: s.Until - now, Elapsed: now - by.Start})
 	}
 }
 
 // Wanted implements lease.Observer.
-func (o *observer) Wanted(l *lease.Lease) {
+func (o *observer) Wanted(g *lease.Grant, s lease.State) {
 	if o.tellsOfLeases() {
-		o.lease(l, LeaseEvent{Kind: "wanted", Shared: l.IsShared(), Held: o.clock() - l.Begun})
+		o.lease(g, LeaseEvent{Kind: "wanted", Shared: s.Shared, Held: o.clock() - g.Begun})
 	}
 }
 
 // Ended implements lease.Observer.
-func (o *observer) Ended(ctx context.Context, l *lease.Lease, end *lease.End) {
-	now := o.clock()
+func (o *observer) Ended(ctx context.Context, g *lease.Grant, s lease.State, end *lease.End) {
 	if end.IsLoss() {
 		o.counts.lost.Add(1)
 		if o.tellsOfLeases() {
-			o.lease(l, LeaseEvent{Kind: "lost", Shared: l.IsShared(), Held: now - l.Begun, Err: end.Err})
+			o.lease(g, LeaseEvent{Kind: "lost", Shared: s.Shared, Held: o.clock() - g.Begun, Err: end.Err})
 		}
 		return
 	}
 	o.counts.released.Add(1)
 	if o.tellsOfLeases() {
-		e := LeaseEvent{Kind: "released", Shared: l.IsShared(), Held: now - l.Begun, Err: end.Err}
-		if until := l.RestsUntil(); until > 0 {
-			e.Rests = until - now
+		now := o.clock()
+		e := LeaseEvent{Kind: "released", Shared: s.Shared, Held: now - g.Begun, Err: end.Err}
+		if s.RestsUntil > 0 {
+			e.Rests = s.RestsUntil - now
 		}
 		e.Context, e.Call = origin(ctx)
-		o.lease(l, e)
+		o.lease(g, e)
 	}
 }
 
 // Endangered implements lease.Observer.
-func (o *observer) Endangered(l *lease.Lease, remaining time.Duration, failure *quorum.Failure, first bool) {
+func (o *observer) Endangered(g *lease.Grant, s lease.State, remaining time.Duration, failure *quorum.Failure, first bool) {
 	if !first && !o.tellsOfLeases() {
 		return
 	}
-	err := quorumError(l.Name, failure)
+	err := quorumError(g.Name, failure)
 	if first {
 		o.events.Log(slog.LevelWarn, "a lease could not be renewed and is lost unless a later renewal succeeds",
-			"name", l.Name, "owner", l.Owner, "remaining", remaining, "error", err)
+			"name", g.Name, "owner", g.Owner, "remaining", remaining, "error", err)
 	}
 	if o.tellsOfLeases() {
-		o.lease(l, LeaseEvent{Kind: "danger", Shared: l.Shared(), Remaining: remaining, Err: err})
+		o.lease(g, LeaseEvent{Kind: "danger", Shared: s.Shared, Remaining: remaining, Err: err})
 	}
 }
 

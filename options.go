@@ -12,7 +12,7 @@ import (
 	"github.com/redlock-go/redlock/internal/printable"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/system"
-	"github.com/redlock-go/redlock/internal/testhook"
+	"github.com/redlock-go/redlock/internal/test/testhook"
 	"github.com/redlock-go/redlock/internal/waitqueue"
 )
 

@@ -126,7 +126,7 @@ func start(pools []Pool, settings options) *Client {
 
 // newClient makes a client that has no nodes yet. Nothing runs.
 func newClient(nodes int, settings options) *Client {
-	id := settings.random.ID("client")[:16] // names the client in logs, in tickets and at the nodes
+	id := settings.random.ID("client").String()[:16] // names the client in logs, in tickets and at the nodes
 	c := &Client{opts: settings, life: life.New(),
 		cluster: quorum.Cluster{Need: majority(nodes), Clock: settings.clock}}
 	c.events = notify.NewQueue(settings.logger.With("client", id), settings.trace != nil)
@@ -250,7 +250,7 @@ func (c *Client) Close() error {
 				idle = append(idle, l)
 			}
 		}
-		d := c.locks.NewDrain(ttl)
+		d := c.newDrain(ttl)
 		d.Release(idle)
 		d.Finish()
 		c.group.AwaitAdmissions(c.life.Context(), began, c.opts.voteTimeout(), began+c.deadAfter())
@@ -262,11 +262,16 @@ func (c *Client) Close() error {
 			for _, l := range working {
 				l.AwaitEnd()
 			}
-			c.locks.NewDrain(ttl).Finish()
+			c.newDrain(ttl).Finish()
 			c.life.End()
 		}()
 	})
 	return nil
+}
+
+// newDrain returns a Drain for keys that last for ttl, at most.
+func (c *Client) newDrain(ttl time.Duration) *lease.Drain {
+	return lease.NewDrain(c.cluster.Nodes, c.opts.clock, c.opts.voteTimeout(), ttl)
 }
 
 // deadAfter is how long the client awaits an answer before it ends a connection.

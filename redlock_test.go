@@ -16,8 +16,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/internal/testhook"
-	"github.com/redlock-go/redlock/internal/testnet"
+	"github.com/redlock-go/redlock/internal/test/testhook"
+	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
 const ms = time.Millisecond

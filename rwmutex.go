@@ -17,15 +17,14 @@ type RWMutex struct {
 
 // RWMutex returns the RWMutex of a name, as Client.Mutex returns a Mutex.
 func (c *Client) RWMutex(name string, opts ...LockOption) *RWMutex {
-	m := &RWMutex{reader: Mutex{locker: c.newLocker(name, opts)}}
+	m := &RWMutex{reader: Mutex{locker: c.newLocker(shareKind, name, opts)}}
 	m.shared.Init(c.locks, m.reader.opts.terms, m.reader.opts.prefix, m.reader.name)
 	m.reader.use(&m.shared.Lock)
 	m.writer.locker = m.reader.locker // their keys are the same
 	m.writer.exclusive.Init(c.locks, m.reader.opts.terms, m.reader.opts.prefix, m.reader.name)
 	m.writer.lock = &m.writer.exclusive.Lock
-	if m.reader.err == nil {
-		m.reader.err = m.reader.opts.checkAlone("a share")
-	}
+	m.writer.kind = mutexKind
+	m.reader.checkKind()
 	return m
 }
 

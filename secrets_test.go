@@ -18,7 +18,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/loginreply"
-	"github.com/redlock-go/redlock/internal/testreply"
+	"github.com/redlock-go/redlock/internal/test/testreply"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 

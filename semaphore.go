@@ -35,18 +35,13 @@ type PermitStatus struct {
 // same number. Calls return ErrConfig as for Client.Mutex (the name is four bytes shorter), for a
 // bad number, and where WithMinHold, WithLockDelay or WithWanted is set.
 func (c *Client) Semaphore(name string, permits int, opts ...LockOption) *Semaphore {
-	s := &Semaphore{locker: c.newLocker(name, opts), permits: permits}
+	s := &Semaphore{locker: c.newLocker(permitKind, name, opts), permits: permits}
 	s.name = s.bound(s.name, protocol.MaxSlotMark) // its slots are locks with names
 	if permits < 1 || permits > lock.MaxPermits {
 		s.err = configError("the semaphore %q has %d permits: it must have 1 to %d", printable.Cut(s.name), permits, lock.MaxPermits)
 	}
 	s.check(s.opts.prefix + s.name)
-	if s.err == nil {
-		s.err = s.opts.checkAlone("permits of a semaphore")
-	}
-	if s.err == nil && s.opts.wanted {
-		s.err = configError("permits of a semaphore cannot have WithWanted: all holders would let go for one caller that waits")
-	}
+	s.checkKind()
 	return s
 }
 

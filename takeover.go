@@ -11,12 +11,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/admission"
-	"github.com/redlock-go/redlock/internal/handoff"
 	"github.com/redlock-go/redlock/internal/lease"
 	"github.com/redlock-go/redlock/internal/life"
 	"github.com/redlock-go/redlock/internal/lock"
-	"github.com/redlock-go/redlock/internal/node"
 	"github.com/redlock-go/redlock/internal/printable"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
@@ -88,9 +85,7 @@ func (c *Client) forceUnlock(ctx context.Context, s *Status) error {
 	if err := lease.Unlock(ctx); err != nil && !errors.Is(err, ErrLost) {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.opts.voteTimeout())
-	defer cancel()
-	m.exclusive.WakeWaiters(ctx)
+	c.nodes().WakeWaiters(ctx, m.opts.prefix+s.Name)
 	return nil
 }
 
@@ -163,35 +158,12 @@ func (c *Client) ask(ctx context.Context, name string) error {
 	}
 	defer c.life.Leave()
 	begun := c.opts.clock()
-	votes := c.votesFor(c.askNodes(ctx, m.exclusive.Ask))
+	votes := c.votesFor(c.nodes().Ask(ctx, m.opts.prefix+name))
 	q := &QuorumError{Op: "ask", Name: name, Need: c.cluster.Need, Elapsed: c.opts.clock() - begun, Votes: votes}
 	if q.count("granted") < q.Need {
 		return q
 	}
 	return nil
-}
-
-// askNodes puts a question to all nodes, and returns for each why it did not do what was asked; nil if it did. It takes
-// one node timeout at most.
-func (c *Client) askNodes(ctx context.Context, ask func(*admission.Member) (node.Question, error)) []error {
-	bounded, cancel := context.WithTimeout(ctx, c.opts.voteTimeout())
-	defer cancel()
-	asked := make([]node.Question, len(c.cluster.Nodes))
-	reasons := make([]error, len(asked))
-	for i, n := range c.cluster.Nodes {
-		asked[i], reasons[i] = ask(n) // the reasons of nodes that are down have their advice
-	}
-	for i, q := range asked {
-		if q == nil {
-			continue
-		}
-		if r, came := q.Wait(bounded); came {
-			reasons[i] = node.Advise(r.Err)
-		} else {
-			reasons[i] = noAnswer(ctx)
-		}
-	}
-	return reasons
 }
 
 // Transfer ends the lease without releasing the lock, and returns a text for Client.Resume. Stop
@@ -204,34 +176,34 @@ func (c *Client) askNodes(ctx context.Context, ask func(*admission.Member) (node
 func (l *Lease) Transfer(ctx context.Context) (string, error) {
 	defer runtime.KeepAlive(l)
 	ctx, call := l.lock.client.observe.begin(ctx, "transfer", l.lock.name)
-	text, err := l.handOff(ctx)
+	text, err := l.transfer(ctx)
 	call.end(l, err)
 	return text, err
 }
 
-func (l *Lease) handOff(ctx context.Context) (string, error) {
+func (l *Lease) transfer(ctx context.Context) (string, error) {
 	m := l.lock
-	if m.names != nil || m.permits != nil {
-		return "", m.cannotHandOff(lease.ErrShared)
-	}
-	if err := m.opts.checkAlone("a lease that is transferred"); err != nil {
-		return "", err
+	switch {
+	case !m.kind.transfers:
+		return "", m.cannotTransfer(lease.ErrShared)
+	case m.opts.endsLate():
+		return "", errLate("a lease that is transferred")
 	}
 	if !m.fitsIntoText() {
 		return "", configError("the lease of %q cannot be transferred: its text would have more than %d bytes, since servers have long run_ids",
-			printable.Cut(m.name), handoff.MaxLength)
+			printable.Cut(m.name), protocol.MaxTransferText)
 	}
 	var exclusive lock.Exclusive
 	exclusive.Init(m.client.locks, m.opts.terms, m.opts.prefix, m.name)
-	ballot := exclusive.NewHandoff()
-	until, e, err := l.handle.HandOff(ctx, ballot)
+	ballot := exclusive.NewTransfer()
+	until, e, err := l.handle.Transfer(ctx, ballot)
 	if err != nil {
-		return "", m.cannotHandOff(err)
+		return "", m.cannotTransfer(err)
 	}
 	if err := l.extension("transfer", e); err != nil {
 		return "", err
 	}
-	text := &handoff.Lease{Prefix: m.opts.prefix, Name: m.name, Label: m.opts.label, Secret: ballot.Secret(), Token: l.Token(), Size: len(m.client.cluster.Nodes),
+	text := &protocol.TransferText{Prefix: m.opts.prefix, Name: m.name, Label: m.opts.label, Secret: ballot.Secret(), Token: l.Token(), Size: len(m.client.cluster.Nodes),
 		Left: max(until-m.opts.clock(), 0).Microseconds(), Ends: make(map[string]int64)}
 	for _, r := range ballot.Readings() {
 		text.Ends[r.Record] = m.opts.drift.endAt(r.Time, r.Arrived, until, m.opts.ttl).Microseconds()
@@ -243,7 +215,7 @@ func (l *Lease) handOff(ctx context.Context) (string, error) {
 // keep the lease.
 func (l *locker) fitsIntoText() bool {
 	const most = math.MaxInt64
-	text := &handoff.Lease{Prefix: l.opts.prefix, Name: l.name, Label: l.opts.label, Secret: protocol.TransferValue("", ""),
+	text := &protocol.TransferText{Prefix: l.opts.prefix, Name: l.name, Label: l.opts.label, Secret: protocol.TransferValue("", ""),
 		Token: most, Size: len(l.client.cluster.Nodes), Left: most, Ends: make(map[string]int64)}
 	for _, n := range l.client.cluster.Nodes {
 		if right := n.Current(); right != nil {
@@ -251,11 +223,11 @@ func (l *locker) fitsIntoText() bool {
 			text.Ends[record] = most
 		}
 	}
-	return len(text.String()) <= handoff.MaxLength
+	return len(text.String()) <= protocol.MaxTransferText
 }
 
-// cannotHandOff returns the error of a lease that cannot be transferred. Nothing has happened to it.
-func (l *locker) cannotHandOff(why error) error {
+// cannotTransfer returns the error of a lease that cannot be transferred. Nothing has happened to it.
+func (l *locker) cannotTransfer(why error) error {
 	if errors.Is(why, lease.ErrOthersHold) {
 		return configError("the lease of %q cannot be transferred: %v (WithReentry)", printable.Cut(l.name), why)
 	}
@@ -271,7 +243,7 @@ func (l *locker) cannotHandOff(why error) error {
 // a bad text, option, prefix or cluster; ErrClosed or ctx's cause, joined with the last
 // *QuorumError.
 func (c *Client) Resume(ctx context.Context, text string, opts ...LockOption) (*Lease, error) {
-	t, err := handoff.Parse(text)
+	t, err := protocol.ParseTransferText(text)
 	if err != nil {
 		return nil, configError("the text is not that of a lease that was transferred: %v", err)
 	}
@@ -281,7 +253,7 @@ func (c *Client) Resume(ctx context.Context, text string, opts ...LockOption) (*
 	return l, err
 }
 
-func (c *Client) resume(ctx context.Context, t *handoff.Lease, opts []LockOption) (*Lease, error) {
+func (c *Client) resume(ctx context.Context, t *protocol.TransferText, opts []LockOption) (*Lease, error) {
 	m := c.Mutex(t.Name, opts...)
 	switch {
 	case m.err != nil:
@@ -295,7 +267,7 @@ func (c *Client) resume(ctx context.Context, t *handoff.Lease, opts []LockOption
 	}
 	left := time.Duration(t.Left) * time.Microsecond
 	value := protocol.TransferValue(t.Secret, t.Label)
-	held, failure := m.exclusive.Resume(ctx, &lock.HandedOff{Value: value, Left: left, Ends: t.Ends})
+	held, failure := m.exclusive.Resume(ctx, &lock.Transferred{Value: value, Left: left, Ends: t.Ends})
 	switch {
 	case failure == nil:
 		l := &Lease{lock: &m.locker}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/test/long"
 )
 
 // soon is the limit for what must not hang: no test compares a measured time with a
@@ -29,10 +31,10 @@ func soakOnly(t *testing.T) {
 	}
 }
 
-// notInShort skips a test that takes more than a few seconds where -short is given.
+// notInShort skips a test that takes more than a few seconds, unless REDLOCK_LONG is set.
 func notInShort(t *testing.T) {
 	t.Helper()
-	if testing.Short() {
+	if !long.Tests() {
 		t.Skip("make verify runs it")
 	}
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/test/long"
 )
 
 func TestEveryPeerLocksExcludesAndUnlocks(t *testing.T) {
@@ -18,7 +20,7 @@ func TestEveryPeerLocksExcludesAndUnlocks(t *testing.T) {
 		t.Log(note)
 	}
 	for _, c := range b.peers {
-		if testing.Short() && !slices.Contains(representatives, c.name) {
+		if !long.Tests() && !slices.Contains(representatives, c.name) {
 			continue
 		}
 		for _, waiting := range []bool{false, true} {
@@ -33,7 +35,7 @@ func TestEveryPeerLocksExcludesAndUnlocks(t *testing.T) {
 	}
 }
 
-// representatives are the peers that are tested with -short.
+// representatives are the peers that are tested without REDLOCK_LONG.
 var representatives = []string{redlockDefault.name, redlockUnfenced.name, redsyncOnGoRedis.name, rueidislockOne.name, floorBare.name}
 
 // excludes locks a name twice over, and tries to get it a second time meanwhile.

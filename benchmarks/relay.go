@@ -34,7 +34,7 @@ type relay struct {
 // laps is the results of a relay.
 type laps struct {
 	elapsed  time.Duration
-	handover histogram // from the call of Unlock to the next holder's return from Lock
+	handoff  histogram // from the call of Unlock to the next holder's return from Lock
 	passed   histogram // those of them to another runner
 	grants   []int     // by runner
 	overlaps int       // grants while another runner held the lock
@@ -126,7 +126,7 @@ func (r *relay) acquired(runner int, granted time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	took := granted.Sub(r.released)
-	r.laps.handover.add(took)
+	r.laps.handoff.add(took)
 	if r.holder != runner {
 		r.laps.passed.add(took)
 	}
@@ -152,11 +152,11 @@ func (r *relay) failed(err error) {
 	r.laps.failure = err
 }
 
-// handovers is how often the lock has been handed over until now.
-func (r *relay) handovers() int {
+// handoffs is how often the lock has been handed off until now.
+func (r *relay) handoffs() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.laps.handover.total
+	return r.laps.handoff.total
 }
 
 // runRelay lets the runners gather for a while, then run, and returns the results. The time
@@ -180,17 +180,17 @@ func runRelay(ctx context.Context, peers []*opened, runners int, gather, length 
 	if err == nil {
 		err = ended
 	}
-	if err == nil && l.handover.total == 0 {
-		err = fmt.Errorf("nothing was handed over among %d (last failure: %v)", runners, l.failure)
+	if err == nil && l.handoff.total == 0 {
+		err = fmt.Errorf("nothing was handed off among %d (last failure: %v)", runners, l.failure)
 	}
 	return l, err
 }
 
-func (l *laps) handoversPerSecond() float64 { return float64(l.handover.total) / l.elapsed.Seconds() }
+func (l *laps) handoffsPerSecond() float64 { return float64(l.handoff.total) / l.elapsed.Seconds() }
 
-// keptShare returns the share of the hand-overs that went back to the runner that released.
+// keptShare returns the share of the hand-offs that went back to the runner that released.
 func (l *laps) keptShare() float64 {
-	return 1 - float64(l.passed.total)/float64(l.handover.total)
+	return 1 - float64(l.passed.total)/float64(l.handoff.total)
 }
 
 // leastShare and mostShare return the least and the greatest number of grants of a runner,
@@ -199,5 +199,5 @@ func (l *laps) leastShare() float64 { return l.shareOf(slices.Min(l.grants)) }
 func (l *laps) mostShare() float64  { return l.shareOf(slices.Max(l.grants)) }
 
 func (l *laps) shareOf(grants int) float64 {
-	return float64(grants*len(l.grants)) / float64(l.handover.total)
+	return float64(grants*len(l.grants)) / float64(l.handoff.total)
 }

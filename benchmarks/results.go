@@ -39,7 +39,7 @@ type figures map[string]float64
 // entry is one round of a cell.
 type entry struct {
 	cell
-	ops     int // what the figures were taken from: pairs, hand-overs, renewals
+	ops     int // what the figures were taken from: pairs, hand-offs, renewals
 	figures figures
 }
 

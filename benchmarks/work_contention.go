@@ -12,7 +12,7 @@ import (
 var contentionWorkload = workload{
 	name: "contention",
 	about: "Many runners lock one name; each holds it for 2 ms, and asks again at once after its release. Up to 16 have a client (its own " +
-		"connections, as a process has) each, more share 16. Hand-over is from the call of Unlock to the next holder's return from Lock; " +
+		"connections, as a process has) each, more share 16. Hand-off is from the call of Unlock to the next holder's return from Lock; " +
 		"shares are relative to the mean; commands are those the busiest server is sent, counted by a proxy in a round of its own.",
 	budget:  map[size]time.Duration{tiny: time.Minute, quick: 3 * time.Minute, full: 6 * time.Minute},
 	run:     runContention,
@@ -56,7 +56,7 @@ func runContention(ctx context.Context, b *bench) error {
 	return b.idle(ctx)
 }
 
-// alone measures an uncontended Lock at the pace of the relay. Between the hand-overs servers
+// alone measures an uncontended Lock at the pace of the relay. Between the hand-offs servers
 // and clients sleep, and waking them takes longer than in a loop without pauses.
 func (b *bench) alone(ctx context.Context) {
 	peers := b.openAll(ctx, b.site(nodes), true, among(redlockDefault, rueidislockOne))
@@ -84,7 +84,7 @@ func (b *bench) contend(ctx context.Context, c contender, n, rounds int) {
 		if err != nil {
 			return 0, nil, err
 		}
-		return l.handover.total, l.figures(), nil
+		return l.handoff.total, l.figures(), nil
 	}
 	for range rounds {
 		b.measure(ctx, clients[0], at, limit, round)
@@ -114,22 +114,22 @@ func (b *bench) openClients(ctx context.Context, c contender, s site, runners in
 
 func (l *laps) figures() figures {
 	return figures{
-		"handover-p50-ns": float64(l.handover.quantile(0.50)),
-		"handover-p99-ns": float64(l.handover.quantile(0.99)),
-		"passed-p50-ns":   float64(l.passed.quantile(0.50)),
-		"passed-p99-ns":   float64(l.passed.quantile(0.99)),
-		"sections/s":      l.handoversPerSecond(),
-		"kept-share":      l.keptShare(),
-		"least-share":     l.leastShare(),
-		"most-share":      l.mostShare(),
-		"overlaps":        float64(l.overlaps),
-		"failures":        float64(l.failures),
-		"hung":            float64(l.hung),
+		"handoff-p50-ns": float64(l.handoff.quantile(0.50)),
+		"handoff-p99-ns": float64(l.handoff.quantile(0.99)),
+		"passed-p50-ns":  float64(l.passed.quantile(0.50)),
+		"passed-p99-ns":  float64(l.passed.quantile(0.99)),
+		"sections/s":     l.handoffsPerSecond(),
+		"kept-share":     l.keptShare(),
+		"least-share":    l.leastShare(),
+		"most-share":     l.mostShare(),
+		"overlaps":       float64(l.overlaps),
+		"failures":       float64(l.failures),
+		"hung":           float64(l.hung),
 	}
 }
 
-// countCommands counts from the first hand-over on: commands of waiters that arrive or leave
-// are no cost of a hand-over.
+// countCommands counts from the first hand-off on: commands of waiters that arrive or leave
+// are no cost of a hand-off.
 func (b *bench) countCommands(ctx context.Context, c contender, n int, gather, length time.Duration) {
 	at := cell{"commands", c.name, contentionSetting(n)}
 	b.withCrowd(ctx, c, n, gather, at, func(ctx context.Context, r *relay, links []*link) (int, figures, error) {
@@ -140,11 +140,11 @@ func (b *bench) countCommands(ctx context.Context, c contender, n int, gather, l
 		if err := pause(ctx, length); err != nil {
 			return 0, nil, err
 		}
-		commands, handovers := float64(busiest(links)-before), r.handovers()
-		if handovers == 0 {
-			return 0, nil, fmt.Errorf("nothing was handed over among %d", n)
+		commands, handoffs := float64(busiest(links)-before), r.handoffs()
+		if handoffs == 0 {
+			return 0, nil, fmt.Errorf("nothing was handed off among %d", n)
 		}
-		return handovers, figures{"commands/handover": commands / float64(handovers)}, nil
+		return handoffs, figures{"commands/handoff": commands / float64(handoffs)}, nil
 	})
 }
 
@@ -214,8 +214,8 @@ func (b *bench) withCrowd(ctx context.Context, c contender, n int, gather time.D
 
 var contentionColumns = []column{
 	{"sections/s", "sections/s", whole},
-	{"hand-over p50", "handover-p50-ns", micros},
-	{"p99", "handover-p99-ns", micros},
+	{"hand-off p50", "handoff-p50-ns", micros},
+	{"p99", "handoff-p99-ns", micros},
 	{"to itself", "kept-share", percent},
 	{"to others: p50", "passed-p50-ns", micros},
 	{"p99", "passed-p99-ns", micros},
@@ -233,8 +233,8 @@ func contentionTables(r *results) []table {
 		all = append(all, r.byPeer("contention", setting, title, redlockDefault.name,
 			[]column{{"sections/s, ratio", "sections/s", ratio}, {"p99 to others, ratio", "passed-p99-ns", ratio}}, contentionColumns))
 	}
-	commands := column{"commands", "commands/handover", hundredths}
-	all = append(all, r.bySetting("commands", "Commands for one hand-over, at the busiest server", commands))
+	commands := column{"commands", "commands/handoff", hundredths}
+	all = append(all, r.bySetting("commands", "Commands for one hand-off, at the busiest server", commands))
 	for _, setting := range r.settings("alone") {
 		all = append(all, r.byPeer("alone", setting, "One client alone, at the same pace", redlockDefault.name, nil,
 			[]column{{"Lock p50", "lock-p50-ns", micros}, {"p99", "lock-p99-ns", micros}}))
@@ -246,11 +246,11 @@ func contentionCharts(r *results) []chart {
 	r = r.without(failFast)
 	return []chart{
 		r.lines("contention", "contention-sections", "Sections per second, each of 2 ms, on one name", "clients", "sections/s", "sections per second", 1),
-		r.lines("commands", "contention-commands", "Commands for one hand-over, at the busiest server", "clients", "commands/handover", "commands", 1),
+		r.lines("commands", "contention-commands", "Commands for one hand-off, at the busiest server", "clients", "commands/handoff", "commands", 1),
 	}
 }
 
-// contentionTargets: the hand-over is compared with an uncontended Lock of the
+// contentionTargets: the hand-off is compared with an uncontended Lock of the
 // same run, where it has that.
 func contentionTargets(r *results) []check {
 	ours := redlockDefault.name
@@ -260,10 +260,10 @@ func contentionTargets(r *results) []check {
 	one := few
 	one.peer = rueidislockOne.name
 	checks := []check{
-		atMost(3.5, "x").ofValue(fmt.Sprintf("hand-over p50, %d clients / an uncontended Lock's p50 in a loop without rest", fewWaiters), r.median(few, "handover-p50-ns")/alone),
-		atMost(10, "x").ofValue(fmt.Sprintf("hand-over p99, %d clients / the same", fewWaiters), r.median(few, "handover-p99-ns")/alone),
-		atMost(3.5, "x").ofValue(fmt.Sprintf("hand-over p50, %d clients / an uncontended Lock's p50 at the same pace", fewWaiters), r.median(few, "handover-p50-ns")/paced),
-		atMost(1, "x").ofRatio(r, fmt.Sprintf("hand-over p50, %d clients: %s on %d servers / %s on one", fewWaiters, ours, nodes, one.peer), few, one, "handover-p50-ns"),
+		atMost(3.5, "x").ofValue(fmt.Sprintf("hand-off p50, %d clients / an uncontended Lock's p50 in a loop without rest", fewWaiters), r.median(few, "handoff-p50-ns")/alone),
+		atMost(10, "x").ofValue(fmt.Sprintf("hand-off p99, %d clients / the same", fewWaiters), r.median(few, "handoff-p99-ns")/alone),
+		atMost(3.5, "x").ofValue(fmt.Sprintf("hand-off p50, %d clients / an uncontended Lock's p50 at the same pace", fewWaiters), r.median(few, "handoff-p50-ns")/paced),
+		atMost(1, "x").ofRatio(r, fmt.Sprintf("hand-off p50, %d clients: %s on %d servers / %s on one", fewWaiters, ours, nodes, one.peer), few, one, "handoff-p50-ns"),
 		atLeast(0.8, "").ofValue(fmt.Sprintf("least share of %d equal clients", fewWaiters), r.median(few, "least-share")),
 		atMost(1.25, "").ofValue(fmt.Sprintf("most share of %d equal clients", fewWaiters), r.median(few, "most-share")),
 	}
@@ -273,7 +273,7 @@ func contentionTargets(r *results) []check {
 			large = c
 		}
 	}
-	checks = append(checks, atMost(1.5, "x").ofRatio(r, fmt.Sprintf("commands for a hand-over, %s / %s", large.setting, small.setting), large, small, "commands/handover"))
+	checks = append(checks, atMost(1.5, "x").ofRatio(r, fmt.Sprintf("commands for a hand-off, %s / %s", large.setting, small.setting), large, small, "commands/handoff"))
 	idle := math.NaN()
 	for _, setting := range r.settings("idle") {
 		idle = r.median(cell{"idle", ours, setting}, "commands/s")

@@ -70,14 +70,14 @@ func TestALockGoesRoundAmongEqualClientsAndNeverHasTwoHolders(t *testing.T) {
 	assert.NoError(t, l.failure)
 }
 
-func TestAHandOverTakesNoMoreCommandsWithMoreWaiters(t *testing.T) {
+func TestAHandOffTakesNoMoreCommandsWithMoreWaiters(t *testing.T) {
 	notInShort(t)
 	b := tinyBench(t)
 	for _, n := range []int{fewWaiters, 256} {
 		b.countCommands(t.Context(), redlockDefault, n, time.Second, time.Second)
 	}
-	few := b.results.median(cell{"commands", redlockDefault.name, contentionSetting(fewWaiters)}, "commands/handover")
-	many := b.results.median(cell{"commands", redlockDefault.name, contentionSetting(256)}, "commands/handover")
+	few := b.results.median(cell{"commands", redlockDefault.name, contentionSetting(fewWaiters)}, "commands/handoff")
+	many := b.results.median(cell{"commands", redlockDefault.name, contentionSetting(256)}, "commands/handoff")
 	t.Logf("%.1f with %d waiters, %.1f with 256", few, fewWaiters, many)
 	assert.LessOrEqual(t, many, 2*few)
 	assert.True(t, b.results.soundCheck().met, b.results.soundCheck().measured)

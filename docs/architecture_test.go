@@ -14,7 +14,7 @@ import (
 )
 
 // packageRow is a row of the table of packages in docs/architecture.md.
-var packageRow = regexp.MustCompile("(?m)^\\| `(internal/[a-z]+)` \\| [^|]+ \\|(.*)\\|$")
+var packageRow = regexp.MustCompile("(?m)^\\| `(internal/[a-z/]+)` \\| [^|]+ \\|(.*)\\|$")
 
 func TestPackagesImportOnlyWhatStandsBelow(t *testing.T) {
 	const module = "github.com/redlock-go/redlock/"

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/test/long"
 )
 
 // check is a test of the commands with a prefix.
@@ -32,6 +34,9 @@ var checks = []check{
 }
 
 func TestEveryCommandInTheDocsIsRun(t *testing.T) {
+	if !long.Tests() {
+		t.Skip("make test runs it")
+	}
 	if _, err := exec.LookPath("make"); err != nil {
 		t.Skip("no make on the PATH")
 	}

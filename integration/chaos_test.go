@@ -14,6 +14,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/integration/cluster"
+	"github.com/redlock-go/redlock/internal/test/long"
 )
 
 // All faults except the loss of memory occur at random, at up to two of five nodes at a
@@ -24,7 +25,7 @@ func TestExclusionHoldsAndNothingIsLeftWhileMinoritiesFailAtRandom(t *testing.T)
 	nodes := cluster.Use(t, 5)
 	assertLeakFree(t)
 	length := 15 * time.Second
-	if testing.Short() {
+	if !long.Tests() {
 		length = 4 * time.Second
 	}
 	r := &room{}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/integration/cluster"
+	"github.com/redlock-go/redlock/internal/test/long"
 )
 
 const (
@@ -97,7 +98,7 @@ type cronTick struct{ inTime, runs int }
 func TestCronRunsEachTickOnceWithAMinimumHold(t *testing.T) {
 	t.Parallel()
 	ticks := int64(30)
-	if testing.Short() {
+	if !long.Tests() {
 		ticks = 5
 	}
 	nodes := cluster.Use(t, 5)

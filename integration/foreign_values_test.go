@@ -50,8 +50,8 @@ func TestLongValuesOfOtherPrograms(t *testing.T) {
 	assertNoKeys(t, nodes)
 }
 
-// A hand-off ends at any time of its trip. The lease goes on, is handed off at last, and resumed.
-func TestHandoffThatIsCancelledInMidBallot(t *testing.T) {
+// A transfer ends at any time of its trip. The lease goes on, is transferred at last, and resumed.
+func TestTransferThatIsCancelledInMidBallot(t *testing.T) {
 	t.Parallel()
 	nodes := cluster.Use(t, 3)
 	client, next := openClient(t, nodes.ProxyURLs()), openClient(t, nodes.URLs())

@@ -15,6 +15,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/integration/cluster"
+	"github.com/redlock-go/redlock/internal/test/long"
 )
 
 const (
@@ -53,10 +54,10 @@ func soakOnly(t *testing.T) {
 	}
 }
 
-// notInShort skips a test that takes more than a few seconds where -short is given.
+// notInShort skips a test that takes more than a few seconds, unless REDLOCK_LONG is set.
 func notInShort(t *testing.T) {
 	t.Helper()
-	if testing.Short() {
+	if !long.Tests() {
 		t.Skip("make verify runs it")
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/integration/cluster"
+	"github.com/redlock-go/redlock/internal/test/long"
 )
 
 // newRedsync makes the foreign client: redsync over redigo pools.
@@ -120,7 +121,7 @@ func TestMutualExclusionHoldsBetweenTheTwoClientsUnderContention(t *testing.T) {
 	t.Parallel()
 	nodes := cluster.Use(t, 5)
 	length := 6 * time.Second
-	if testing.Short() {
+	if !long.Tests() {
 		length = time.Second
 	}
 	r := &room{deadline: time.Now().Add(length)}
@@ -146,7 +147,7 @@ func (r *room) visitWithRedlock(t *testing.T, client *redlock.Client) {
 		}
 		r.enter(&r.ours)
 		assert.NoError(t, lease.Unlock(t.Context()))
-		// While our clients hand over to each other, foreign clients find the lock held
+		// While our clients hand off to each other, foreign clients find the lock held
 		// (docs/protocol.md): they get it when none of ours waits.
 		time.Sleep(10 * time.Millisecond)
 	}

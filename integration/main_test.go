@@ -5,8 +5,8 @@
 // processes; REDLOCK_TEST_BACKEND=docker or process forces one of them, and
 // REDLOCK_TEST_IMAGE names the image. The last line of the output names them.
 //
-// With -short only some representative tests run, for less than a minute; without
-// it all run but those that compare speeds or are long, whose names begin with
+// Some representative tests run, for less than a minute. With REDLOCK_LONG=1
+// all run but those that compare speeds or take minutes, whose names begin with
 // TestSoak and which run with -soak. Tests that call t.Parallel run beside each
 // other on servers of their own; all others run before them, alone. The chaos
 // test (chaos_run_test.go) lasts as long as -chaos.duration says, and prints the

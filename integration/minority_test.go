@@ -12,6 +12,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/integration/cluster"
+	"github.com/redlock-go/redlock/internal/test/long"
 )
 
 // A fault takes nodes away from their clients.
@@ -52,11 +53,11 @@ var (
 	}
 )
 
-// eachFault runs a test for every size of cluster and every fault, with -short for
-// five nodes only.
+// eachFault runs a test for every size of cluster and every fault; for five nodes
+// only, unless long tests run.
 func eachFault(t *testing.T, test func(t *testing.T, nodes cluster.Nodes, f fault)) {
 	sizes := []int{3, 5, 7}
-	if testing.Short() {
+	if !long.Tests() {
 		sizes = []int{5}
 	}
 	for _, n := range sizes {
@@ -75,7 +76,7 @@ func TestLocksWorkWhileAnyMinorityIsAway(t *testing.T) {
 	eachFault(t, func(t *testing.T, nodes cluster.Nodes, f fault) {
 		client := openClient(t, f.urls(nodes))
 		awaitAllVotes(t, client, nodes)
-		for i, away := range minorities(len(nodes), testing.Short() || f.name == down.name) {
+		for i, away := range minorities(len(nodes), !long.Tests() || f.name == down.name) {
 			lost := nodes.Pick(away...)
 			f.strike(t, lost)
 			took := timed(func() { assertUsable(t, client, fmt.Sprint("minority-", i)) })

@@ -19,6 +19,7 @@ import (
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/integration/chaos"
 	"github.com/redlock-go/redlock/integration/cluster"
+	"github.com/redlock-go/redlock/internal/test/long"
 )
 
 // testPermits is how many permits the semaphore of the test has.
@@ -30,7 +31,7 @@ const testPermits = 3
 func TestNeverMorePermitsThanThereAreWhileTwoServersFail(t *testing.T) {
 	t.Parallel()
 	length := time.Minute
-	if testing.Short() {
+	if !long.Tests() {
 		length = 5 * time.Second // beside the start of servers, admission, and the end
 	}
 	nodes := cluster.Use(t, 5)
@@ -47,7 +48,7 @@ func TestNeverMorePermitsThanThereAreWhileTwoServersFail(t *testing.T) {
 	for i, w := range workers {
 		w.finish(t)
 		held := readPermitsHeld(t, filepath.Join(dir, fmt.Sprint(i)))
-		assert.True(t, len(held) > 0 || testing.Short(), "process %d never had a permit", i)
+		assert.True(t, len(held) > 0 || !long.Tests(), "process %d never had a permit", i)
 		all = append(all, held...)
 	}
 	byLease := make(map[string]int) // permits, by owner

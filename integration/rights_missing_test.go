@@ -40,7 +40,7 @@ func TestAMissingRightForReadersLeavesNoKeyForEver(t *testing.T) {
 				a: openClient(t, urls, opts...), b: openClient(t, urls, opts...)}
 			w.read()
 			w.downgrade()
-			w.handOver()
+			w.handOff()
 			assert.NotZero(t, w.named, "some call must have failed for the right")
 			assert.True(t, eventually(3*soon, func() bool { return len(w.keys()) == 0 }), "%v", w.keys())
 		})
@@ -207,9 +207,9 @@ func (w *withoutRight) downgrade() {
 	w.step("Unlock", lease.Unlock(w.ctx))
 }
 
-// handOver releases a lock for which a reader waits. The reader's attempt may be parked, so that
+// handOff releases a lock for which a reader waits. The reader's attempt may be parked, so that
 // the release executes it.
-func (w *withoutRight) handOver() {
+func (w *withoutRight) handOff() {
 	lease, err := w.a.Mutex("q").Lock(w.ctx)
 	require.NoError(w.t, err)
 	ctx, cancel := context.WithTimeout(w.ctx, soon)

@@ -129,7 +129,7 @@ func TestAMutexNeedsThePatternOfReaders(t *testing.T) {
 var allButReaders = []any{"~redlock:[^:]*", "~redlock::[^r]*", "~redlock::record:*"}
 
 // useMutex uses each script and command of a mutex once: a renewal that restores keys, a wait
-// and a hand-over, broken connections, a record that is refilled from others.
+// and a hand-off, broken connections, a record that is refilled from others.
 func useMutex(t *testing.T, a, b *redlock.Client, nodes cluster.Nodes) {
 	t.Helper()
 	ctx := within(t, 3*soon)
@@ -155,7 +155,7 @@ func useMutex(t *testing.T, a, b *redlock.Client, nodes cluster.Nodes) {
 
 // useReaders uses each script of readers, and the scripts of a mutex where there are readers:
 // shares beside each other, a counter that is raised for a share, a renewal that restores keys,
-// hand-overs in both directions, a waiter that gives up, a lease that is downgraded while readers
+// hand-offs in both directions, a waiter that gives up, a lease that is downgraded while readers
 // wait, and readers from whom the lock is taken.
 func useReaders(t *testing.T, a, b *redlock.Client, nodes cluster.Nodes) {
 	t.Helper()
@@ -202,7 +202,7 @@ func useReaders(t *testing.T, a, b *redlock.Client, nodes cluster.Nodes) {
 }
 
 // useSets uses each script of locks of several names, and the scripts of a mutex where a set waits:
-// a counter that is raised, a renewal that restores a key, a waiter that gives up, hand-overs to a
+// a counter that is raised, a renewal that restores a key, a waiter that gives up, hand-offs to a
 // set and from a set, and a set from which one name is taken.
 func useSets(t *testing.T, a, b *redlock.Client, nodes cluster.Nodes) {
 	t.Helper()
@@ -238,7 +238,7 @@ func useSets(t *testing.T, a, b *redlock.Client, nodes cluster.Nodes) {
 }
 
 // useSemaphore uses each script of permits: a counter that is raised, a renewal that restores a key, a
-// waiter that gives up, a hand-over, and a slot that is taken from its holder while a caller waits.
+// waiter that gives up, a hand-off, and a slot that is taken from its holder while a caller waits.
 func useSemaphore(t *testing.T, a, b *redlock.Client, nodes cluster.Nodes) {
 	t.Helper()
 	ctx := within(t, 3*soon)

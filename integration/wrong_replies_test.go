@@ -22,13 +22,14 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/integration/cluster"
+	"github.com/redlock-go/redlock/internal/test/long"
 )
 
 // Two of five nodes answer wrongly, at each twentieth or second read. No lock has two holders, and most callers get
 // theirs. The replies are wrong, but no lies: docs/safety.md says why no more can be claimed.
 func TestWrongRepliesOfAMinorityHarmNobody(t *testing.T) {
 	sessions := 2000
-	if testing.Short() {
+	if !long.Tests() {
 		sessions = 150
 	}
 	for _, share := range []float64{0.05, 0.5} {
@@ -124,9 +125,9 @@ func (c *crowd) session(client *redlock.Client) {
 	var lease *redlock.Lease
 	var err error
 	h := &holding{names: []string{name}}
-	kind := []string{"lock", "try", "write", "read", "multi", "permits", "downgrade", "hand off"}[rand.IntN(8)]
+	kind := []string{"lock", "try", "write", "read", "multi", "permits", "downgrade", "transfer"}[rand.IntN(8)]
 	switch kind {
-	case "lock", "hand off":
+	case "lock", "transfer":
 		lease, err = client.Mutex(name).Lock(ctx)
 	case "try":
 		lease, err = client.Mutex(name).TryLock(ctx)
@@ -159,7 +160,7 @@ func (c *crowd) session(client *redlock.Client) {
 	case "downgrade":
 		c.share(h)
 		_ = lease.Downgrade(ctx)
-	case "hand off":
+	case "transfer":
 		c.leave(lease)
 		if text, err := lease.Transfer(ctx); err == nil {
 			if lease, err = c.clients[rand.IntN(len(c.clients))].Resume(ctx, text); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/test/long"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -110,7 +111,7 @@ func TestLoseWaitsForAHolder(t *testing.T) {
 }
 
 func TestLoseFailsTheTestWithoutAHolder(t *testing.T) {
-	if testing.Short() {
+	if !long.Tests() {
 		t.Skip("it waits for ten seconds")
 	}
 	t.Parallel()

@@ -11,7 +11,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/gomodule/redigo/redis"
-	"github.com/redlock-go/redlock/internal/embedded"
+	"github.com/redlock-go/redlock/internal/test/embedded"
 )
 
 // bootTimeout bounds the commands to a miniredis that has no clients yet.

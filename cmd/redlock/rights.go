@@ -146,7 +146,7 @@ var features = []struct {
 	use                     string // what needs the rights
 }{
 	{forSets, "no-sets", "locks of several names do not work there; others do",
-		"it refuses a lock of several names that has to wait; a lock for which such a one waits is handed over later",
+		"it refuses a lock of several names that has to wait; a lock for which such a one waits is handed off later",
 		"Client.Multi or redlock run with several names"},
 	{forPermits, "no-permits", "permits of semaphores do not work there; locks do",
 		"it refuses permits, and Inspect does not show them", "Client.Semaphore or redlock run --permits"},
@@ -186,7 +186,7 @@ func (x *examination) judgeRights(f *nodeFacts) {
 	}
 	if lacks := strings.Join(f.lacks[forWakeUps], " "); lacks != "" {
 		x.add(note, "no-wake-ups", f.Node, "it does not wake waiters: the user lacks "+lacks,
-			"waiters poll, every 0.25 to 1 s: a lock is handed over later", "grant the user "+lacks+" (README, Permissions)")
+			"waiters poll, every 0.25 to 1 s: a lock is handed off later", "grant the user "+lacks+" (README, Permissions)")
 	}
 	if lacks := strings.Join(f.lacks[forLists], " "); lacks != "" {
 		x.add(note, "no-lists", f.Node, "it does not list its locks: the user lacks "+lacks,

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redlock-go/redlock/internal/testreply"
+	"github.com/redlock-go/redlock/internal/test/testreply"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 

@@ -16,8 +16,8 @@ import (
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
-// handedOff runs a command that hands the lock "job" off, and returns the file with the text.
-func handedOff(t *testing.T, nodes *redlocktest.Nodes, flags ...string) (file string) {
+// transferred runs a command that transfers the lock "job", and returns the file with the text.
+func transferred(t *testing.T, nodes *redlocktest.Nodes, flags ...string) (file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "text")
 	args := append([]string{"run", "job", "--ttl", "60s", "--node-timeout", "4s", "--transfer", file}, flags...)
@@ -39,7 +39,7 @@ func requireFree(t *testing.T, nodes *redlocktest.Nodes) {
 func TestRunHandsTheLockOffAndResumeGoesOnWithIt(t *testing.T) {
 	t.Parallel()
 	nodes := redlocktest.Start(t, 3)
-	file := handedOff(t, nodes)
+	file := transferred(t, nodes)
 	info, err := os.Stat(file)
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
@@ -90,7 +90,7 @@ func TestACommandThatFailsHandsNothingOff(t *testing.T) {
 	assert.Empty(t, left)
 }
 
-func TestALockThatCannotBeHandedOffIsReleased(t *testing.T) {
+func TestALockThatCannotBeTransferredIsReleased(t *testing.T) {
 	t.Parallel()
 	nodes := redlocktest.Start(t, 3)
 	file := filepath.Join(t.TempDir(), "text")
@@ -106,7 +106,7 @@ func TestALockThatCannotBeHandedOffIsReleased(t *testing.T) {
 
 func TestResumeRefusesABadTextBeforeItAsksTheNodes(t *testing.T) {
 	nodes := redlocktest.Start(t, 1)
-	file := handedOff(t, nodes)
+	file := transferred(t, nodes)
 	text := textOf(file)
 	ran := filepath.Join(t.TempDir(), "ran")
 	refused := func(why string, flags ...string) {
@@ -136,7 +136,7 @@ func TestResumeRefusesABadTextBeforeItAsksTheNodes(t *testing.T) {
 func TestResumeDeletesTheTextThatItResumedAndNothingElse(t *testing.T) {
 	t.Parallel()
 	nodes := redlocktest.Start(t, 3)
-	file := handedOff(t, nodes)
+	file := transferred(t, nodes)
 	link := filepath.Join(t.TempDir(), "link")
 	require.NoError(t, os.Symlink(file, link))
 	r := start(t, nodes, "resume", "--from", link, "--transfer", file+"2", "--", "true").end()

@@ -128,7 +128,7 @@ func (r *runner) acquire(client *redlock.Client, names []string, announce bool) 
 }
 
 // awaitValidity waits until more validity is left than --stop-before: a lease that was
-// handed over is short until its first renewal. It returns false if the lease was lost.
+// handed off is short until its first renewal. It returns false if the lease was lost.
 func (r *runner) awaitValidity(lease *redlock.Lease) bool {
 	for lease.Remaining() <= r.flags.stopBefore {
 		select {

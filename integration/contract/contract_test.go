@@ -16,7 +16,7 @@ var promises = []struct {
 }{
 	{"acquire, renew, release", 3, acquireRenewRelease},
 	{"without tokens", 3, withoutTokens},
-	{"wait and hand-over", 3, waitAndHandOver},
+	{"wait and hand-off", 3, waitAndHandOff},
 	{"a waiter gives up", 3, waiterGivesUp},
 	{"readers", 3, readers},
 	{"permits", 3, permits},

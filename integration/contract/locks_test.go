@@ -57,7 +57,7 @@ func withoutTokens(s scene) {
 	s.awaitNoOrphans()
 }
 
-func waitAndHandOver(s scene) {
+func waitAndHandOff(s scene) {
 	a, b, c := s.client(), s.client(), s.client()
 	first := s.lock(a.Mutex(name))
 	second := s.begin(b.Mutex(name).Lock)

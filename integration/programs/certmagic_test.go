@@ -15,6 +15,7 @@ import (
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/adapters/redlockcertmagic"
 	"github.com/redlock-go/redlock/integration/cluster"
+	"github.com/redlock-go/redlock/internal/test/long"
 )
 
 // issueLock is the redlock name of the lock under which CertMagic gets the certificate.
@@ -127,7 +128,7 @@ func TestThreeInstancesGetOneCertificateAndServeIt(t *testing.T) {
 	first := i.expect(t, "issues")
 	holder := awaitQueue(t, i.client, issueLock, 2)
 	i.nodes.Pick(1, 3).Kill(t)
-	if !testing.Short() {
+	if long.Tests() {
 		time.Sleep(ttl + ttl/2) // the authority takes its time
 	}
 	require.Equal(t, holder, awaitQueue(t, i.client, issueLock, 2), "the lock was lost")

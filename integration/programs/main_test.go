@@ -5,8 +5,8 @@
 // the tests fail where the lock does not exclude. The processes are the test binary again, and report
 // what they are about to do and wait for an answer, so that no test depends on how fast they are.
 //
-// The servers are those of package cluster, as in the tests above this directory. With -short
-// some representative tests run.
+// The servers are those of package cluster, as in the tests above this directory. Some
+// representative tests run, and all with REDLOCK_LONG=1.
 package programs
 
 import (
@@ -19,6 +19,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/integration/cluster"
+	"github.com/redlock-go/redlock/internal/test/long"
 )
 
 func TestMain(m *testing.M) {
@@ -70,7 +71,7 @@ func awaitQueue(t *testing.T, client *redlock.Client, name string, waiters int) 
 // notInShort skips a test that is not among the representative ones.
 func notInShort(t *testing.T) {
 	t.Helper()
-	if testing.Short() {
+	if !long.Tests() {
 		t.Skip("make soak runs it")
 	}
 }

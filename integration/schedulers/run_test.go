@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock/integration/cluster"
+	"github.com/redlock-go/redlock/internal/test/long"
 )
 
 const (
@@ -71,7 +72,7 @@ func (r *run) clock(slot int) clock {
 func (r *run) play(t *testing.T) *trial {
 	t.Helper()
 	faults, calm := time.Minute, succession
-	if testing.Short() {
+	if !long.Tests() {
 		faults, calm = 3*time.Second, specPeriod
 	}
 	events, err := readHistory(r.path)
@@ -156,7 +157,7 @@ func TestEachTickIsRunOnceWhateverFails(t *testing.T) {
 				t.Logf("what the clients logged (%v):\n%s", err, log)
 			}
 			assert.True(t, hasRun(j.events), "no tick was run")
-			if !testing.Short() { // else there are few ticks, and faults may explain that all of them were missed
+			if long.Tests() { // else there are few ticks, and faults may explain that all of them were missed
 				assert.Less(t, len(v.missed), v.ticks)
 			}
 			if kind == asynqKind {
@@ -168,7 +169,7 @@ func TestEachTickIsRunOnceWhateverFails(t *testing.T) {
 
 // The same without what the others have: reported, and not judged.
 func TestOtherLockersAreReported(t *testing.T) {
-	if testing.Short() {
+	if !long.Tests() {
 		t.Skip("its figures need a minute: make soak runs it")
 	}
 	t.Parallel()

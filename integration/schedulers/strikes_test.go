@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/redlock-go/redlock/integration/cluster"
+	"github.com/redlock-go/redlock/internal/test/long"
 )
 
 // What happens to servers.
@@ -148,7 +149,7 @@ func (r *run) strikeServer(t *testing.T, n *cluster.Node) {
 	r.blows++
 	r.mu.Unlock()
 	began := time.Now()
-	if testing.Short() || rand.N(2) == 0 { // a server that lost its memory does not vote for a ttl
+	if !long.Tests() || rand.N(2) == 0 { // a server that lost its memory does not vote for a ttl
 		n.Freeze(t)
 		time.Sleep(200*time.Millisecond + rand.N(longest(4*time.Second)))
 		n.Thaw(t)
@@ -183,7 +184,7 @@ func (o outage) covers(at time.Time) bool { return !at.Before(o.from) && !at.Aft
 
 // longest is shorter where the whole test is.
 func longest(d time.Duration) time.Duration {
-	if testing.Short() {
+	if !long.Tests() {
 		return d / 4
 	}
 	return d

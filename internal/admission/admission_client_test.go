@@ -11,8 +11,8 @@ import (
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/admission"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/internal/testhook"
-	"github.com/redlock-go/redlock/internal/testnet"
+	"github.com/redlock-go/redlock/internal/test/testhook"
+	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
 // A node that lost its memory, or a part of it, does not vote before all leases have ended

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/internal/testhook"
-	"github.com/redlock-go/redlock/internal/testnet"
+	"github.com/redlock-go/redlock/internal/test/testhook"
+	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
 // The client logs one line for a new cluster, and two for each node that is new or

@@ -14,8 +14,8 @@ import (
 	"github.com/redlock-go/redlock/internal/lock"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorum"
-	"github.com/redlock-go/redlock/internal/testhook"
-	"github.com/redlock-go/redlock/internal/testnet"
+	"github.com/redlock-go/redlock/internal/test/testhook"
+	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
 // In these schedules a node that forgot a vote could once have helped a second holder.
@@ -61,7 +61,7 @@ func newAttempt(c *redlock.Client, m *redlock.Mutex, owner string) *lock.Attempt
 	a, e, l := new(lock.Attempt), testhook.Engine(c), testhook.Exclusive(m)
 	terms := l.LeaseTerms()
 	e.Cluster.Begin(&a.Ballot, quorum.Question{Op: "lock", Owner: owner, Start: e.Clock(), Timeout: terms.NodeTimeout,
-		Rule: quorum.Acquire, Reader: l.Readers().Acquire})
+		Rule: quorum.Acquire, Reader: l.Reader()})
 	for i := range a.Votes {
 		v := &a.Votes[i]
 		v.Right, v.Skip = v.Node.Right(terms.TTL)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/pipe"
 	"github.com/redlock-go/redlock/internal/system"
-	"github.com/redlock-go/redlock/internal/testreply"
+	"github.com/redlock-go/redlock/internal/test/testreply"
 )
 
 // connect gives the member a connection to a run of a server that is never asked anything.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/internal/testnet"
+	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
 // stoppableClock is the clock of a client that can be stopped, as a process by SIGSTOP: its goroutines stop where they

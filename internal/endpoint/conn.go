@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/pipe"
 )
 
 // flushAt is how many bytes of commands Send collects before it writes them to the socket. A server
@@ -154,29 +156,40 @@ func (c *conn) Receive() (any, error) { return c.ReceiveWithTimeout(0) }
 
 // ReceiveWithTimeout implements redis.ConnWithTimeout. The timeout is one of the whole reply.
 func (c *conn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
+	var r pipe.Reply
+	if err := c.receive(&r, timeout); err != nil {
+		return nil, err
+	}
+	return r.Value(), nil
+}
+
+// ReceiveReply implements pipe.QuickConn.
+func (c *conn) ReceiveReply(r *pipe.Reply) error { return c.receive(r, 0) }
+
+// receive reads a reply, and returns it if it is an error. The timeout is one of the whole reply; 0 is none.
+func (c *conn) receive(r *pipe.Reply, timeout time.Duration) error {
 	if timeout != 0 || c.timed {
 		var deadline time.Time
 		if timeout != 0 {
 			deadline = time.Now().Add(timeout)
 		}
 		if err := c.socket.SetReadDeadline(deadline); err != nil {
-			return nil, c.fail(err)
+			return c.fail(err)
 		}
 		c.timed = timeout != 0
 	}
 	if c.replies.hasMore() && !c.isAsked() {
-		return nil, c.fail(errUnasked())
+		return c.fail(errUnasked())
 	}
-	reply, err := c.replies.decode()
-	if err != nil {
-		return nil, c.fail(err)
+	if err := c.replies.decode(r); err != nil {
+		return c.fail(err)
 	}
-	reply = c.logins.hide(c.received, reply)
+	refusal, refused := c.logins.hide(c.received, r)
 	c.received++
-	if refusal, refused := reply.(redis.Error); refused {
-		return nil, refusal
+	if refused {
+		return refusal
 	}
-	return reply, nil
+	return nil
 }
 
 // ReceiveContext implements redis.ConnWithContext. If ctx ends first, it closes the socket; if ctx has ended

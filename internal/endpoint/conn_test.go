@@ -13,6 +13,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/pipe"
 )
 
 // recorder is a socket that keeps what is written to it, and reads from a text.
@@ -213,4 +215,36 @@ func TestConnReceivesAfterAWriteThatFailed(t *testing.T) {
 	}
 	_, err = c.Receive()
 	require.ErrorContains(t, err, "max number of clients")
+}
+
+// An integer, and a short text, are handed out where they are: the reader of a connection allocates nothing for them.
+func TestConnReceivesIntegersAndShortTextsWithoutAllocations(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		kind pipe.ReplyKind
+	}{
+		{":1234567890123\r\n", pipe.Integer},
+		{"$26\r\n01234567890123456789012345\r\n", pipe.Text},
+		{"+OK\r\n", pipe.Other},
+		{"$-1\r\n", pipe.Other},
+	} {
+		conn := newConn(&endless{text: c.text})
+		var r pipe.Reply
+		require.Zero(t, testing.AllocsPerRun(1000, func() {
+			conn.sent.Add(1)
+			require.NoError(t, conn.ReceiveReply(&r))
+		}), c.text)
+		require.Equal(t, c.kind, r.Kind, c.text)
+	}
+}
+
+// What a Reply returns as its value stays when the buffer has other bytes.
+func TestValueOfAReplyStays(t *testing.T) {
+	conn := newConn(&endless{text: "$3\r\nabc\r\n"})
+	conn.sent.Add(1)
+	var r pipe.Reply
+	require.NoError(t, conn.ReceiveReply(&r))
+	value := r.Value()
+	clear(conn.replies.buf)
+	require.Equal(t, []byte("abc"), value)
 }

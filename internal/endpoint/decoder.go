@@ -7,6 +7,8 @@ import (
 	"math"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/pipe"
 )
 
 // Bounds of one reply, nested replies included. The library asks for nothing that comes near them. A server
@@ -22,6 +24,7 @@ const (
 	bufferSize    = 4 << 10
 	firstElements = 64       // an array has room for so many before they have come
 	firstBytes    = 64 << 10 // the same of a bulk string
+	maxInPlace    = 512      // bytes of a text that is read where it is
 )
 
 // BadReplyError is why a connection ended: the server sent what is no reply, or a reply beyond the bounds. It never
@@ -47,18 +50,53 @@ func newDecoder(from io.Reader) *decoder {
 	return &decoder{from: from, buf: make([]byte, bufferSize)}
 }
 
-// decode returns the next reply. An error reply is a value of type redis.Error. With an error the stream is
+// decode reads the next reply. An error reply is a value of type redis.Error. With an error the stream is
 // broken, and decode must not be called again. It returns io.EOF only between two replies.
-func (d *decoder) decode() (any, error) {
+func (d *decoder) decode(r *pipe.Reply) error {
 	d.bytes, d.elements = maxBytes, maxElements
 	if err := d.await(1); err != nil {
-		return nil, err
+		return err
 	}
-	reply, err := d.value(0)
+	err := d.whole(r)
 	if err == io.EOF {
 		err = io.ErrUnexpectedEOF
 	}
-	return reply, err
+	return err
+}
+
+// whole decodes a reply that is no part of another one. It allocates nothing for an integer, or a short text.
+func (d *decoder) whole(r *pipe.Reply) error {
+	kind := d.buf[d.at]
+	if kind != ':' && kind != '$' {
+		value, err := d.value(0)
+		r.Set(value)
+		return err
+	}
+	d.at++
+	line, err := d.line()
+	if err != nil {
+		return err
+	}
+	if kind == ':' {
+		n, err := integer(line)
+		r.SetInteger(n)
+		return err
+	}
+	n, err := length(line)
+	if err != nil {
+		return err
+	}
+	if n < 0 || n > maxInPlace {
+		value, err := d.bulk(n)
+		r.Set(value)
+		return err
+	}
+	if err := d.await(n + 2); err != nil {
+		return err
+	}
+	r.SetText(d.buf[d.at : d.at+n])
+	d.at += n
+	return d.endLine()
 }
 
 // hasMore reports whether something came behind the last reply.
@@ -85,9 +123,14 @@ func (d *decoder) value(depth int) (any, error) {
 	}
 	switch kind {
 	case ':':
-		return integer(rest)
+		n, err := integer(rest)
+		return n, err
 	case '$':
-		return d.bulk(rest)
+		n, err := length(rest)
+		if err != nil {
+			return nil, err
+		}
+		return d.bulk(n)
 	case '*':
 		return d.array(rest, depth)
 	default:
@@ -156,11 +199,10 @@ func (d *decoder) fill() error {
 	return err
 }
 
-// bulk decodes a text whose length the line has.
-func (d *decoder) bulk(line []byte) (any, error) {
-	n, err := length(line)
-	if n < 0 || err != nil {
-		return nil, err
+// bulk decodes a text of n bytes; -1 is a null.
+func (d *decoder) bulk(n int) (any, error) {
+	if n < 0 {
+		return nil, nil
 	}
 	if d.bytes -= n; d.bytes < 0 {
 		return nil, errTooManyBytes()
@@ -170,7 +212,8 @@ func (d *decoder) bulk(line []byte) (any, error) {
 		k := copy(text[got:], d.buf[d.at:d.end])
 		d.at += k
 		if got += k; got < len(text) {
-			if k, err = io.ReadFull(d.from, text[got:]); err != nil {
+			k, err := io.ReadFull(d.from, text[got:])
+			if err != nil {
 				return nil, err
 			}
 			got += k
@@ -180,14 +223,19 @@ func (d *decoder) bulk(line []byte) (any, error) {
 		}
 		text = append(text, make([]byte, min(got, n-got))...)
 	}
+	return text, d.endLine()
+}
+
+// endLine reads the end of a text.
+func (d *decoder) endLine() error {
 	if err := d.await(2); err != nil {
-		return nil, err
+		return err
 	}
 	if string(d.buf[d.at:d.at+2]) != "\r\n" {
-		return nil, badReply("a text longer than its length")
+		return badReply("a text longer than its length")
 	}
 	d.at += 2
-	return text, nil
+	return nil
 }
 
 // array decodes the replies whose number the line has, within so many arrays.
@@ -234,21 +282,21 @@ func length(digits []byte) (int, error) {
 }
 
 // integer reads an integer reply.
-func integer(text []byte) (any, error) {
+func integer(text []byte) (int64, error) {
 	digits, negative := text, false
 	if len(digits) > 0 && digits[0] == '-' {
 		digits, negative = digits[1:], true
 	}
 	if len(digits) == 0 {
-		return nil, badReply("an integer without digits")
+		return 0, badReply("an integer without digits")
 	}
 	n := uint64(0)
 	for _, digit := range digits {
 		if digit < '0' || digit > '9' {
-			return nil, badReply("an integer that is no number")
+			return 0, badReply("an integer that is no number")
 		}
 		if n > math.MaxInt64/10 {
-			return nil, badReply("an integer of more than 64 bits")
+			return 0, badReply("an integer of more than 64 bits")
 		}
 		n = 10*n + uint64(digit-'0')
 	}
@@ -258,7 +306,7 @@ func integer(text []byte) (any, error) {
 	case !negative && n <= math.MaxInt64:
 		return int64(n), nil
 	}
-	return nil, badReply("an integer of more than 64 bits")
+	return 0, badReply("an integer of more than 64 bits")
 }
 
 func errTooManyBytes() error { return badReply("texts of more than %d bytes in all", maxBytes) }

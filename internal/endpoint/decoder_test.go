@@ -15,20 +15,23 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/pipe"
 )
 
 // decodeAll decodes replies until the end of the text or an error.
 func decodeAll(from io.Reader) (all []any, err error) {
 	all = []any{}
 	for d := newDecoder(from); ; {
-		reply, err := d.decode()
+		var r pipe.Reply
+		err := d.decode(&r)
 		if err == io.EOF {
 			return all, nil
 		}
 		if err != nil {
 			return all, err
 		}
-		all = append(all, reply)
+		all = append(all, r.Value())
 	}
 }
 

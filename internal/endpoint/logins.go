@@ -9,6 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/redlock-go/redlock/internal/loginreply"
+	"github.com/redlock-go/redlock/internal/pipe"
 )
 
 // logins are those that were sent over a connection. Its replies become errors, which are shown and logged:
@@ -51,17 +52,19 @@ func textOf(arg any) string {
 	return ""
 }
 
-// hide returns what can be shown of the reply to the command at a place. Data stays as it is. The receiving goroutine
-// calls it.
-func (l *logins) hide(place uint64, reply any) any {
+// hide leaves in the reply to the command at a place what can be shown of it, and returns it if it is an error. Data
+// stays as it is. The receiving goroutine calls it.
+func (l *logins) hide(place uint64, r *pipe.Reply) (refusal redis.Error, refused bool) {
 	secrets := l.secrets.Load()
-	if secrets == nil {
-		return reply
+	isLogin := secrets != nil && l.answered(place)
+	if r.Kind != pipe.Other {
+		return "", false
 	}
-	if refusal, refused := reply.(redis.Error); l.answered(place) && refused {
-		return redis.Error(loginreply.Withhold(string(refusal), secrets))
+	if secrets != nil {
+		r.Set(hidden(r.Value(), secrets, isLogin))
 	}
-	return hidden(reply, secrets)
+	refusal, refused = r.Value().(redis.Error)
+	return refusal, refused
 }
 
 // answered reports whether the command at a place is a login, and removes it.
@@ -79,11 +82,11 @@ func (l *logins) answered(place uint64) bool {
 	return true
 }
 
-// hidden returns a reply without the errors and statuses that repeat a secret.
-func hidden(reply any, secrets *loginreply.Secrets) any {
+// hidden returns a reply without the errors and statuses that repeat a secret. No error of a login is shown.
+func hidden(reply any, secrets *loginreply.Secrets, isLogin bool) any {
 	switch reply := reply.(type) {
 	case redis.Error:
-		if secrets.In(string(reply)) {
+		if isLogin || secrets.In(string(reply)) {
 			return redis.Error(loginreply.Withhold(string(reply), secrets))
 		}
 	case string:
@@ -92,7 +95,7 @@ func hidden(reply any, secrets *loginreply.Secrets) any {
 		}
 	case []any:
 		for i := range reply {
-			reply[i] = hidden(reply[i], secrets)
+			reply[i] = hidden(reply[i], secrets, false)
 		}
 	}
 	return reply

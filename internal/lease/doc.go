@@ -61,5 +61,6 @@
 // # Locks
 //
 // Lease.mu comes before Renewer.mu, Signal.mu, and before the locks of ballots, waiters, nodes and
-// pipes. The Observer is called under Lease.mu, but for Endangered.
+// pipes. The Lock's BeginRenewal, BeginRelease and TakeBack, the Transfer, and the Observer but for its Endangered are
+// called under Lease.mu. They get values, and do not call the lease.
 package lease

@@ -16,13 +16,13 @@ import (
 type Reason int
 
 const (
-	Released  Reason = iota // its callers released it, or dropped its handles
-	HandedOff               // its caller handed it off to another process
-	Closed                  // the client was closed
-	Expired                 // its validity ended, and no renewal had been begun that could have prolonged it
-	MaxHold                 // it was held for as long as its terms allow
-	Revoked                 // a quorum of the nodes had lost it
-	NoQuorum                // its renewals failed until its validity ended
+	Released    Reason = iota // its callers released it, or dropped its handles
+	Transferred               // its caller transferred it to another process
+	Closed                    // the client was closed
+	Expired                   // its validity ended, and no renewal had been begun that could have prolonged it
+	MaxHold                   // it was held for as long as its terms allow
+	Revoked                   // a quorum of the nodes had lost it
+	NoQuorum                  // its renewals failed until its validity ended
 )
 
 // ErrReleased is the error of a lease that was released.
@@ -54,6 +54,18 @@ type Loss struct {
 	Closed    bool // the client was closed while a Do went on
 }
 
+// Ending is what a Lock must do at the end of a lease.
+type Ending struct {
+	KeepsKeys  bool          // the keys of the lease stay until they end by themselves
+	RestsUntil time.Duration // on the client's clock: the lock is resting until then; 0: it is free
+	KeysLast   time.Duration // how long a key of the owner may last, at most
+
+	Transferred bool           // its keys stay at the nodes in Kept
+	Kept        quorum.NodeSet // if it was Transferred
+	Dropped     quorum.NodeSet // others that may hold its keys, if it was Transferred
+	Passed      Passed         // where a transfer has changed its keys, also if that failed
+}
+
 // ending is the end of a lease, and the means to wait for it. It is protected by the lease's lock.
 type ending struct {
 	end     *End // nil while the lease is held
@@ -62,8 +74,8 @@ type ending struct {
 	first  part               // of the handle to which the lease was granted
 	joined map[*part]struct{} // of the handles that joined it and are not released; nil if none has joined
 
-	leaving bool     // the lease is about to be handed off
-	passing *Passing // nil until a hand-off begins
+	leaving bool     // the lease is about to be transferred
+	passing *Passing // nil until a transfer begins
 
 	gone       chan struct{} // made by Shut where a Do is running, closed when the last Do has released the lease
 	unreleased bool          // Shut has ended the lease, and its release is still to be sent
@@ -152,19 +164,19 @@ func (l *Lease) released(b *quorum.Ballot) {
 	l.mu.Lock()
 	lock := l.lock
 	l.mu.Unlock()
-	lock.Released(l, b)
+	lock.Released(&l.Grant, b)
 }
 
 // end ends the lease for all its handles, and sends the release, unless that was done before or the keys are to stay.
 func (l *Lease) end(end *End) { l.endBy(context.Background(), end, nil) }
 
 // endBy ends the lease, and sends the release. The package's documentation lists its steps. If by is
-// not nil, end is released or handedOff, and only the handle of that part ends while others hold the lease: then b
+// not nil, end is released or transferred, and only the handle of that part ends while others hold the lease: then b
 // and was are nil. Else was is why the handle or the lease had ended before, and b is nil where nothing was sent
 // because that had been done before.
 func (l *Lease) endBy(ctx context.Context, end *End, by *part) (b *quorum.Ballot, was *End) {
 	l.mu.Lock()
-	// Close left the release to the lease's Dos. A hand-off that was too late must not send it.
+	// Close left the release to the lease's Dos. A transfer that was too late must not send it.
 	left := by != nil && end == released && by.working && l.ending.unreleased && l.ending.gone != nil
 	switch {
 	case by != nil && by.released:
@@ -239,30 +251,38 @@ func (l *Lease) mark(end *End) (atEnd map[*endCall]struct{}) {
 // key: what they do not confirm becomes an undo. b is nil if nothing is to be released. Called under l.mu.
 func (l *Lease) queueRelease(ctx context.Context, end *End, must quorum.NodeSet) (b *quorum.Ballot, yield bool) {
 	l.ending.unreleased = false
-	b = l.lock.BeginRelease(ctx, l)
-	l.cfg.Observer.Ended(ctx, l, end)
+	e, s := l.endingOf(end), l.state()
+	b = l.lock.BeginRelease(ctx, &l.Grant, e)
+	s.RestsUntil = e.RestsUntil
+	l.cfg.Observer.Ended(ctx, &l.Grant, s, end)
 	if b == nil {
 		return nil, false
 	}
 	return b, b.Queue(must, true)
 }
 
-// RestsUntil returns until when the lock is to rest now that the lease has ended, on the client's
-// clock; 0 if it is to be free. Where a quorum had lost the lease, the lock rests at the other nodes:
-// with those that do not vote, as they forgot, they may be a quorum. It is for Locks and Observers,
-// which are called under the lease's lock.
-func (l *Lease) RestsUntil() time.Duration {
+// endingOf returns what the lock must do at this end of the lease. Called under l.mu.
+func (l *Lease) endingOf(end *End) Ending {
+	e := Ending{KeysLast: l.keysLast(), RestsUntil: l.restsUntil(),
+		KeepsKeys: l.terms.Delayed && end.IsLoss() && end.Reason != Revoked}
+	if p := l.ending.passing; p != nil {
+		e.Passed = l.passed(p.sent)
+		if end == transferred {
+			e.Transferred, e.Kept, e.Dropped = true, p.kept, l.mayHold&^p.kept
+		}
+	}
+	return e
+}
+
+// restsUntil returns until when the lock is resting now that the lease has ended. Where a quorum had lost
+// the lease, the lock rests at the other nodes: with those that do not vote, as they forgot, they may be
+// a quorum.
+func (l *Lease) restsUntil() time.Duration {
 	until := l.Begun + l.terms.MinHold
 	if l.terms.MinHold == 0 || until <= l.now() {
 		return 0
 	}
 	return until
-}
-
-// KeepsKeys reports whether the keys of the lease, which has ended, are to stay until they end by
-// themselves. It is for Locks, which are called under the lease's lock.
-func (l *Lease) KeepsKeys() bool {
-	return l.terms.Delayed && l.ending.end.IsLoss() && l.ending.end.Reason != Revoked
 }
 
 // logLoss logs that the lease is lost: at level Info if its terms asked for that end, else at
@@ -281,7 +301,7 @@ func (r Reason) String() string {
 	switch r {
 	case Released:
 		return "released"
-	case HandedOff:
+	case Transferred:
 		return "transferred"
 	case Closed:
 		return "closed"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/quorum"
@@ -58,7 +59,7 @@ func isExclusive(p *part) bool { return !p.released && p.share == nil }
 
 // leave records that a handle has ended while others hold the lease, and returns the functions to
 // call. If the others asked for shares, the lease is a shared one from now on, and leave returns the renewal
-// that tells the nodes, which must be flushed; where a renewal or a hand-off is under way, that follows at once.
+// that tells the nodes, which must be flushed; where a renewal or a transfer is under way, that follows at once.
 // docs/safety.md has the argument. Called under l.mu.
 func (l *Lease) leave(p *part) (atEnd map[*endCall]struct{}, b *renewal) {
 	p.released, p.working = true, false
@@ -69,7 +70,7 @@ func (l *Lease) leave(p *part) (atEnd map[*endCall]struct{}, b *renewal) {
 			break
 		}
 		l.renewal.untold = true
-		if l.renewal.running == nil && l.renewal.handing == 0 {
+		if l.renewal.running == nil && l.renewal.transfers == 0 {
 			b = l.renew()
 		} else {
 			l.renewal.at = l.now()
@@ -108,7 +109,7 @@ func (h *Handle) Join(outer *Handle, shared bool, to Lock) *End {
 		return end
 	}
 	if l.ending.leaving {
-		return handedOff
+		return transferred
 	}
 	if !shared && l.lock.Shared() {
 		return released // what it held exclusively
@@ -236,4 +237,63 @@ func (h *Handle) Release(ctx context.Context) (was *End, failure *quorum.Failure
 		return was, nil
 	}
 	return l.confirm(b, was)
+}
+
+// Signal reports to the holder of a lease that others want the lock. It may be told before the lease
+// is known to be granted.
+type Signal struct {
+	told chan struct{} // closed when it is
+
+	mu     sync.Mutex // protects what follows; Lease.mu comes before it
+	isTold bool
+	lease  *Lease // nil until it has started
+}
+
+// NewSignal makes the signal of one attempt.
+func NewSignal() *Signal { return &Signal{told: make(chan struct{})} }
+
+// Told returns a channel that is closed when others want the lock; nil without a signal.
+func (s *Signal) Told() <-chan struct{} {
+	if s == nil {
+		return nil
+	}
+	return s.told
+}
+
+// Tell records that others want the lock. Further calls do nothing.
+func (s *Signal) Tell() {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	again, l := s.isTold, s.lease
+	s.isTold = true
+	s.mu.Unlock()
+	if again {
+		return
+	}
+	close(s.told)
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ending.end == nil {
+		l.cfg.Observer.Wanted(&l.Grant, l.state())
+	}
+}
+
+// start makes the signal that of a lease that has started, and reports to the Observer what became known
+// before. Called under l.mu.
+func (s *Signal) start(l *Lease) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	s.lease = l
+	told := s.isTold
+	s.mu.Unlock()
+	if told {
+		l.cfg.Observer.Wanted(&l.Grant, l.state())
+	}
 }

@@ -21,18 +21,25 @@ type Config struct {
 }
 
 // Observer is informed of leases. Its methods must not block. All but Endangered are called
-// under the lease's lock: so what they report of one lease is in order.
+// under the lease's lock: so what they report of one lease is in order, and they may not call the lease.
 type Observer interface {
-	Granted(ctx context.Context, l *Lease)
-	Renewed(l *Lease, by *quorum.Ballot, granted bool)
-	Ended(ctx context.Context, l *Lease, end *End)
+	Granted(ctx context.Context, g *Grant, s State)
+	Renewed(g *Grant, s State, by *quorum.Ballot, granted bool)
+	Ended(ctx context.Context, g *Grant, s State, end *End)
 
 	// Wanted reports that others want the lock, once. It is called only for leases with a Signal.
-	Wanted(l *Lease)
+	Wanted(g *Grant, s State)
 
 	// Endangered reports that a renewal failed while the lease is valid for remaining; first,
 	// that the renewal before it succeeded.
-	Endangered(l *Lease, remaining time.Duration, failure *quorum.Failure, first bool)
+	Endangered(g *Grant, s State, remaining time.Duration, failure *quorum.Failure, first bool)
+}
+
+// State is what an Observer learns of a lease. Its instants are on the client's clock.
+type State struct {
+	Shared     bool          // others may hold the lock at the same time
+	Until      time.Duration // the end of validity
+	RestsUntil time.Duration // as Ending has it; 0 while the lease is held
 }
 
 // Terms are the settings of a lock's leases.
@@ -55,27 +62,30 @@ type Lock interface {
 	// Shared reports whether others may hold the lock at the same time.
 	Shared() bool
 
-	// BeginRenewal makes b a renewal of l that is not queued yet, for keys that last for ttl, or, of a shared
-	// lease, as long as before if that is 0. If
-	// longer is set, that is longer than the lock's: only nodes vote that have it on record, and
-	// that execute no earlier renewal after this one.
-	BeginRenewal(ctx context.Context, b *quorum.Ballot, l *Lease, ttl time.Duration, longer bool)
+	// BeginRenewal makes b a renewal of what was granted by g that is not queued yet, for keys that last for
+	// ttl, or, of a shared lease, as long as before if that is 0. If longer is set, that is longer than the
+	// lock's: only nodes vote that have it on record, and that execute no earlier renewal after this one.
+	BeginRenewal(ctx context.Context, b *quorum.Ballot, g *Grant, ttl time.Duration, longer bool)
 
-	// BeginRelease returns a release of l that is not queued yet; nil if l keeps its keys, and
-	// nothing else is to be released.
-	BeginRelease(ctx context.Context, l *Lease) *quorum.Ballot
+	// BeginRelease returns a release of what was granted by g that is not queued yet; nil if its keys stay,
+	// and nothing else is to be released. What is queued later is executed later.
+	BeginRelease(ctx context.Context, g *Grant, e Ending) *quorum.Ballot
 
-	// TakeBack has nodes that have executed a hand-off of l, or may yet, give their keys back to
-	// its owner. It is called under the lease's lock, and what is queued later is executed later.
-	TakeBack(l *Lease, at quorum.NodeSet)
+	// TakeBack has nodes that have executed a transfer of a lease, or may yet, give their keys back to
+	// its owner. What is queued later is executed later.
+	TakeBack(owner string, p Passed)
 
 	// Released informs the lock of a release that a quorum answered, or that timed out.
-	Released(l *Lease, b *quorum.Ballot)
+	Released(g *Grant, b *quorum.Ballot)
 }
 
-// Seat is the place in the wait queue of the waiter that got the lease. It is given up with
-// the lease.
-type Seat any
+// Seat is the place in the wait queue of the waiter that got the lease.
+type Seat interface {
+	Ticket() string
+
+	// Retire gives the place up with the lease, and returns its ticket.
+	Retire() (ticket string)
+}
 
 // Grant is what a lease was granted with.
 type Grant struct {
@@ -143,7 +153,7 @@ func (l *Lease) Start(ctx context.Context) bool {
 	if !l.renewer.add(l) {
 		return false
 	}
-	l.cfg.Observer.Granted(ctx, l) // under l.mu, so ahead of every later event of this lease
+	l.cfg.Observer.Granted(ctx, &l.Grant, l.state()) // under l.mu, so ahead of every later event of this lease
 	l.Wanted.start(l)
 	return true
 }
@@ -154,11 +164,11 @@ func (l *Lease) now() time.Duration { return l.cfg.Clock() }
 func (l *Lease) TTL() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.KeysLast()
+	return l.keysLast()
 }
 
-// KeysLast is TTL for Locks, which are called under the lease's lock.
-func (l *Lease) KeysLast() time.Duration { return max(l.terms.TTL, l.renewal.longest) }
+// keysLast is TTL, called under l.mu.
+func (l *Lease) keysLast() time.Duration { return max(l.terms.TTL, l.renewal.longest) }
 
 // Shared reports whether others may hold the lock at the same time.
 func (l *Lease) Shared() bool {
@@ -196,19 +206,15 @@ func (l *Lease) Schedule() (next time.Duration, underWay bool) {
 	return l.renewal.at, l.renewal.running != nil
 }
 
-// Left returns the time until the end of validity. It is for Observers, which are called under
-// the lease's lock.
-func (l *Lease) Left() time.Duration { return l.until - l.now() }
-
-// IsShared is Shared for Observers.
-func (l *Lease) IsShared() bool { return l.lock.Shared() }
+// state returns what Observers learn. Called under l.mu.
+func (l *Lease) state() State { return State{Shared: l.lock.Shared(), Until: l.until} }
 
 // next returns when the renewer must look again. Called under l.mu.
 func (l *Lease) next() time.Duration {
 	if b := l.renewal.running; b != nil {
 		return min(l.until, b.Start+l.terms.NodeTimeout)
 	}
-	if l.renewal.handing > 0 {
+	if l.renewal.transfers > 0 {
 		return l.until
 	}
 	return min(l.until, l.renewal.at)
@@ -229,7 +235,7 @@ func (l *Lease) tick() *quorum.Ballot {
 		l.mu.Unlock()
 		late.Close(errNoVerdict)
 		l.conclude(late, late.Verdict())
-	case late == nil && now >= l.renewal.at && l.renewal.handing == 0:
+	case late == nil && now >= l.renewal.at && l.renewal.transfers == 0:
 		b := l.renew()
 		l.mu.Unlock()
 		if v := b.Verdict(); v.IsFinal() {

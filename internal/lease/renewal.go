@@ -1,8 +1,12 @@
 package lease
 
 import (
+	"container/heap"
 	"context"
 	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/quorum"
@@ -19,15 +23,15 @@ var errNoVerdict = errors.New("no answer within the node timeout")
 // schedule is when a lease is renewed, and what its renewals have shown. It is protected by
 // the lease's lock.
 type schedule struct {
-	at       time.Duration   // when to renew next
-	began    bool            // a scheduled renewal was begun
-	running  *renewal        // the scheduled renewal that is under way; nil if there is none
-	keysEnd  time.Duration   // the keys may stand so long by the renewals, whatever their verdicts
-	failure  *quorum.Failure // of the last renewal; nil if it succeeded
-	restored quorum.NodeSet  // nodes where the key was missing, since the last renewal that succeeded
-	handing  int             // hand-offs that are under way: no other renewal begins
-	untold   bool            // the lease became a shared one, and no renewal since then tells the nodes
-	extended                 // by ExtendTo
+	at        time.Duration   // when to renew next
+	began     bool            // a scheduled renewal was begun
+	running   *renewal        // the scheduled renewal that is under way; nil if there is none
+	keysEnd   time.Duration   // the keys may stand so long by the renewals, whatever their verdicts
+	failure   *quorum.Failure // of the last renewal; nil if it succeeded
+	restored  quorum.NodeSet  // nodes where the key was missing, since the last renewal that succeeded
+	transfers int             // transfers that are under way: no other renewal begins
+	untold    bool            // the lease became a shared one, and no renewal since then tells the nodes
+	extended                  // by ExtendTo
 }
 
 // renewal is a ballot that prolongs a lease, and the watcher of itself.
@@ -68,7 +72,7 @@ func (l *Lease) queueRenewal(ctx context.Context, scheduled bool, to *Span) (b *
 	if tells {
 		span.TTL = 0
 	}
-	l.lock.BeginRenewal(ctx, &b.Ballot, l, span.TTL, to != nil && to.TTL > l.terms.TTL)
+	l.lock.BeginRenewal(ctx, &b.Ballot, &l.Grant, span.TTL, to != nil && to.TTL > l.terms.TTL)
 	if to != nil {
 		l.extendKeys(b.Start, to)
 	}
@@ -123,10 +127,10 @@ func (r *renewal) Answered(v *quorum.Vote, a quorum.Answer) quorum.Answer {
 	}
 	switch {
 	case a.Count == quorum.No && l.ending.passing.isValue(a.Holder):
-		// Nobody else has had the key since a hand-off that failed.
+		// Nobody else has had the key since a transfer that failed.
 		a.Count = quorum.NoAnswer
-		if l.renewal.handing == 0 && l.ending.end == nil {
-			l.lock.TakeBack(l, 1<<node.Index)
+		if l.renewal.transfers == 0 && l.ending.end == nil {
+			l.lock.TakeBack(l.Owner, l.passed(1<<node.Index))
 		}
 	case undone && a.Count == quorum.Yes:
 		a.Count = quorum.NoAnswer
@@ -180,12 +184,13 @@ func (l *Lease) conclude(b *renewal, v quorum.Verdict) *End {
 	if v != quorum.Granted && (endangered || terms.RenewEvery == 0) {
 		l.renewal.failure = quorum.FailureOf(&b.Ballot)
 	}
-	l.cfg.Observer.Renewed(l, &b.Ballot, v == quorum.Granted)
+	s := l.state()
+	l.cfg.Observer.Renewed(&l.Grant, s, &b.Ballot, v == quorum.Granted)
 	l.renewer.move(l, l.next())
 	failure := l.renewal.failure
 	l.mu.Unlock()
 	if endangered {
-		l.cfg.Observer.Endangered(l, left, failure, first)
+		l.cfg.Observer.Endangered(&l.Grant, s, left, failure, first)
 	}
 	return nil
 }
@@ -213,9 +218,9 @@ func (l *Lease) extend(ctx context.Context, as Lock, to *Span) Extension {
 		l.expire()
 		return Extension{End: end}
 	}
-	if l.renewal.handing > 0 { // its commands could put keys back behind the hand-off
+	if l.renewal.transfers > 0 { // its commands could put keys back behind the transfer
 		l.mu.Unlock()
-		return Extension{End: handedOff}
+		return Extension{End: transferred}
 	}
 	if as != nil {
 		l.lock = as
@@ -230,4 +235,236 @@ func (l *Lease) extend(ctx context.Context, as Lock, to *Span) Extension {
 		return Extension{End: end}
 	}
 	return Extension{Cause: err, Failure: quorum.FailureOf(&b.Ballot)}
+}
+
+// maxSleep is how long the Renewer sleeps, at most, while leases exist: Go's timers stop
+// while the machine is suspended, the clock does not.
+const maxSleep = time.Second
+
+// batch is how many leases the Renewer looks at before it writes what they queued: enough to
+// fill a flush, and few enough that the first does not wait for long.
+const batch = 64
+
+// Renewer renews a client's leases and ends those whose validity is over. One goroutine
+// serves them all, however many there are.
+type Renewer struct {
+	cfg  *Config
+	wake chan struct{} // the first lease is due earlier than the goroutine knows
+	keep atomic.Bool   // KeepHandles was called
+
+	mu       sync.Mutex    // protects what follows, and the leases' heap entries
+	leases   leaseHeap     // the lease that is due first is the first
+	nextWake time.Duration // when the goroutine looks next
+	closed   bool
+}
+
+// NewRenewer makes a Renewer. Its owner must start Run.
+func NewRenewer(cfg *Config) *Renewer {
+	return &Renewer{cfg: cfg, wake: make(chan struct{}, 1), nextWake: system.Forever}
+}
+
+// Len returns the number of leases in its care.
+func (r *Renewer) Len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.leases)
+}
+
+// add takes a lease into its care. It returns false if it is closed.
+func (r *Renewer) add(l *Lease) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return false
+	}
+	heap.Push(&r.leases, l)
+	r.wakeInTime()
+	return true
+}
+
+// move changes when a lease is due.
+func (r *Renewer) move(l *Lease, due time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l.heap.due = due
+	if l.heap.index != notInHeap {
+		heap.Fix(&r.leases, l.heap.index)
+		r.wakeInTime()
+	}
+}
+
+// KeepHandles makes the leases refer to their handles for as long as they are held, so that no
+// dropped lease is released. Only tests in virtual time need that: the garbage collector's
+// goroutine is outside of it.
+func (r *Renewer) KeepHandles() { r.keep.Store(true) }
+
+// Forget takes a lease out of its care: it is neither renewed nor released any more, as if the
+// process had died. Only tests do that; they must keep the lease's handle.
+func (r *Renewer) Forget(l *Lease) { r.remove(l) }
+
+// remove takes a lease out of its care.
+func (r *Renewer) remove(l *Lease) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if l.heap.index != notInHeap {
+		heap.Remove(&r.leases, l.heap.index)
+	}
+}
+
+// Close takes no more leases and returns those in its care.
+func (r *Renewer) Close() []*Lease {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	return slices.Clone(r.leases)
+}
+
+// wakeInTime wakes the goroutine if it would look too late. Called under r.mu.
+func (r *Renewer) wakeInTime() {
+	if r.leases[0].heap.due >= r.nextWake {
+		return
+	}
+	r.nextWake = r.leases[0].heap.due
+	select {
+	case r.wake <- struct{}{}:
+	default: // it has been woken, and will see the newest
+	}
+}
+
+// Run does what is due until ctx ends.
+func (r *Renewer) Run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		for r.tick() {
+		}
+		timer.Reset(r.sleep())
+		select {
+		case <-timer.C:
+		case <-r.wake:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// tick does what is due for one batch of leases. It returns false when nothing was due.
+func (r *Renewer) tick() bool {
+	due := r.due()
+	ballots := make([]*quorum.Ballot, 0, len(due))
+	for _, l := range due {
+		if b := l.tick(); b != nil {
+			ballots = append(ballots, b)
+		}
+	}
+	for _, b := range ballots {
+		b.Flush(false)
+	}
+	return len(due) > 0
+}
+
+// due returns leases whose time has come, and parks them at the end of the heap until they
+// are moved.
+func (r *Renewer) due() []*Lease {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var due []*Lease
+	now := r.cfg.Clock()
+	for len(due) < batch && len(r.leases) > 0 && r.leases[0].heap.due <= now {
+		l := r.leases[0]
+		due = append(due, l)
+		l.heap.due = system.Forever
+		heap.Fix(&r.leases, 0)
+	}
+	return due
+}
+
+// sleep returns how long the goroutine may sleep.
+func (r *Renewer) sleep() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.leases) == 0 {
+		r.nextWake = system.Forever
+		return system.Forever
+	}
+	r.nextWake = r.leases[0].heap.due
+	return min(r.nextWake-r.cfg.Clock(), maxSleep)
+}
+
+// heapEntry is a lease's place in the Renewer's heap.
+type heapEntry struct {
+	due   time.Duration // when to look at the lease
+	index int           // notInHeap while the lease is in nobody's care
+}
+
+const notInHeap = -1
+
+// leaseHeap orders leases by when they are due.
+type leaseHeap []*Lease
+
+func (h leaseHeap) Len() int           { return len(h) }
+func (h leaseHeap) Less(i, j int) bool { return h[i].heap.due < h[j].heap.due }
+
+func (h leaseHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].heap.index, h[j].heap.index = i, j
+}
+
+func (h *leaseHeap) Push(x any) {
+	l := x.(*Lease)
+	l.heap.index = len(*h)
+	*h = append(*h, l)
+}
+
+func (h *leaseHeap) Pop() any {
+	last := len(*h) - 1
+	l := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	l.heap.index = notInHeap
+	return l
+}
+
+// ExtendTo prolongs a lease for another time than its lock's. docs/safety.md (A lease of another length) has
+// the argument.
+
+// Span is for how long a renewal prolongs a lease.
+type Span struct {
+	TTL      time.Duration // of the keys at the nodes
+	Validity time.Duration // from the start of the ballot
+}
+
+// extended is what the calls of ExtendTo have asked for. It is protected by the lease's lock.
+type extended struct {
+	keysUntil  time.Duration // every renewal makes the keys last so long at least, on the client's clock
+	longest    time.Duration // the longest ttl of any call
+	generation int           // counts the calls after which keys may end earlier than before
+}
+
+// usualSpan returns for how long a renewal that begins now prolongs the lease: for the terms' ttl, but
+// no key may end earlier than an ExtendTo has asked for. Called under l.mu.
+func (l *Lease) usualSpan() Span {
+	return Span{TTL: max(l.terms.TTL, l.renewal.keysUntil-l.now()), Validity: l.terms.Validity}
+}
+
+// extendKeys records that an ExtendTo that began at start is about to be queued. Where keys may end earlier
+// by it than by a renewal before, the validity is shortened first, and no renewal that was queued
+// before prolongs it any more. Called under l.mu.
+func (l *Lease) extendKeys(start time.Duration, to *Span) {
+	r := &l.renewal
+	if to.TTL < l.terms.TTL || start+to.TTL < r.keysUntil {
+		r.generation++
+		l.until = min(l.until, start+to.Validity)
+		l.hastenRenewal(start)
+		l.renewer.move(l, l.next())
+	}
+	r.keysUntil, r.longest = start+to.TTL, max(r.longest, to.TTL)
+}
+
+// hastenRenewal brings the next scheduled renewal forward if the validity, counted from start, is shorter than
+// that of the terms. Called under l.mu.
+func (l *Lease) hastenRenewal(start time.Duration) {
+	if left := l.until - start; left < l.terms.Validity && l.terms.RenewEvery > 0 && l.until < l.limit {
+		l.renewal.at = min(l.renewal.at, start+left/3)
+	}
 }

@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"container/heap"
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,10 @@ const (
 	// sampleEvery is the share of the attempts that are measured while the limit is far away.
 	sampleEvery = 16
 
+	// stallPause is by how much the time for which all callers wait, after an attempt that found the nodes
+	// stalled, is shorter than that attempt's timeout: an eighth of it.
+	stallPause = 8
+
 	// baseAge is for how long, at least, the shortest measured time counts.
 	baseAge = 10 * time.Second
 )
@@ -50,7 +55,8 @@ type Limiter struct {
 	waiting turnQueue  // the caller whose turn is next is the first
 	retries retries
 	serial  uint64        // of the last caller that waited
-	running int           // attempts under way; with a caller waiting, at least as many as the limit allows
+	running int           // attempts under way; with a caller waiting, at least as many as the limit allows, unless paused
+	paused  bool          // no attempt begins: a timer of its own ends that
 	limit   float64       // from minLimit to maxLimit
 	cut     time.Duration // when the limit shrank last
 	measured
@@ -192,6 +198,9 @@ func (l *Limiter) hasten(t *turn) {
 
 // hasRoom reports whether a further attempt may begin. Called under l.mu.
 func (l *Limiter) hasRoom(urgent bool) bool {
+	if l.paused {
+		return false
+	}
 	limit := l.limit
 	if urgent {
 		limit *= 2
@@ -238,6 +247,9 @@ type Result struct {
 	// Answered is how long a quorum took to answer; 0: it did not. Took is how long the attempt
 	// took in that case. Only those of an attempt that is timed count.
 	Answered, Took time.Duration
+
+	// Stalled is set if nothing was sent, since too many nodes owed answers for too long.
+	Stalled bool
 }
 
 // Leave ends an attempt.
@@ -245,10 +257,33 @@ func (a Attempt) Leave(r Result) {
 	l := a.limiter
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if a.timed {
+	switch {
+	case r.Stalled:
+		l.pauseAll(&r)
+	case a.timed:
 		l.adapt(&r)
 	}
 	l.end()
+}
+
+// pauseAll has all callers wait for a while: each of thousands would find out by an attempt of its own that the nodes
+// are stalled. Few may try again then. A timeout that is shorter than the way there and back says nothing, as in adapt.
+// Called under l.mu.
+func (l *Limiter) pauseAll(r *Result) {
+	if r.Timeout <= l.base() {
+		return
+	}
+	l.shrink(r.Start, firstLimit)
+	if l.paused {
+		return
+	}
+	l.paused = true
+	time.AfterFunc(r.Timeout/stallPause, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.paused = false
+		l.serve()
+	})
 }
 
 // LeaveLater ends an attempt whose caller has given up. What it sent is still at the nodes, for
@@ -333,4 +368,147 @@ func (m *measured) base() time.Duration {
 		return m.older
 	}
 	return min(m.least, m.older)
+}
+
+// turn is a caller that waits.
+type turn struct {
+	urgent  bool          // it comes ahead of those that are not
+	asked   time.Duration // when its call began
+	serial  uint64        // orders callers that asked at the same instant
+	index   int           // in the queue; -1: it has got its turn
+	granted chan Attempt  // has room for the one value that it gets
+}
+
+// turnQueue is a heap of the callers that wait: of those that are urgent, and then of the others, the one that
+// asked first is the first.
+type turnQueue []*turn
+
+func (q turnQueue) Len() int { return len(q) }
+
+func (q turnQueue) Less(i, j int) bool {
+	if q[i].urgent != q[j].urgent {
+		return q[i].urgent
+	}
+	if q[i].asked != q[j].asked {
+		return q[i].asked < q[j].asked
+	}
+	return q[i].serial < q[j].serial
+}
+
+func (q turnQueue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].index, q[j].index = i, j
+}
+
+func (q *turnQueue) Push(x any) {
+	t := x.(*turn)
+	t.index = len(*q)
+	*q = append(*q, t)
+}
+
+func (q *turnQueue) Pop() any {
+	last := len(*q) - 1
+	t := (*q)[last]
+	(*q)[last] = nil
+	*q = (*q)[:last]
+	t.index = -1
+	return t
+}
+
+// maxRetrying is how many callers of a client ask again at a time while too few nodes answer. They find
+// out for all others when a quorum answers: thousands of callers that each ask a few times in a second
+// would keep the process busy, and the nodes that are to recover.
+const maxRetrying = 16
+
+// retries are the callers whose attempts too few nodes answered. They are protected by the Limiter's lock.
+type retries struct {
+	pausing int         // so many pause, and ask again then
+	waiting list.List   // of chan bool, those of the others in the order of their calls; each gets whether it is to pause
+	some    atomic.Bool // waiting has one; stored under the Limiter's lock
+}
+
+// next tells the first that waits whether it is to pause.
+func (r *retries) next(pauses bool) {
+	r.waiting.Remove(r.waiting.Front()).(chan bool) <- pauses
+	r.some.Store(r.waiting.Len() > 0)
+}
+
+// Retry returns when a caller whose attempt too few nodes answered may ask again: after a pause if few
+// callers are in this state; else when it has become one of these few and has paused, or when a quorum
+// has answered others. Errors: life.ErrClosed, or ctx's cause.
+func (l *Limiter) Retry(ctx context.Context, pause time.Duration, c Caller) error {
+	l.mu.Lock()
+	if l.retries.pausing < maxRetrying {
+		l.retries.pausing++
+		l.mu.Unlock()
+		return l.pause(ctx, pause)
+	}
+	ahead := l.retries.waiting.Len()
+	granted := make(chan bool, 1) // has room for the one value that it gets
+	place := l.retries.waiting.PushBack(granted)
+	l.retries.some.Store(true)
+	l.mu.Unlock()
+
+	ended := c.TurnAwaited(ctx, ahead)
+	pauses, err := l.awaitRetry(ctx, granted, place)
+	ended(err)
+	if err == nil && pauses {
+		err = l.pause(ctx, pause)
+	}
+	return err
+}
+
+// awaitRetry waits until the caller may go on, and reports whether it is to pause first.
+func (l *Limiter) awaitRetry(ctx context.Context, granted <-chan bool, place *list.Element) (pauses bool, err error) {
+	select {
+	case pauses = <-granted:
+		return pauses, nil
+	case <-ctx.Done():
+		err = life.EndOf(ctx)
+	case <-l.life.Closing():
+		err = life.ErrClosed
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case pauses = <-granted: // at the same instant; its place is passed on
+		if pauses {
+			l.endPause()
+		}
+	default:
+		l.retries.waiting.Remove(place)
+		l.retries.some.Store(l.retries.waiting.Len() > 0)
+	}
+	return false, err
+}
+
+// pause waits as one of those that ask again.
+func (l *Limiter) pause(ctx context.Context, d time.Duration) error {
+	err := l.life.Pause(ctx, d)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.endPause()
+	return err
+}
+
+// endPause passes the place of a caller that has paused to the first that waits. Called under l.mu.
+func (l *Limiter) endPause() {
+	if l.retries.waiting.Len() > 0 {
+		l.retries.next(true)
+		return
+	}
+	l.retries.pausing--
+}
+
+// Answered says that a quorum has answered an attempt. Two of those that wait to ask again do so, and if
+// they are answered, four more: nodes that answer again a little are not overrun.
+func (l *Limiter) Answered() {
+	if !l.retries.some.Load() { // as for nearly every attempt
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := 0; i < 2 && l.retries.waiting.Len() > 0; i++ {
+		l.retries.next(false)
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock/internal/life"
 	"github.com/redlock-go/redlock/internal/limiter"
@@ -176,6 +177,70 @@ func TestCollapseOfTheNodesCostsLittleMoreThanWhatIsUnderWay(t *testing.T) {
 		serve(t, l, s, new(observer), callers)
 		t.Logf("%d attempts, %d in vain", s.made, s.vain-before)
 		assert.LessOrEqual(t, s.vain-before, 4096*5/4, "so many were under way, and few more")
+	})
+}
+
+// While nodes owe answers nothing is sent to them. A few callers find that out, again and again, and not each.
+func TestStalledNodesAreFoundOutByFewCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const callers, stall, timeout = 10_000, time.Second, 50 * time.Millisecond
+		began := time.Now()
+		now := func() time.Duration { return time.Since(began) }
+		l := limiter.New(now, life.New())
+		var o observer
+		var all sync.WaitGroup
+		var stalled atomic.Int64
+		for range callers {
+			all.Go(func() {
+				for {
+					a, err := l.Enter(t.Context(), 0, 0, &o)
+					if !assert.NoError(t, err) {
+						return
+					}
+					start := now()
+					if start >= stall {
+						time.Sleep(time.Millisecond)
+						a.Leave(limiter.Result{Start: start, Timeout: timeout, Answered: time.Millisecond, Took: time.Millisecond})
+						return
+					}
+					stalled.Add(1)
+					a.Leave(limiter.Result{Start: start, Timeout: timeout, Stalled: true})
+					time.Sleep(50 * time.Millisecond)
+				}
+			})
+		}
+		all.Wait()
+		t.Logf("%d attempts found the nodes stalled; all were served after %v", stalled.Load(), now())
+		assert.Less(t, stalled.Load(), int64(1000))
+		assert.Less(t, now(), 2*stall)
+	})
+}
+
+// To a lock whose timeout is shorter than the way there and back, nodes look stalled that are not.
+func TestStallOfATooShortTimeoutDelaysNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		l := limiter.New(func() time.Duration { return time.Since(began) }, life.New())
+		leave := func(r limiter.Result) (timed bool) {
+			a, begun := l.TryEnter(false)
+			require.True(t, begun)
+			a.Leave(r)
+			return a.IsTimed()
+		}
+		const trip = 30 * time.Millisecond
+		for timed := false; !timed; {
+			timed = leave(limiter.Result{Timeout: 500 * time.Millisecond, Answered: trip, Took: trip})
+		}
+		leave(limiter.Result{Timeout: 5 * time.Millisecond, Stalled: true})
+		_, begun := l.TryEnter(false)
+		require.True(t, begun)
+		leave(limiter.Result{Timeout: 50 * time.Millisecond, Stalled: true})
+		_, begun = l.TryEnter(false)
+		require.False(t, begun, "all wait")
+		time.Sleep(50 * time.Millisecond / 8)
+		synctest.Wait()
+		_, begun = l.TryEnter(false)
+		require.True(t, begun)
 	})
 }
 

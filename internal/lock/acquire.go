@@ -3,9 +3,13 @@ package lock
 import (
 	"cmp"
 	"context"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/lease"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/system"
 	"github.com/redlock-go/redlock/internal/waitqueue"
 )
 
@@ -28,12 +32,13 @@ type call struct {
 
 // Acquire acquires the lock, and waits for it if it is held or if too few nodes answer.
 func (l *Lock) Acquire(ctx context.Context) (held *lease.Lease, failure *Failure) {
-	c := &call{Lock: l, waits: true, asked: l.engine.Attempts.Asked()}
-	if shared, err := l.engine.failures.await(ctx, l.engine); shared != nil || err != nil {
+	e := l.engine
+	c := &call{Lock: l, waits: true, asked: e.Attempts.Asked()}
+	if shared, err := e.failures.await(ctx, e); shared != nil || err != nil {
 		return nil, &Failure{Cause: err, Refusal: shared}
 	}
 	if l.terms.Wanted {
-		if err := l.engine.Queue().Listen(ctx); err != nil {
+		if err := e.Queue().Listen(ctx); err != nil {
 			return nil, &Failure{Cause: err}
 		}
 		defer func() { c.endAlert(held) }()
@@ -41,20 +46,15 @@ func (l *Lock) Acquire(ctx context.Context) (held *lease.Lease, failure *Failure
 	if l.terms.Backoff != nil {
 		return c.poll(ctx)
 	}
-	if q := l.engine.openQueue(); q != nil {
+	if q := e.openQueue(); q != nil {
 		var err error
 		if c.waiter, err = q.NewWaiter(ctx, l, c.asked); err != nil {
 			return nil, &Failure{Cause: err}
 		}
 	}
 	defer func() { c.end(failure) }() // from here on the waiter must leave
-	return c.acquire(ctx)
-}
-
-func (c *call) acquire(ctx context.Context) (*lease.Lease, *Failure) {
-	e := c.engine
 	var last *Refusal
-	if d := e.handover.pause(c.keys, e.Clock); d > 0 {
+	if d := e.handoff.pause(l.keys, e.Clock); d > 0 {
 		last = &Refusal{Held: true}
 		if err := e.Life.Pause(ctx, d); err != nil {
 			return nil, &Failure{Cause: err, Refusal: last}
@@ -85,7 +85,7 @@ func (c *call) try(ctx context.Context, last *Refusal) (*lease.Lease, *Refusal, 
 	if held != nil || refusal.reached {
 		c.engine.Attempts.Answered()
 	}
-	c.engine.failures.record(refusal, c.engine.Clock())
+	c.engine.failures.record(refusal, c.engine.Clock)
 	c.engine.Observer.Attempted(refusal)
 	return held, refusal, nil
 }
@@ -207,4 +207,96 @@ func (c *call) poll(ctx context.Context) (held *lease.Lease, failure *Failure) {
 			return nil, &Failure{Cause: err, Refusal: last}
 		}
 	}
+}
+
+// FailurePause is the shortest time between two attempts of a client while no majority of the nodes can vote until a
+// person acts: a loop around Lock must not keep a processor busy, and fill a log, because of a wrong password.
+const FailurePause = 100 * time.Millisecond
+
+// failures paces the callers that wait for locks while no majority of the nodes can vote until a person acts.
+// One caller asks in each FailurePause, and the others share its refusal: it says nothing of a single lock.
+type failures struct {
+	last atomic.Pointer[Refusal] // nil while a majority can vote
+
+	mu   sync.Mutex    // protects next; innermost
+	next time.Duration // when the next caller asks
+}
+
+// await returns no refusal if the caller may ask the nodes. Else it pauses, and returns the refusal of a caller that
+// asked. Errors: ctx's cause, or life.ErrClosed.
+func (f *failures) await(ctx context.Context, e *Engine) (*Refusal, error) {
+	if f.last.Load() == nil {
+		return nil, nil
+	}
+	left := f.turn(e.Clock())
+	if left <= 0 {
+		return nil, nil
+	}
+	if err := e.Life.Pause(ctx, left); err != nil {
+		return f.last.Load(), err
+	}
+	if f.turn(e.Clock()) <= 0 {
+		return nil, nil
+	}
+	return f.last.Load(), nil
+}
+
+// turn returns how long it is until the next caller asks. If that is 0 or less, it is the caller of turn.
+func (f *failures) turn(now time.Duration) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	left := f.next - now
+	if left <= 0 {
+		f.next = now + FailurePause
+	}
+	return left
+}
+
+// record takes the result of an attempt; a nil refusal was granted.
+func (f *failures) record(r *Refusal, clock system.Clock) {
+	switch {
+	case r != nil && r.hopeless && r.Votes.IsUnfit():
+		f.mu.Lock()
+		f.next = max(f.next, clock()+FailurePause)
+		f.mu.Unlock()
+		f.last.Store(r)
+	case f.last.Load() != nil:
+		f.last.Store(nil)
+	}
+}
+
+// A holder may want to be told that others want the lock. Its owner at the nodes says so, and names its client:
+// a node that makes a waiter wait publishes a message on the channel over which it wakes that client. Renewals
+// learn the same (awaited.lua). Nothing is forced.
+
+// alert is an attempt's owner and, with Terms.Wanted, the signal by which its holder learns that others want the
+// lock. A message may come before the votes have made a lease of the attempt.
+type alert struct {
+	owner  string        // "" before the first attempt
+	signal *lease.Signal // nil if the owner is not to be told
+}
+
+// newAlert makes the owner of an attempt. It is told until forget, or until the lease of that owner is released.
+func newAlert(l *Lock) alert {
+	if !l.terms.Wanted {
+		return alert{owner: l.newOwner()}
+	}
+	owner := protocol.WantedOwner(l.terms.Random.ID("attempt"), l.engine.Wall(), l.engine.ID, l.terms.Label)
+	a := alert{owner, lease.NewSignal()}
+	l.engine.Queue().Holders.Expect(a.owner, a.signal.Tell)
+	return a
+}
+
+// forget ends what newAlert began, for an owner that has got no lease.
+func (a alert) forget(e *Engine) {
+	if a.signal != nil {
+		e.Queue().Holders.Forget(a.owner)
+	}
+}
+
+// newOwner makes the owner of the call's next attempt.
+func (c *call) newOwner() string {
+	c.forget(c.engine)
+	c.alert = newAlert(c.Lock)
+	return c.alert.owner
 }

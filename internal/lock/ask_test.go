@@ -12,7 +12,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/internal/testnet"
+	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
 func TestAskReachesTheHolderAndLeavesNothing(t *testing.T) {
@@ -113,11 +113,11 @@ func TestAskAdvisesOnce(t *testing.T) {
 	})
 }
 
-// The new owner of a lease that was handed off is told as any other.
+// The new owner of a lease that was transferred is told as any other.
 func TestHolderThatResumedALeaseIsTold(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		a, b := net.Client(), net.Client()
-		lease, text := handOff(t, a)
+		lease, text := transfer(t, a)
 		require.Nil(t, lease.Wanted())
 		resumed, err := b.Resume(t.Context(), text, redlock.WithWanted())
 		require.NoError(t, err)

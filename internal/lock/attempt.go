@@ -9,6 +9,7 @@ import (
 	"github.com/redlock-go/redlock/internal/lease"
 	"github.com/redlock-go/redlock/internal/life"
 	"github.com/redlock-go/redlock/internal/limiter"
+	"github.com/redlock-go/redlock/internal/pipe"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/waitqueue"
@@ -24,6 +25,7 @@ type Attempt struct {
 	lock     *Lock
 	validity time.Duration // of the lease, from the ballot's start
 	undoing  *quorum.Ballot
+	room     [5]any // for arguments: one allocation less
 }
 
 // attempt makes one attempt, as a waiter or not. It returns a lease, or why it was
@@ -94,7 +96,7 @@ func (c *call) ask(ctx context.Context) (a *Attempt, v quorum.Verdict, err error
 	asked := false
 	defer func() {
 		if asked {
-			c.endTurn(turn, a, err)
+			c.endTurn(turn, a, v, err)
 		} else {
 			turn.Leave(limiter.Result{})
 		}
@@ -158,10 +160,10 @@ func (t turnTaker) Changed() <-chan struct{} {
 	return t.waiter.Calls()
 }
 
-// endTurn lets the next call of the client ask the nodes, after the attempt a, which err ended from
+// endTurn lets the next call of the client ask the nodes, after the attempt a, which the verdict v ended, or err from
 // outside if it is not nil.
-func (c *call) endTurn(t limiter.Attempt, a *Attempt, err error) {
-	r := limiter.Result{Start: a.Start, Timeout: c.timeout()}
+func (c *call) endTurn(t limiter.Attempt, a *Attempt, v quorum.Verdict, err error) {
+	r := limiter.Result{Start: a.Start, Timeout: c.timeout(), Stalled: v != quorum.Granted && a.isStalled()}
 	if a.Timed {
 		r.Answered, r.Took = a.Heard(), c.engine.Clock()-a.Start
 	}
@@ -172,12 +174,23 @@ func (c *call) endTurn(t limiter.Attempt, a *Attempt, err error) {
 	t.Leave(r)
 }
 
+// isStalled reports whether so many nodes were not asked, since they owe answers, that the others are no quorum.
+func (a *Attempt) isStalled() bool {
+	owing := 0
+	for _, answer := range a.Answers() {
+		if answer.Outcome == quorum.NotSent && (answer.Cause == errSpared || errors.Is(answer.Cause, pipe.ErrStalled)) {
+			owing++
+		}
+	}
+	return owing > len(a.Votes)-a.lock.engine.Cluster.Need
+}
+
 // newAttempt makes an attempt over the nodes that may vote.
 func (c *call) newAttempt(ctx context.Context) *Attempt {
 	l, w := c.Lock, c.waiter
 	a := &Attempt{lock: l, Waits: c.waits, Waiter: w, validity: l.terms.Lease.Validity}
 	owner := c.newOwner()
-	l.begin(&a.Ballot, opLock, owner, l.engine.Clock(), quorum.Acquire, l.primitive.Readers().Acquire)
+	l.begin(&a.Ballot, opLock, owner, l.engine.Clock(), quorum.Acquire, l.primitive.Reader())
 	a.Ballot.Attempt = true
 	a.Recorder = l.engine.Observer.Recorder(ctx, opLock, l.Name, owner, nil)
 	a.SetCommand("EVALSHA", nil)
@@ -201,7 +214,7 @@ func (c *call) newAttempt(ctx context.Context) *Attempt {
 func (c *call) executedAttempt(g waitqueue.Grant) *Attempt {
 	l := c.Lock
 	a := &Attempt{lock: l, Waits: true, Waiter: c.waiter, validity: l.terms.Wait.ExecutedValidity}
-	l.begin(&a.Ballot, opLock, g.Attempt.Owner, g.Attempt.Start, quorum.AcquireWaiting, l.primitive.Readers().Acquire)
+	l.begin(&a.Ballot, opLock, g.Attempt.Owner, g.Attempt.Start, quorum.AcquireWaiting, l.primitive.Reader())
 	a.Recorder = l.engine.Observer.Recorder(context.Background(), opLock, l.Name, g.Attempt.Owner, g.Recorder)
 	a.SetAnswers(g.Attempt.Sent(), func(i int) (*admission.VoteRight, quorum.Answer) {
 		answer := quorum.Answer{Count: quorum.NoAnswer, Outcome: quorum.NotSent}
@@ -211,6 +224,23 @@ func (c *call) executedAttempt(g waitqueue.Grant) *Attempt {
 		return g.Attempt.Votes[i].Right, answer
 	})
 	return a
+}
+
+// call returns what the attempt says of itself at all nodes.
+func (a *Attempt) call() protocol.AttemptCall {
+	c := protocol.AttemptCall{Owner: a.Owner, Ticket: "", Before: ""}
+	if a.Waiter != nil {
+		c.Ticket, c.Before = a.Waiter.Ticket(), a.Waiter.LastOwner()
+	}
+	return c
+}
+
+// ticket returns the waiter's ticket; "" if the caller does not queue.
+func (a *Attempt) ticket() string {
+	if a.Waiter == nil {
+		return ""
+	}
+	return a.Waiter.Ticket()
 }
 
 // rollBack undoes the attempt at every node that did or may yet execute it, behind the attempt
@@ -223,7 +253,7 @@ func (a *Attempt) rollBack() {
 		a.undoing = a.Waiter.Rollback(a.Owner, a.MayHold())
 	default:
 		l := a.lock
-		a.undoing = l.newRelease(Release{Owner: a.Owner, PassedQueue: passedQueue(&a.Ballot)},
+		a.undoing = l.newRelease(Release{ReleaseCall: protocol.ReleaseCall{Owner: a.Owner, PassedQueue: passedQueue(&a.Ballot)}},
 			l.engine.Observer.Recorder(context.Background(), opRollback, l.Name, a.Owner, a.Recorder))
 		at := a.Sent()
 		if l.script == protocol.GiveBack { // it looks at all slots: nodes that refused the attempt are spared that
@@ -275,4 +305,47 @@ func (e *Engine) spareAMinority(b *quorum.Ballot) {
 			v.Skip = errSpared
 		}
 	}
+}
+
+// Fencing tokens: for one lock name, every lease that holds the lock alone has a greater token
+// than every lease before it, without a consensus store. Each admitted node counts its grants.
+// The greatest count T of a quorum becomes the token once a quorum is known to stand at T or
+// above: any later lease is granted by one of those nodes, which counts on from there. For a
+// share a node's count is read and not raised, so its token is T or above as well, but may be
+// T. docs/safety.md has the proof.
+
+// errNotAsked is why a node that did not grant is not raised.
+var errNotAsked = errors.New("it had no part in the grant")
+
+// tokenOf settles the token of a ballot that was granted. Where the quorum agrees, which is
+// nearly always, that takes no further round trip; else the nodes are raised to the greatest
+// count, as long as the lease stands there. It returns the ballot that did not reach a quorum
+// as failed.
+func (l *Lock) tokenOf(ctx context.Context, granted *quorum.Ballot) (token int64, failed *quorum.Ballot, err error) {
+	if !l.terms.Fencing {
+		return 0, nil, nil
+	}
+	token, agreed := granted.Greatest()
+	if agreed >= l.engine.Cluster.Need {
+		return token, nil, nil
+	}
+	raise := new(quorum.Ballot)
+	l.begin(raise, opLock, granted.Owner, l.engine.Clock(), quorum.Confirm, raising)
+	raise.Recorder = l.engine.Observer.Recorder(ctx, opRaise, l.Name, granted.Owner, nil)
+	raise.SetCommand("EVALSHA", nil)
+	call := protocol.RaiseCall{Owner: granted.Owner, Token: token}
+	for i := range raise.Votes {
+		v := &raise.Votes[i]
+		v.Skip = errNotAsked
+		if right := granted.Votes[i].Right; right != nil {
+			v.Skip, v.Right = nil, right
+			v.Call.Args = l.primitive.RaiseArgs(call, right.Record)
+		}
+	}
+	raise.Send(0, true)
+	v, err := raise.Await(ctx, l.timeout(), nil)
+	if v != quorum.Granted {
+		return 0, raise, err
+	}
+	return token, nil, nil
 }

@@ -26,10 +26,10 @@
 // A free lock needs no wait queue: the Engine makes it when a quorum has refused a caller of
 // Acquire for the first time, or before the first lock whose holders are told that others want it.
 //
-// # Hand-off
+// # Transfer
 //
-// A Handoff is the ballot by which a lease of an Exclusive ends here while its keys stay at the nodes. Resume
-// transfers the keys to a new owner, in any process, and makes a lease of it. docs/safety.md (Hand-off) has the argument.
+// A Transfer is the ballot by which a lease of an Exclusive ends here while its keys stay at the nodes. Resume
+// gives the keys to a new owner, in any process, and makes a lease of it. docs/safety.md (Transfer) has the argument.
 //
 // # Goroutines
 //
@@ -37,7 +37,7 @@
 //
 // # Locks
 //
-// handover.mu, failures.mu and choice.mu are innermost. Handoff.mu comes after the leases' locks and
+// handoff.mu, failures.mu and choice.mu are innermost. Transfer.mu comes after the leases' locks and
 // ahead of the nodes', as Settle holds it; needs.mu comes ahead of the nodes' locks. The order of the
 // others is that of the packages: leases, the wait queue, waiters, ballots, nodes, pipes.
 package lock

@@ -31,7 +31,7 @@ type Engine struct {
 	queue     atomic.Pointer[waitqueue.Queue] // nil until the first caller waits
 	makeQueue sync.Once
 	scripts   needs
-	handover  handover
+	handoff   handoff
 	failures  failures
 }
 
@@ -103,18 +103,18 @@ func (e *Engine) Queue() *waitqueue.Queue {
 	return e.queue.Load()
 }
 
-// handover is the last lock that a release of this client handed over to a waiter. The waiter
+// handoff is the last lock that a release of this client handed off to a waiter. The waiter
 // needs about as long to come as the release took: until then this client does not ask for the
 // lock again, which would only delay the waiter. Nothing is lost: the ticket says when the
 // caller asked.
-type handover struct {
+type handoff struct {
 	mu    sync.Mutex    // protects what follows
 	keys  []string      // of the lock
 	until time.Duration // when the waiter has come
 }
 
-// begin records that a lock was handed over at the instant now, by a release that took trip.
-func (h *handover) begin(keys []string, now, trip time.Duration) {
+// begin records that a lock was handed off at the instant now, by a release that took trip.
+func (h *handoff) begin(keys []string, now, trip time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.keys, h.until = keys, now+trip*3/2
@@ -122,7 +122,7 @@ func (h *handover) begin(keys []string, now, trip time.Duration) {
 
 // pause returns how long a caller that wants these keys lets the waiter go first; 0 or less if it
 // need not.
-func (h *handover) pause(keys []string, clock system.Clock) time.Duration {
+func (h *handoff) pause(keys []string, clock system.Clock) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !Overlap(keys, h.keys) {

@@ -7,9 +7,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/lease"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorum"
-	"github.com/redlock-go/redlock/internal/testhook"
-	"github.com/redlock-go/redlock/internal/testnet"
+	"github.com/redlock-go/redlock/internal/test/testhook"
+	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
 func TestClientThatHandsALockOverLetsTheWaiterGoFirst(t *testing.T) {
@@ -28,7 +30,7 @@ func TestClientThatHandsALockOverLetsTheWaiterGoFirst(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 			require.NoError(t, lease.Unlock(t.Context()))
-			require.Equal(t, waited, testhook.Engine(a).HandoverPause("redlock:x") == 30*ms)
+			require.Equal(t, waited, testhook.Engine(a).HandoffPause("redlock:x") == 30*ms)
 			if waited {
 				require.NoError(t, (<-got).Unlock(t.Context()))
 			}
@@ -36,19 +38,19 @@ func TestClientThatHandsALockOverLetsTheWaiterGoFirst(t *testing.T) {
 	})
 }
 
-func TestReleaseIsAHandoverIfAQuorumReservesTheKey(t *testing.T) {
+func TestReleaseIsAHandoffIfAQuorumReservesTheKey(t *testing.T) {
 	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
-		lease, err := c.Mutex("x").Lock(t.Context())
+		held, err := c.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
-		l, held := testhook.Lock(c.Mutex("x")), testhook.Lease(lease)
-		b := l.BeginRelease(t.Context(), held)
-		time.Sleep(ms) // a handover pauses callers for as long as the release took
+		l, g := testhook.Lock(c.Mutex("x")), &testhook.Lease(held).Grant
+		b := l.BeginRelease(t.Context(), g, lease.Ending{})
+		time.Sleep(ms) // a handoff pauses callers for as long as the release took
 		for handed := range 6 {
-			l.Released(held, b)
-			require.Equal(t, handed >= 3, testhook.Engine(c).HandoverPause("redlock:x") > 0, "%d of 5", handed)
+			l.Released(g, b)
+			require.Equal(t, handed >= 3, testhook.Engine(c).HandoffPause("redlock:x") > 0, "%d of 5", handed)
 			if handed < 5 {
-				b.Votes[handed].Count(quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed, Handed: true})
+				b.Votes[handed].Count(quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed, Kind: protocol.HandedOff})
 			}
 		}
 	})

@@ -4,14 +4,15 @@ import (
 	"context"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/waitqueue"
 )
 
 // What release.lua returns where the key is reserved.
 const (
-	KeptForYou = keptForYou
-	HandedOver = handedOver
+	KeptForYou      int64 = 2
+	HandedToAnother int64 = 3
 )
 
 // NewAttempt makes an attempt of a waiter, or of a caller that does not queue. It is not sent.
@@ -21,15 +22,15 @@ func (l *Lock) NewAttempt(ctx context.Context, w *waitqueue.Waiter) *Attempt {
 
 // RollBack undoes an attempt of a caller that does not queue.
 func (l *Lock) RollBack(owner string, at quorum.NodeSet) *quorum.Ballot {
-	b := l.newRelease(Release{Owner: owner}, nil)
+	b := l.newRelease(Release{ReleaseCall: protocol.ReleaseCall{Owner: owner}}, nil)
 	b.Send(at, false)
 	return b
 }
 
-// HandoverPause returns how long a caller of the client lets the waiter go first that the
-// client has handed a lock over to.
-func (e *Engine) HandoverPause(key string) time.Duration {
-	return e.handover.pause([]string{key}, e.Clock)
+// HandoffPause returns how long a caller of the client lets the waiter go first that the
+// client has handed a lock off to.
+func (e *Engine) HandoffPause(key string) time.Duration {
+	return e.handoff.pause([]string{key}, e.Clock)
 }
 
 // HasQueue reports whether the client has a wait queue.

@@ -81,14 +81,14 @@ func answered(t *testing.T, remaining bool, replies []any) *quorum.Vote {
 	x.begin(b, opLock, "me", 0, quorum.Acquire, acquiring)
 	v := &b.Votes[0]
 	v.Right = &admission.VoteRight{Record: "record"}
-	new(plainVote).prepare(v, x, []any{x.keyArg, "me", "PX", x.terms.ttlArg, "NX"}, remaining)
+	set := x.setArgs("me")
+	new(plainVote).prepare(v, x, set[:], remaining)
 	for c := &v.Call; c != nil; c = c.Then {
 		require.Equal(t, quorum.Pending, answerOf(v).Count, "not before the last answer")
-		if err, is := replies[0].(error); is {
-			c.To.Receive(nil, err)
-		} else {
-			c.To.Receive(replies[0], nil)
-		}
+		var r pipe.Reply
+		err, _ := replies[0].(error)
+		r.Set(replies[0])
+		c.Deliver(&r, err)
 		replies = replies[1:]
 	}
 	return v

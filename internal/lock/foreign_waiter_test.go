@@ -11,8 +11,9 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/internal/testhook"
-	"github.com/redlock-go/redlock/internal/testnet"
+	"github.com/redlock-go/redlock/internal/test/long"
+	"github.com/redlock-go/redlock/internal/test/testhook"
+	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
 // waiterKeys are the kinds of keys that a waiter has at a node, or that stand beside its lock, and whether one of another type
@@ -75,7 +76,7 @@ func TestForeignKeysWhileACallerWaits(t *testing.T) {
 				continue
 			}
 			for of, put := range foreignTypes {
-				if testing.Short() && of != "a list" && of != "a string" {
+				if !long.Tests() && of != "a list" {
 					continue
 				}
 				t.Run(name+", "+of+" at "+kind, func(t *testing.T) {

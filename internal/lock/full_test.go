@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/internal/testnet"
+	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
 // A server whose memory is full refuses the commands that add something, but not in a script that has
@@ -68,10 +68,10 @@ func TestScriptsThatPassALeaseOnBeginWithACommandThatAFullServerExecutes(t *test
 		args   []any
 		ttl    time.Duration
 	}{
-		"handoff":                {protocol.Handoff, []any{1, "x", "me", "new", 7000}, 7 * time.Second},
-		"takeback":               {protocol.TakeBack, []any{1, "x", "me", "new"}, 5 * time.Second},
-		"transfer":               {protocol.Transfer, []any{2, "x", "record", "me", "new", 7000, int64(1) << 52, "7", 1}, 7 * time.Second},
-		"transfer without token": {protocol.Transfer, []any{2, "x", "record", "me", "new", 7000, int64(1) << 52, "", 1}, 7 * time.Second},
+		"transfer":             {protocol.Transfer, []any{1, "x", "me", "new", 7000}, 7 * time.Second},
+		"takeback":             {protocol.TakeBack, []any{1, "x", "me", "new"}, 5 * time.Second},
+		"resume":               {protocol.Resume, []any{2, "x", "record", "me", "new", 7000, int64(1) << 52, "7", 1}, 7 * time.Second},
+		"resume without token": {protocol.Resume, []any{2, "x", "record", "me", "new", 7000, int64(1) << 52, "", 1}, 7 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {

@@ -2,7 +2,6 @@ package lock
 
 import (
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/lease"
@@ -29,24 +28,21 @@ type Terms struct {
 
 	Random system.Random
 
-	ttlArg, leastArg, labelArg any // Lease.TTL in milliseconds, LeastToken and Label, boxed once for all commands
+	settings protocol.Settings // what commands take of the terms
 }
 
 // Box makes what commands take of the terms. It must be called once, when all fields are set.
 func (t *Terms) Box() {
-	t.ttlArg, t.leastArg, t.labelArg = t.Lease.TTL.Milliseconds(), strconv.FormatInt(t.LeastToken, 10), t.Label
+	t.settings = protocol.NewSettings(t.Lease.TTL, t.LeastToken, t.Label, t.Fencing)
 }
 
-// readers returns what reads the replies to the commands of all primitives.
-func (t *Terms) readers() *Readers {
+// reader reads the replies to attempts.
+func (t *Terms) reader() quorum.Reader {
 	if t.Fencing {
-		return fenced
+		return acquiring
 	}
-	return unfenced
+	return claiming
 }
-
-// milliseconds returns d as commands have it, rounded up.
-func milliseconds(d time.Duration) int64 { return (d + time.Millisecond - 1).Milliseconds() }
 
 // Lock is what callers lock: a name, or several at once.
 type Lock struct {
@@ -60,7 +56,7 @@ type Lock struct {
 	suffix    string           // of tickets: what their waiters want
 }
 
-// Primitive is one kind of lock. Its methods fill in the commands of votes whose Right is set.
+// Primitive is one kind of lock. Its methods build the commands of votes whose Right is set.
 type Primitive interface {
 	// PrepareAttempt fills in the votes of an attempt that are not to be skipped.
 	PrepareAttempt(a *Attempt)
@@ -68,59 +64,31 @@ type Primitive interface {
 	// granted is called when a quorum has granted an attempt, before any other step.
 	granted(a *Attempt)
 
-	// PrepareRaise fills in a vote that raises the node's count to a token, as long as the
+	// RaiseArgs returns the arguments of EVALSHA that raise a node's counts to a token, as long as the
 	// owner's attempt stands there.
-	PrepareRaise(v *quorum.Vote, owner string, token int64)
+	RaiseArgs(c protocol.RaiseCall, record any) []any
 
-	// PrepareRenewal fills in a vote that prolongs the owner's lease. owner is a string, and
-	// so is ticket: that of the waiter that got the lease, if the lock is shared or its holders are told that
-	// others want it; else "". ttl is in milliseconds.
-	PrepareRenewal(v *quorum.Vote, owner, ticket, ttl any)
+	// RenewalArgs returns the arguments of EVALSHA that prolong the owner's lease. The ticket is that of the waiter
+	// that got the lease, if the lock is shared or its holders are told that others want it; else "".
+	RenewalArgs(c protocol.RenewalCall, record any) []any
 
-	// ReleaseArgs returns the arguments of EVALSHA for the release script.
-	ReleaseArgs(r Release) []any
+	// ReleaseArgs returns the arguments of EVALSHA that release what the owner has. An undo releases whatever an
+	// attempt of the owner may have got.
+	ReleaseArgs(c protocol.ReleaseCall, undo bool) []any
 
-	// UndoArgs returns the arguments of the release script. With a ticket, it leaves the wait
-	// queue.
-	UndoArgs(owner, ticket string) []any
-
-	// Readers returns what reads the replies.
-	Readers() *Readers
+	// Reader returns what reads the replies to attempts.
+	Reader() quorum.Reader
 }
 
-// Release is what a release gives back. With a ticket, it leaves the wait queue, unless Stay is
-// set.
+// Release is a release, and what it does beside what the node is told.
 type Release struct {
-	Owner  string
-	Ticket string        // "" if the owner does not stand in the wait queue
-	Stay   bool          // give back the attempt, and keep the ticket's position
-	Lasts  time.Duration // how long a key of the owner may last; 0: the lock's ttl
+	protocol.ReleaseCall
+	Lasts time.Duration // how long a key of the owner may last; 0: the lock's ttl
 
 	// RestsUntil is until when the lock rests, on the client's clock, if the owner has it; 0: it
 	// becomes free.
 	RestsUntil time.Duration
-
-	// PassedQueue is set without a ticket: the attempt was granted what was free for waiters,
-	// so a waiter was woken before that did not come.
-	PassedQueue bool
 }
-
-// addTicket adds to the arguments of a release script what it says of the wait queue. label is
-// the client's.
-func (r *Release) addTicket(args []any, label any) []any {
-	switch {
-	case r.Stay:
-		return append(args, r.Ticket, label)
-	case r.PassedQueue:
-		return append(args, "")
-	case r.Ticket != "":
-		return append(args, r.Ticket)
-	}
-	return args
-}
-
-// Readers read the replies to a primitive's commands.
-type Readers struct{ Acquire, Raise, Renew, Release quorum.Reader }
 
 // Terms returns the lock's settings.
 func (l *Lock) Terms() *Terms { return l.terms }
@@ -171,7 +139,26 @@ const (
 	opRaise    = "raise"    // for hooks
 	opRollback = "rollback" // for hooks
 	opSeize    = "force unlock"
-	opHandoff  = "transfer"
+	opTransfer = "transfer"
 	opResume   = "resume"
 	opPing     = "ping"
 )
+
+// keyed is a lock of one key: what the primitives Exclusive and Shared have in common.
+type keyed struct {
+	Lock
+	key [1]string
+}
+
+// init makes the lock of a name, whose key is key, and whose commands the primitive fills in. They need scripts.
+func (k *keyed) init(e *Engine, t *Terms, name, key string, primitive Primitive, scripts protocol.Families) {
+	e.need(scripts, t)
+	k.key[0] = key
+	k.Lock = Lock{Name: name, keys: k.key[:], engine: e, terms: t, primitive: primitive, script: protocol.Release}
+}
+
+// Reader implements Primitive.
+func (k *keyed) Reader() quorum.Reader { return k.terms.reader() }
+
+// granted implements Primitive.
+func (k *keyed) granted(*Attempt) {}

@@ -13,7 +13,7 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/system"
-	"github.com/redlock-go/redlock/internal/testreply"
+	"github.com/redlock-go/redlock/internal/test/testreply"
 )
 
 // A reply is understood as one of those that the scripts give, or not at all.

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock/internal/pipe"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/system"
 )
@@ -22,23 +23,23 @@ func TestReplyIsReadByWhatWasAsked(t *testing.T) {
 		err    error
 		want   quorum.Answer
 	}{
-		"granted":                   {acquiring, int64(7), nil, quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed, Token: 7}},
-		"held":                      {acquiring, held, nil, quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: "them", Remaining: 1500 * ms}},
-		"held for good":             {acquiring, []any{[]byte("them"), int64(-1)}, nil, quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: "them", Remaining: -1}},
-		"recreated":                 {renewing, int64(2), nil, quorum.Answer{Count: quorum.Recreated, Outcome: quorum.Confirmed}},
-		"released":                  {releasing, int64(1), nil, quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed}},
-		"released beside readers":   {releasing, int64(4), nil, quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed, Taken: true}},
-		"kept for the waiter":       {releasing, int64(2), nil, quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed, Kept: true}},
-		"handed over to another":    {releasing, int64(3), nil, quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed, Handed: true}},
-		"held for less than a tick": {acquiring, []any{[]byte("them"), int64(0)}, nil, quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: "them"}},
+		"granted":                   {acquiring, int64(7), nil, quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed, Kind: protocol.Done, Token: 7}},
+		"held":                      {acquiring, held, nil, quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Kind: protocol.Refused, Holder: "them", Remaining: 1500 * ms}},
+		"held for good":             {acquiring, []any{[]byte("them"), int64(-1)}, nil, quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Kind: protocol.Refused, Holder: "them", Remaining: -1}},
+		"recreated":                 {renewing, int64(2), nil, quorum.Answer{Count: quorum.Recreated, Outcome: quorum.Confirmed, Kind: protocol.Recreated}},
+		"released":                  {releasing, int64(1), nil, quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed, Kind: protocol.Done}},
+		"released beside readers":   {releasing, int64(4), nil, quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed, Kind: protocol.StillHeld}},
+		"kept for the waiter":       {releasing, int64(2), nil, quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed, Kind: protocol.Kept}},
+		"handed off to another":     {releasing, int64(3), nil, quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed, Kind: protocol.HandedOff}},
+		"held for less than a tick": {acquiring, []any{[]byte("them"), int64(0)}, nil, quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Kind: protocol.Refused, Holder: "them"}},
 		"held for the longest Duration": {acquiring, []any{[]byte("them"), int64(system.Forever / ms)}, nil,
-			quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: "them", Remaining: system.Forever / ms * ms}},
-		"queued":           {acquiring, []any{[]byte("them"), int64(5), int64(7), int64(3), int64(0)}, nil, quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: "them", Remaining: 5 * ms, Position: 7, Ahead: 3}},
-		"new in the queue": {acquiring, []any{[]byte("them"), int64(5), int64(7), int64(3), int64(1)}, nil, quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: "them", Remaining: 5 * ms, Position: 7, Ahead: 3, Joined: true}},
-		"few permits":      {permitting, []any{[]byte("redlock::permits"), int64(5), []byte("ABCD    ")}, nil, quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: "redlock::permits", Remaining: 5 * ms, Slots: "ABCD    "}},
-		"permits awaited":  {permitting, []any{[]byte("redlock::permits"), int64(5), int64(0), int64(0), int64(2)}, nil, quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: "redlock::permits", Remaining: 5 * ms, Challenged: true}},
-		"nothing to free":  {releasing, int64(0), nil, quorum.Answer{Count: quorum.NotFound, Outcome: quorum.Confirmed}},
-		"alive":            {pinging, "PONG", nil, quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed}},
+			quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Kind: protocol.Refused, Holder: "them", Remaining: system.Forever / ms * ms}},
+		"queued":           {acquiring, []any{[]byte("them"), int64(5), int64(7), int64(3), int64(0)}, nil, quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Kind: protocol.Refused, Holder: "them", Remaining: 5 * ms, Place: protocol.Place{Position: 7, Ahead: 3}}},
+		"new in the queue": {acquiring, []any{[]byte("them"), int64(5), int64(7), int64(3), int64(1)}, nil, quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Kind: protocol.Refused, Holder: "them", Remaining: 5 * ms, Place: protocol.Place{Position: 7, Ahead: 3, Joined: true}}},
+		"few permits":      {permitting, []any{[]byte("redlock::permits"), int64(5), []byte("ABCD    ")}, nil, quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Kind: protocol.Refused, Holder: "redlock::permits", Remaining: 5 * ms, Slots: "ABCD    "}},
+		"permits awaited":  {permitting, []any{[]byte("redlock::permits"), int64(5), int64(0), int64(0), int64(2)}, nil, quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Kind: protocol.Refused, Holder: "redlock::permits", Remaining: 5 * ms, Place: protocol.Place{Challenged: true}}},
+		"nothing to free":  {releasing, int64(0), nil, quorum.Answer{Count: quorum.NotFound, Outcome: quorum.Confirmed, Kind: protocol.NotFound}},
+		"alive":            {pinging, "PONG", nil, quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed, Kind: protocol.Done}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.want, c.reader.Read(nil, c.reply, c.err))

@@ -58,7 +58,7 @@ func (c *call) refusalOf(b *quorum.Ballot, w *waitqueue.Waiter) *Refusal {
 
 	holder, nodes := b.Leader()
 	tally := b.Tally()
-	answered := tally[quorum.Yes] + tally[quorum.No]
+	answered := tally.Nodes[quorum.Yes] + tally.Nodes[quorum.No]
 	r.reached = answered >= need
 	if w != nil {
 		r.Standing = waitqueue.StandingOf(b, need, r.took)
@@ -69,7 +69,7 @@ func (c *call) refusalOf(b *quorum.Ballot, w *waitqueue.Waiter) *Refusal {
 		registering := votes.Count(isRegistering)
 		r.again = answered+votes.Count(quorum.LacksScript)+registering >= need
 		r.registering = r.again && registering > 0
-	case nodes+tally[quorum.NoAnswer] >= need:
+	case nodes+tally.Nodes[quorum.NoAnswer] >= need:
 		r.Held, r.Remaining = true, longest(b, holder)
 		r.Shared, r.Permits = holder == protocol.Shared, holder == protocol.Permits
 		if protocol.IsHolder(holder) {
@@ -78,7 +78,7 @@ func (c *call) refusalOf(b *quorum.Ballot, w *waitqueue.Waiter) *Refusal {
 		}
 		// The other owner may also be a caller that came at the same instant, and has no quorum either. If
 		// both gave up, nobody would get the lock. An attempt without a vote leaves it to those that have one.
-		if r.again = nodes < need && tally[quorum.Yes] > 0 && !r.Resting; r.again {
+		if r.again = nodes < need && tally.Nodes[quorum.Yes] > 0 && !r.Resting; r.again {
 			r.rank = rank(b, c.shared)
 		}
 	default:
@@ -140,7 +140,7 @@ func longest(b *quorum.Ballot, holder string) (longest time.Duration) {
 // each of them comes to the same order. An attempt without a vote stands behind all that were
 // seen, for they do not see it. Readers stand behind the writers, who cannot tell them apart.
 func rank(b *quorum.Ballot, reader bool) (ahead int) {
-	last := reader || b.Tally()[quorum.Yes] == 0
+	last := reader || b.Tally().Nodes[quorum.Yes] == 0
 	for _, rival := range b.Rivals() {
 		if last || rival != protocol.Shared && strings.Compare(rival, b.Owner) < 0 {
 			ahead++

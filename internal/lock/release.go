@@ -2,14 +2,12 @@ package lock
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/lease"
 	"github.com/redlock-go/redlock/internal/node"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorum"
-	"github.com/redlock-go/redlock/internal/waitqueue"
 )
 
 // release is a ballot that gives back a lease or an attempt, and makes its undos.
@@ -25,32 +23,29 @@ type release struct {
 // newRelease makes a release that is not queued yet.
 func (l *Lock) newRelease(r Release, recorder quorum.Recorder) *quorum.Ballot {
 	b := &release{lock: l, ticket: r.Ticket, lasts: r.Lasts, restsUntil: r.RestsUntil}
-	l.begin(&b.Ballot, opUnlock, r.Owner, l.engine.Clock(), quorum.Confirm, l.primitive.Readers().Release)
+	l.begin(&b.Ballot, opUnlock, r.Owner, l.engine.Clock(), quorum.Confirm, releasing)
 	b.Undo, b.Recorder = b, recorder
-	args := l.primitive.ReleaseArgs(r)
+	args := l.primitive.ReleaseArgs(r.ReleaseCall, false)
 	if r.RestsUntil > 0 {
-		args = append([]any{protocol.Rest.SHA}, restArgs(args[1:], r.RestsUntil, l.engine.Clock())...)
+		args = b.resting(args)
 	}
 	b.SetCommand("EVALSHA", args)
 	return &b.Ballot
 }
 
-// restArgs returns the arguments of rest.lua, of those of a release of one key. The lock rests until
-// the client's clock shows until: the node's clock cannot be compared with that, so the script is
-// told what is left now.
-func restArgs(args []any, until, now time.Duration) []any {
-	const keys = 3
-	return slices.Insert(slices.Clone(args), 1+keys, any(milliseconds(max(until-now, 0))))
+// resting returns the arguments of a release after which the lock rests. It rests until the client's clock shows restsUntil: the
+// node's clock cannot be compared with that, so the script is told what is left now.
+func (b *release) resting(args []any) []any {
+	return protocol.RestAfter(args, b.restsUntil-b.lock.engine.Clock())
 }
 
 // NewUndo implements quorum.Undoer. The undo of a release after which the lock rests computes what is
 // left when it is sent.
 func (b *release) NewUndo() *node.Undo {
-	u := b.lock.NewUndo(b.Owner, b.ticket)
-	u.Lasts = max(u.Lasts, b.lasts)
+	u := b.lock.newLastingUndo(b.Owner, b.ticket, b.lasts)
 	if b.restsUntil > 0 {
-		args := u.Args
-		u.Script, u.Prepare = protocol.Rest, func() []any { return restArgs(args, b.restsUntil, b.lock.engine.Clock()) }
+		args := b.lock.undoArgs(b.Owner, b.ticket)
+		u.Script, u.Prepare = protocol.Rest, func() []any { return b.resting(args)[1:] }
 	}
 	return u
 }
@@ -58,71 +53,81 @@ func (b *release) NewUndo() *node.Undo {
 // NewUndo implements waitqueue.Lock. With a ticket the undo leaves the queue, also if the waiter
 // is to stay elsewhere: a waiter that still waits rejoins with its next attempt.
 func (l *Lock) NewUndo(owner, ticket string) *node.Undo {
-	u := &node.Undo{Owner: owner, Script: l.script, Args: l.primitive.UndoArgs(owner, ticket), Lasts: l.terms.Lease.TTL}
+	u := &node.Undo{Owner: owner, Script: l.script, Args: l.undoArgs(owner, ticket)[1:], Lasts: l.terms.Lease.TTL}
 	if ticket != "" {
 		u.Lasts = max(u.Lasts, protocol.QueueTTL)
 	}
 	return u
 }
 
+func (l *Lock) undoArgs(owner, ticket string) []any {
+	return l.primitive.ReleaseArgs(protocol.ReleaseCall{Owner: owner, Ticket: ticket}, true)
+}
+
+// newLastingUndo is NewUndo where a key of the owner may last for so long.
+func (l *Lock) newLastingUndo(owner, ticket string, lasts time.Duration) *node.Undo {
+	u := l.NewUndo(owner, ticket)
+	u.Lasts = max(u.Lasts, lasts)
+	return u
+}
+
 // BeginRelease implements lease.Lock.
-func (l *Lock) BeginRelease(ctx context.Context, held *lease.Lease) *quorum.Ballot {
-	if held.Wanted != nil {
-		l.engine.Queue().Holders.Forget(held.Owner)
+func (l *Lock) BeginRelease(ctx context.Context, g *lease.Grant, e lease.Ending) *quorum.Ballot {
+	if g.Wanted != nil {
+		l.engine.Queue().Holders.Forget(g.Owner)
 	}
-	if kept, dropped, handed := held.Kept(); handed {
-		leaveKept(l, held, kept, dropped)
+	if e.Transferred {
+		leaveKept(l, g, e)
 		return nil
 	}
-	if _, at := held.Passing(); at != 0 { // the release must find the owner's keys where a hand-off was executed
-		l.TakeBack(held, at)
-		l.releasePassed(held, at)
+	if e.Passed.At != 0 { // the release must find the owner's keys where a transfer was executed
+		l.TakeBack(g.Owner, e.Passed)
+		l.releasePassed(e.Passed, e.Passed.At)
 	}
-	r := Release{Owner: held.Owner, RestsUntil: held.RestsUntil(), Lasts: held.KeysLast()}
-	w, queued := held.Seat.(*waitqueue.Waiter)
-	if queued {
-		r.Ticket = w.Retire()
+	r := Release{ReleaseCall: protocol.ReleaseCall{Owner: g.Owner}, RestsUntil: e.RestsUntil, Lasts: e.KeysLast}
+	if g.Seat != nil {
+		r.Ticket = g.Seat.Retire()
 	}
 	switch {
-	case !held.KeepsKeys():
-	case !queued:
+	case !e.KeepsKeys:
+	case g.Seat == nil:
 		return nil
 	default:
-		r.Owner, r.RestsUntil = protocol.Nobody+held.Owner, 0 // it only leaves the queues
+		r.Owner, r.RestsUntil = protocol.Nobody+g.Owner, 0 // it only leaves the queues
 	}
-	return l.newRelease(r, l.engine.Observer.Recorder(ctx, opUnlock, l.Name, held.Owner, nil))
+	return l.newRelease(r, l.engine.Observer.Recorder(ctx, opUnlock, l.Name, g.Owner, nil))
 }
 
 // Released implements lease.Lock.
-func (l *Lock) Released(held *lease.Lease, b *quorum.Ballot) {
+func (l *Lock) Released(g *lease.Grant, b *quorum.Ballot) {
 	e := l.engine
 	switch {
-	case b.HasQuorum(func(a *quorum.Answer) bool { return a.Handed }):
+	case b.HasQuorum(func(a *quorum.Answer) bool { return a.Kind == protocol.HandedOff }):
 		now := e.Clock()
-		e.handover.begin(l.keys, now, now-b.Start)
-	case held.Seat == nil: // no waiter of this client need stand in the queue
-	case b.HasQuorum(func(a *quorum.Answer) bool { return a.Count == quorum.Yes && !a.Handed && !a.Taken }):
+		e.handoff.begin(l.keys, now, now-b.Start)
+	case g.Seat == nil: // no waiter of this client need stand in the queue
+	case b.HasQuorum(func(a *quorum.Answer) bool { return a.Kind == protocol.Done || a.Kind == protocol.Kept }):
 		e.Queue().Freed(l.keys, b.Start)
 	}
 }
 
 // BeginRollback implements waitqueue.Lock.
 func (l *Lock) BeginRollback(owner, ticket string, stay bool, after quorum.Recorder) *quorum.Ballot {
-	return l.newRelease(Release{Owner: owner, Ticket: ticket, Stay: stay},
+	return l.newRelease(Release{ReleaseCall: protocol.ReleaseCall{Owner: owner, Ticket: ticket, Stay: stay}},
 		l.engine.Observer.Recorder(context.Background(), opRollback, l.Name, owner, after))
 }
 
 // BeginRenewal implements lease.Lock.
-func (l *Lock) BeginRenewal(ctx context.Context, b *quorum.Ballot, held *lease.Lease, ttl time.Duration, longer bool) {
-	l.begin(b, opExtend, held.Owner, l.engine.Clock(), quorum.Renew, l.primitive.Readers().Renew)
-	b.Recorder = l.engine.Observer.Recorder(ctx, opExtend, l.Name, held.Owner, nil)
+func (l *Lock) BeginRenewal(ctx context.Context, b *quorum.Ballot, g *lease.Grant, ttl time.Duration, longer bool) {
+	l.begin(b, opExtend, g.Owner, l.engine.Clock(), quorum.Renew, renewing)
+	b.Recorder = l.engine.Observer.Recorder(ctx, opExtend, l.Name, g.Owner, nil)
 	b.SetCommand("EVALSHA", nil)
-	var owner, ticket, ttlArg any = held.Owner, "", l.terms.ttlArg // boxed once
+	call := protocol.RenewalCall{Owner: g.Owner, Ticket: "", TTL: l.terms.settings.TTL}
 	if ttl != l.terms.Lease.TTL {
-		ttlArg = milliseconds(ttl)
+		call.TTL = protocol.Milliseconds(ttl)
 	}
-	if w, queued := held.Seat.(*waitqueue.Waiter); queued && (l.shared || l.terms.Wanted) {
-		ticket = w.Ticket()
+	if g.Seat != nil && (l.shared || l.terms.Wanted) {
+		call.Ticket = g.Seat.Ticket()
 	}
 	for i := range b.Votes {
 		v := &b.Votes[i]
@@ -132,7 +137,7 @@ func (l *Lock) BeginRenewal(ctx context.Context, b *quorum.Ballot, held *lease.L
 			v.Skip = v.Node.Why()
 		}
 		if v.Skip == nil {
-			l.primitive.PrepareRenewal(v, owner, ticket, ttlArg)
+			v.Call.Args = l.primitive.RenewalArgs(call, v.Right.Record)
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 
 	"github.com/redlock-go/redlock/internal/lock"
 	"github.com/redlock-go/redlock/internal/quorum"
-	"github.com/redlock-go/redlock/internal/testhook"
-	"github.com/redlock-go/redlock/internal/testnet"
+	"github.com/redlock-go/redlock/internal/test/testhook"
+	"github.com/redlock-go/redlock/internal/test/testnet"
 	"github.com/redlock-go/redlock/internal/waitqueue"
 )
 
@@ -82,13 +82,13 @@ func TestWaiterGoesOnWhenAQuorumReservesTheLockAtItsRollback(t *testing.T) {
 			require.ErrorIs(t, w.AwaitTurn(ctx, waitqueue.Standing{Position: 5, Nearest: 5, Free: time.Minute}), want)
 		}
 		rollback, attempt, release := w.Rollback("me", 0), l.NewAttempt(t.Context(), w), l.BeginRollback("me", "", false, nil)
-		rollback.Votes[0].Receive(int64(lock.HandedOver), nil)
-		rollback.Votes[1].Receive(int64(lock.KeptForYou), nil)
-		rollback.Votes[1].Receive(int64(lock.KeptForYou), nil)
+		rollback.Votes[0].Receive(lock.HandedToAnother, nil)
+		rollback.Votes[1].Receive(lock.KeptForYou, nil)
+		rollback.Votes[1].Receive(lock.KeptForYou, nil)
 		attempt.Votes[2].Receive(int64(2), nil) // a token
-		release.Votes[2].Receive(int64(lock.KeptForYou), nil)
+		release.Votes[2].Receive(lock.KeptForYou, nil)
 		requireTurn(context.DeadlineExceeded) // one node is ready
-		rollback.Votes[2].Receive(int64(lock.KeptForYou), nil)
+		rollback.Votes[2].Receive(lock.KeptForYou, nil)
 		requireTurn(nil)
 	})
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/internal/testnet"
+	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
 // As TestATicketThatARestartBroughtBackDoesNotBlockTheSemaphore, for the queues of a set's names.

@@ -12,8 +12,8 @@ import (
 	"github.com/redlock-go/redlock/internal/quorum"
 )
 
-// HandedOff is a lease that another process handed off.
-type HandedOff struct {
+// Transferred is a lease that another process transferred.
+type Transferred struct {
 	Value string           // of its keys since then
 	Left  time.Duration    // no more than that was left of the validity
 	Ends  map[string]int64 // by a node's record: the end of the validity by the server's clock, in microseconds since 1970
@@ -23,7 +23,6 @@ var (
 	// ErrUnknownCluster is why a lease cannot be resumed: none of the nodes keeps it.
 	ErrUnknownCluster = errors.New("none of the nodes keeps the lease: it was transferred in another cluster, or all servers have restarted since")
 
-	errTooLate = errors.New("too late: by the server's clock, the lease that was transferred has ended")
 	errNotKept = errors.New("it does not keep the lease: it did not answer when the lease was transferred, or it has restarted since")
 )
 
@@ -32,16 +31,16 @@ var (
 type resumption struct {
 	*Exclusive
 	alert // with its owner
-	from  *HandedOff
+	from  *Transferred
 	began time.Duration
-	sent  quorum.NodeSet // nodes that a transfer was sent to
+	sent  quorum.NodeSet // nodes that were asked
 }
 
-// Resume takes over a lease that was handed off, as a lease of a new owner. It tries again while that may
-// help: until a quorum of the nodes cannot transfer the lease any more, and no longer than what was left of it. The
+// Resume takes over a lease that was transferred, as a lease of a new owner. It tries again while that may
+// help: until a quorum of the nodes cannot give it away any more, and no longer than what was left of it. The
 // Failure's Cause is ErrUnknownCluster if nothing was sent, or what ended the call from outside; without
 // one the lease is lost. When the call fails, what is left of the lease is released, unless nothing was sent.
-func (x *Exclusive) Resume(ctx context.Context, from *HandedOff) (held *lease.Lease, failure *Failure) {
+func (x *Exclusive) Resume(ctx context.Context, from *Transferred) (held *lease.Lease, failure *Failure) {
 	began := x.engine.Clock()
 	if x.terms.Wanted {
 		if err := x.engine.Queue().Listen(ctx); err != nil {
@@ -81,14 +80,14 @@ func (x *Exclusive) Resume(ctx context.Context, from *HandedOff) (held *lease.Le
 	}
 }
 
-// try makes one attempt to transfer the lease. It returns the lease, the votes of a ballot that failed, or what
+// try makes one attempt to get the lease. It returns the lease, the votes of a ballot that failed, or what
 // ended the call.
 func (r *resumption) try(ctx context.Context) (*lease.Lease, *quorum.Failure, error) {
 	e := r.engine
 	if err := life.EndOf(ctx); err != nil {
 		return nil, nil, err
 	}
-	a := r.newTransfer(ctx)
+	a := r.newBallot(ctx)
 	if r.sent == 0 && r.isUnknown(a) { // after a try before it is lost, and given back
 		return nil, nil, ErrUnknownCluster
 	}
@@ -122,17 +121,13 @@ func (r *resumption) try(ctx context.Context) (*lease.Lease, *quorum.Failure, er
 	return held, nil, nil
 }
 
-// newTransfer makes the ballot that transfers the lease, at the nodes that keep it.
-func (r *resumption) newTransfer(ctx context.Context) *Attempt {
+// newBallot makes the ballot that asks the nodes that keep the lease for it.
+func (r *resumption) newBallot(ctx context.Context) *Attempt {
 	l := &r.Lock
 	a := &Attempt{lock: l, validity: l.terms.Lease.Validity}
-	l.begin(&a.Ballot, opResume, r.owner, l.engine.Clock(), quorum.Confirm, transferring)
+	l.begin(&a.Ballot, opResume, r.owner, l.engine.Clock(), quorum.Confirm, resuming)
 	a.Recorder = l.engine.Observer.Recorder(ctx, opResume, l.Name, r.owner, nil)
 	a.SetCommand("EVAL", nil)
-	stripe := r.stripe
-	if !l.terms.Fencing {
-		stripe = ""
-	}
 	for i := range a.Votes {
 		v := &a.Votes[i]
 		if v.Right, v.Skip = v.Node.Right(l.terms.Lease.TTL); v.Skip != nil {
@@ -143,7 +138,7 @@ func (r *resumption) newTransfer(ctx context.Context) *Attempt {
 			v.Skip = errNotKept
 			continue
 		}
-		v.Call.Args = []any{protocol.Transfer.Text, "2", r.keyArg, v.Right.Record, r.from.Value, r.owner, l.terms.ttlArg, end, stripe, l.terms.leastArg}
+		v.Call.Args = protocol.ResumeCall{Keys: &r.wire, Record: v.Right.Record, Value: r.from.Value, Owner: r.owner, End: end}.Eval(&l.terms.settings)
 	}
 	return a
 }
@@ -158,7 +153,7 @@ func (r *resumption) isUnknown(a *Attempt) bool {
 	return true
 }
 
-// isLost reports whether a quorum cannot transfer the lease any more.
+// isLost reports whether a quorum cannot give the lease away any more.
 func (r *resumption) isLost(votes *quorum.Failure) bool {
 	if r.engine.Clock()-r.began >= r.from.Left {
 		return true
@@ -173,15 +168,15 @@ func (r *resumption) isLost(votes *quorum.Failure) bool {
 	return len(votes.Answers)-never < votes.Need
 }
 
-// giveBack releases what the call has transferred, and what is left of the old lease. The new owner of a call
+// giveBack releases what the call has got, and what is left of the old lease. The new owner of a call
 // that was faster has another value, which no release of these takes.
 func (r *resumption) giveBack() {
-	b := r.newRelease(Release{Owner: r.owner}, r.engine.Observer.Recorder(context.Background(), opRollback, r.Name, r.owner, nil))
+	b := r.newRelease(Release{ReleaseCall: protocol.ReleaseCall{Owner: r.owner}}, r.engine.Observer.Recorder(context.Background(), opRollback, r.Name, r.owner, nil))
 	b.Send(r.sent, false)
 	r.undoOld(1<<len(r.engine.Cluster.Nodes) - 1)
 }
 
-// lackingKeys returns the nodes that are not known to have transferred the lease.
+// lackingKeys returns the nodes that are not known to have given the lease its new owner.
 func lackingKeys(a *Attempt) (at quorum.NodeSet) {
 	for i, answer := range a.Answers() {
 		if answer.Count != quorum.Yes {
@@ -191,7 +186,7 @@ func lackingKeys(a *Attempt) (at quorum.NodeSet) {
 	return at
 }
 
-// undoOld releases the old lease at nodes: those that have not transferred it drop its key.
+// undoOld releases the old lease at nodes: those that have not given it its new owner drop its key.
 func (r *resumption) undoOld(at quorum.NodeSet) {
 	for _, n := range r.engine.Cluster.Nodes {
 		if at.Has(n.Index) {
@@ -206,18 +201,4 @@ func (r *resumption) newOldUndo() *node.Undo {
 	u := r.NewUndo(r.from.Value, "")
 	u.Lasts = max(u.Lasts, 2*r.from.Left)
 	return u
-}
-
-// transferring reads the replies of transfer.lua.
-var transferring = &reader{op: opResume, number: readTransfer, array: readHolder}
-
-func readTransfer(n int64) (quorum.Answer, bool) {
-	const tooLate, missing = 0, -2
-	switch n {
-	case tooLate:
-		return quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Cause: errTooLate}, true
-	case missing:
-		return quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Cause: errKeyGone}, true
-	}
-	return readGrant(n)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/internal/testnet"
+	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
 // Calls of Resume that fail when a node has transferred the lease to them already.
@@ -35,7 +35,7 @@ func TestCloseDuringAResumeLeavesNoKey(t *testing.T) {
 	for range 30 {
 		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 			b := net.Client()
-			_, text := handOff(t, net.Client())
+			_, text := transfer(t, net.Client())
 			failed := resumeAtOneNode(t, net, b, text)
 			time.Sleep(20 * ms)
 			require.NoError(t, b.Close())
@@ -50,7 +50,7 @@ func TestResumeGivesBackWhatItGotBeforeAllServersRestarted(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		unguarded := redlock.WithRestartGuard(0)
 		b := net.Client(unguarded)
-		_, text := handOff(t, net.Client(unguarded))
+		_, text := transfer(t, net.Client(unguarded))
 		failed := resumeAtOneNode(t, net, b, text)
 		for _, n := range net.Nodes {
 			n.Restart(n.Snapshot())

@@ -60,18 +60,13 @@ func (x *Exclusive) newSeizure(target func(node int) Target) *Attempt {
 	x.begin(&a.Ballot, opSeize, owner, x.engine.Clock(), quorum.Confirm, seizing)
 	a.Recorder = x.engine.Observer.Recorder(context.Background(), opSeize, x.Name, owner, nil) // it is for no call
 	a.SetCommand("EVAL", nil)
-	stripe := x.stripe
-	if !x.terms.Fencing {
-		stripe = ""
-	}
 	for i := range a.Votes {
 		v := &a.Votes[i]
 		if v.Right, v.Skip = v.Node.Right(x.terms.Lease.TTL); v.Skip != nil {
 			continue
 		}
 		t := target(i)
-		v.Call.Args = protocol.SeizeCall{Key: x.keyArg, Record: v.Right.Record, Queue: x.queueArgs[0], Owner: owner, TTL: x.terms.ttlArg,
-			Stripe: stripe, Least: x.terms.leastArg, Values: t.Values, ReadersUntil: t.ReadersUntil}.Eval()
+		v.Call.Args = protocol.SeizeCall{Keys: &x.wire, Record: v.Right.Record, Owner: owner, Values: t.Values, ReadersUntil: t.ReadersUntil}.Eval(&x.terms.settings)
 	}
 	x.engine.spareAMinority(&a.Ballot)
 	return a
@@ -84,15 +79,4 @@ func foundBy(b *quorum.Ballot) (found []Found) {
 		}
 	}
 	return found
-}
-
-// readSeized reads what a node had that executed it, or the holder of a node that refuses.
-func readSeized(reply []any) (quorum.Answer, bool) {
-	s, ok := protocol.ReadSeized(reply)
-	if !ok {
-		return readHolder(reply)
-	}
-	a := yes
-	a.Token, a.Holder, a.Remaining = s.Count, s.Holder, s.Remaining
-	return a, true
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/internal/testnet"
+	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
 // holderAt returns the value of the lock's key.
@@ -53,7 +53,7 @@ func TestForceUnlockTakesTheLockAwayAndRaisesTheToken(t *testing.T) {
 	})
 }
 
-func TestForceUnlockHandsOverToTheFirstWaiter(t *testing.T) {
+func TestForceUnlockHandsOffToTheFirstWaiter(t *testing.T) {
 	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
 		a, b, c := net.Client(), net.Client(), net.Client()
 		lease, err := a.Mutex("x").Lock(t.Context())

@@ -12,7 +12,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/internal/testnet"
+	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
 func TestMultiHoldsAllNamesOrNone(t *testing.T) {
@@ -156,6 +156,6 @@ func TestCallersWithOverlappingNamesHaveEqualTurns(t *testing.T) {
 			share := float64(n) * float64(len(served)) / float64(turns)
 			assert.True(t, 0.8 <= share && share <= 1.25, "client %d has %.2f of its share", i, share)
 		}
-		assert.Less(t, time.Since(began), time.Duration(turns)*15*ms, "a turn takes 3 ms, and a hand-over some trips of 2 ms")
+		assert.Less(t, time.Since(began), time.Duration(turns)*15*ms, "a turn takes 3 ms, and a hand-off some trips of 2 ms")
 	})
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/system"
-	"github.com/redlock-go/redlock/internal/testhook"
-	"github.com/redlock-go/redlock/internal/testnet"
+	"github.com/redlock-go/redlock/internal/test/testhook"
+	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
 // ahead is how far the wall clocks of these tests' holders are ahead of all others.
@@ -105,7 +105,7 @@ func TestSinceOfAWaiterIsWhenItGotTheLock(t *testing.T) {
 	}
 }
 
-func TestSinceOfALeaseThatIsHandedOff(t *testing.T) {
+func TestSinceOfALeaseThatIsTransferred(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		a, b, other := net.Client(withWall(holdersWall), redlock.WithOwnerLabel("a")), net.Client(), net.Client()
 		lease, err := a.Mutex("x").Lock(t.Context())

@@ -7,16 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/internal/testnet"
+	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
 // instantClient is a client of five nodes that answer at once.
 func instantClient(t testing.TB, opts ...redlock.ClientOption) *redlock.Client {
-	pools := make([]redlock.Pool, 5)
-	for i := range pools {
-		pools[i] = testnet.InstantPool{}
-	}
-	c, err := redlock.New(pools, append([]redlock.ClientOption{redlock.WithLogger(nil), redlock.WithRestartGuard(0)}, opts...)...)
+	c, err := redlock.New(testnet.InstantPools(5), append([]redlock.ClientOption{redlock.WithLogger(nil), redlock.WithRestartGuard(0)}, opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	require.NoError(t, c.Ping(context.Background()))

@@ -12,12 +12,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/testhook"
+	"github.com/redlock-go/redlock/internal/test/testhook"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/internal/testnet"
+	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
 // These tests run the whole client over a bad network (testnet.BadNet). However it treats

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // staleReading is the age at which a better reading of a server's clock gives way to a
@@ -46,12 +46,9 @@ func (n *Node) Offset() (ahead time.Duration, known bool) { return n.offset.late
 
 // ServerTime reads the answer to TIME: the time since 1970.
 func ServerTime(reply any, err error) (time.Duration, error) {
-	parts, err := redis.Int64s(reply, err)
-	if err == nil && len(parts) != 2 {
-		err = fmt.Errorf("it has %d parts, not 2", len(parts))
-	}
+	now, err := protocol.ReadTime(reply, err)
 	if err != nil {
 		return 0, fmt.Errorf("no server time: %w", Misread(err))
 	}
-	return time.Duration(parts[0])*time.Second + time.Duration(parts[1])*time.Microsecond, nil
+	return now, nil
 }

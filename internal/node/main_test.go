@@ -6,7 +6,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/admission"
-	"github.com/redlock-go/redlock/internal/testhook"
+	"github.com/redlock-go/redlock/internal/test/testhook"
 )
 
 const ms = time.Millisecond

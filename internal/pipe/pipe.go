@@ -52,11 +52,24 @@ type Call struct {
 	opens  bool          // it is the first call of a write
 }
 
+// Deliver hands the server's reply, or its error, to the call's receiver.
+func (c *Call) Deliver(r *Reply, err error) {
+	switch to, is := c.To.(QuickReceiver); {
+	case err != nil:
+		c.To.Receive(nil, err)
+	case is:
+		to.ReceiveQuick(r)
+	default:
+		c.To.Receive(r.Value(), nil)
+	}
+}
+
 // Pipe is one shared connection. New makes it; it ends with Kill, or when the connection
 // breaks.
 type Pipe struct {
-	conn redis.Conn
-	done chan struct{} // closed when conn was closed
+	conn  redis.Conn
+	quick QuickConn     // conn, if it is one
+	done  chan struct{} // closed when conn was closed
 
 	batch []*Call // used by the writer alone
 
@@ -80,6 +93,7 @@ type Pipe struct {
 // connections do.
 func New(conn redis.Conn) *Pipe {
 	p := &Pipe{conn: conn, done: make(chan struct{}), users: 1}
+	p.quick, _ = conn.(QuickConn)
 	go p.read()
 	return p
 }
@@ -214,8 +228,9 @@ func (p *Pipe) write() error {
 // socket, so that the end of an idle connection is noticed too.
 func (p *Pipe) read() {
 	defer p.releaseConn()
+	var reply Reply
 	for {
-		reply, err := Receive(p.conn, 0)
+		err := p.receive(&reply)
 		if err != nil && !isReply(err) {
 			p.fail(err)
 			return
@@ -225,11 +240,21 @@ func (p *Pipe) read() {
 			p.fail(errors.New("the server sent a reply without a request"))
 			return
 		}
-		c.To.Receive(reply, err)
+		c.Deliver(&reply, err)
 		if flush {
 			p.Flush()
 		}
 	}
+}
+
+// receive reads the next reply.
+func (p *Pipe) receive(r *Reply) error {
+	if p.quick != nil {
+		return p.quick.ReceiveReply(r)
+	}
+	value, err := Receive(p.conn, 0)
+	r.Set(value)
+	return err
 }
 
 // Receive returns the next reply; timeout 0 is none. The readers of other libraries can panic at a reply that is
@@ -334,4 +359,125 @@ func Cut(conn redis.Conn) {
 	ctx, cancel := context.WithDeadline(context.Background(), time.Unix(0, 0))
 	defer cancel()
 	_, _ = redis.ReceiveContext(conn, ctx) // the error is the purpose
+}
+
+// ErrStalled is why a call was not queued: too many bytes are unanswered, or for too long.
+var ErrStalled = errors.New("stalled")
+
+// Unanswered returns how many calls wait for their answers.
+func (p *Pipe) Unanswered() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.calls.len()
+}
+
+// Silence returns how long, at the instant now, the oldest unanswered call has waited; 0 if
+// there is none.
+func (p *Pipe) Silence(now time.Duration) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.silence(now)
+}
+
+// silence is Silence. Called under p.mu.
+func (p *Pipe) silence(now time.Duration) time.Duration {
+	if p.calls.len() == 0 {
+		return 0
+	}
+	return now - p.calls.front().queued
+}
+
+// Limit bounds what may be unanswered when a call is queued.
+type Limit struct {
+	Silence  time.Duration // how long the oldest call may have waited
+	Pause    time.Duration // while more than Bytes are unanswered: how long the server may not have answered
+	Bytes    int
+	MaxBytes int // how many bytes may be unanswered in any case
+}
+
+// check returns an error if the limit is exceeded. Called under p.mu.
+func (p *Pipe) check(l *Limit, now time.Duration) error {
+	s := p.silence(now)
+	if s > l.Silence {
+		return fmt.Errorf("%w: no answer for %v", ErrStalled, s.Round(time.Millisecond))
+	}
+	if p.answered != p.seen {
+		p.seen, p.progress = p.answered, now
+	}
+	// Up to MaxBytes, a server that keeps answering is busy, not stalled.
+	if p.bytes > l.MaxBytes || p.bytes > l.Bytes && min(s, now-p.progress) > l.Pause {
+		return fmt.Errorf("%w: %d KiB unanswered", ErrStalled, p.bytes>>10)
+	}
+	return nil
+}
+
+// size returns about how many bytes a call takes on the wire.
+func size(c *Call) int {
+	n := len(c.Command) + 16
+	for _, a := range c.Args {
+		switch a := a.(type) {
+		case string:
+			n += len(a) + 8
+		case []byte:
+			n += len(a) + 8
+		default:
+			n += 16
+		}
+	}
+	return n
+}
+
+// Answered returns how many calls have been answered. While this number grows, the server
+// makes progress.
+func (p *Pipe) Answered() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.answered
+}
+
+// fifo is a queue of calls in a ring, which grows as needed and does not shrink.
+type fifo struct {
+	ring []*Call // its length is a power of two
+	head int
+	n    int
+}
+
+func (f *fifo) len() int { return f.n }
+
+func (f *fifo) at(i int) *Call { return f.ring[(f.head+i)&(len(f.ring)-1)] }
+
+func (f *fifo) front() *Call { return f.at(0) }
+
+func (f *fifo) push(c *Call) {
+	if f.n == len(f.ring) {
+		f.grow()
+	}
+	f.ring[(f.head+f.n)&(len(f.ring)-1)] = c
+	f.n++
+}
+
+func (f *fifo) pop() *Call {
+	c := f.ring[f.head]
+	f.ring[f.head] = nil
+	f.head = (f.head + 1) & (len(f.ring) - 1)
+	f.n--
+	return c
+}
+
+// drain empties the ring and returns its calls, in order.
+func (f *fifo) drain() []*Call {
+	all := make([]*Call, f.n)
+	for i := range all {
+		all[i] = f.at(i)
+	}
+	*f = fifo{}
+	return all
+}
+
+func (f *fifo) grow() {
+	ring := make([]*Call, max(16, 2*len(f.ring)))
+	for i := range f.n {
+		ring[i] = f.at(i)
+	}
+	f.ring, f.head = ring, 0
 }

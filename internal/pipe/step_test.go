@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/redlock-go/redlock/internal/simredis"
+	"github.com/redlock-go/redlock/internal/test/simredis"
 )
 
 // In a simulation, calls that fail together fail at different instants: everything that

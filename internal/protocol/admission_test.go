@@ -8,7 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redlock-go/redlock/internal/testreply"
+	"github.com/redlock-go/redlock/internal/test/testreply"
 )
 
 const run = Run("abc")

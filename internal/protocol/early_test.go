@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/test/long"
 )
 
 // earlyExits are the conditions of the early exits, as each script has its own.
@@ -32,7 +33,7 @@ var earlyExits = []struct {
 // same, leaves the same keys with the same values and ttls, and sends the same messages.
 func TestEarlyExitsDoWhatTheRestOfTheScriptDoes(t *testing.T) {
 	states := 2000
-	if testing.Short() {
+	if !long.Tests() {
 		states = 300
 	}
 	for i, c := range earlyExits {

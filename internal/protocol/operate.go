@@ -129,36 +129,15 @@ func (c WakeCall) Eval() []any {
 
 // SeizeCall takes a lock at a server from the holders that the caller found.
 type SeizeCall struct {
-	Key, Record, Queue any // keys
-	Owner              string
-	TTL                any           // in milliseconds
-	Stripe             any           // the lock's counter; "" where leases have no tokens
-	Least              any           // the least count that shows the record to be whole
-	Values             []any         // of the lock's key, which may be replaced
-	ReadersUntil       time.Duration // until then, by the server's clock, readers may be replaced; 0: they may not
+	Keys         *Keys
+	Record       any
+	Owner        string
+	Values       []any         // of the lock's key, which may be replaced
+	ReadersUntil time.Duration // until then, by the server's clock, readers may be replaced; 0: they may not
 }
 
 // Eval returns the arguments of EVAL.
-func (c SeizeCall) Eval() []any {
-	return append(eval(Seize, []any{c.Key, c.Record, c.Queue}, c.Owner, c.TTL, c.Stripe, c.Least, c.ReadersUntil.Milliseconds()), c.Values...)
-}
-
-// Seized is what a server had when a lock was seized there.
-type Seized struct {
-	Count     int64         // of grants, this one included; 0 where leases have no tokens
-	Holder    string        // as Inspection has it
-	Remaining time.Duration // of its key; Endless if the key had no end
-}
-
-// ReadSeized reads the list that a server answers to a SeizeCall which it has executed. It reports false if the list is none.
-func ReadSeized(reply []any) (s Seized, ok bool) {
-	var ms int64
-	if len(reply) != 3 {
-		return s, false
-	}
-	if _, err := redis.Scan(reply, &s.Count, &s.Holder, &ms); err != nil {
-		return s, false
-	}
-	s.Holder, s.Remaining = foundHolder(s.Holder, ms), Remaining(ms)
-	return s, true
+func (c SeizeCall) Eval(s *Settings) []any {
+	keys := []any{c.Keys.Key, c.Record, c.Keys.Queue}
+	return append(eval(Seize, keys, c.Owner, s.TTL, c.Keys.stripe(s), s.Least, c.ReadersUntil.Milliseconds()), c.Values...)
 }

@@ -33,8 +33,9 @@ func TestCallsOfOperatorsNameKeysAndArguments(t *testing.T) {
 	require.Equal(t, InspectSlots.SHA, SlotsCall("", "x", nil).EvalSHA()[0])
 	require.Equal(t, []any{Ask.Text, 2, "p:x", "redlock::asked:p:x"}, AskCall{Key: "p:x"}.Eval())
 	require.Equal(t, []any{Wake.Text, 2, "redlock::slots:p:x", "redlock::turn:p:x", "p:x#", MaxPermits}, WakeCall{Semaphore: "p:x"}.Eval())
-	require.Equal(t, []any{Seize.Text, 3, "p:x", "record", "queue", "me", "10000", "7", "1", int64(5000), "them", "others"},
-		SeizeCall{Key: "p:x", Record: "record", Queue: "queue", Owner: "me", TTL: "10000", Stripe: "7", Least: "1", Values: []any{"them", "others"}, ReadersUntil: 5 * time.Second}.Eval())
+	k, _ := NewKeys("p:", "x", false)
+	require.Equal(t, []any{Seize.Text, 3, "p:x", "record", "redlock::line:p:x", "me", int64(10_000), StripeArg("p:x"), "1", int64(5000), "them", "others"},
+		SeizeCall{Keys: &k, Record: "record", Owner: "me", Values: []any{"them", "others"}, ReadersUntil: 5 * time.Second}.Eval(&fencing))
 }
 
 func TestInspectionOfALock(t *testing.T) {
@@ -61,19 +62,6 @@ func TestInspectionOfSlots(t *testing.T) {
 	require.Equal(t, []Slot{{0, "them", 70 * time.Millisecond, 7}, {255, EmptyHolder, Endless, 0}}, got.Slots)
 	for _, slots := range [][]any{{"256", "them", "70", "7"}, {"-1", "them", "70", "7"}, {"x", "them", "70", "7"}, {"0", "them", "x", "7"}} {
 		require.ErrorContains(t, new(Inspection).AddSlots(sent([]any{}, slots), nil), "unexpected reply to inspectslots")
-	}
-}
-
-func TestWhatWasSeized(t *testing.T) {
-	got, ok := ReadSeized(sent(int64(7), "them", int64(1500)))
-	require.True(t, ok)
-	require.Equal(t, Seized{7, "them", 1500 * time.Millisecond}, got)
-	got, ok = ReadSeized(sent(int64(7), "", int64(-2)))
-	require.True(t, ok)
-	require.Equal(t, Seized{7, "", 0}, got, "nobody held it")
-	for _, reply := range [][]any{nil, sent("them", int64(1500)), sent("x", "them", int64(1500))} {
-		_, ok := ReadSeized(reply)
-		require.False(t, ok, "%v", reply)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"encoding/base32"
 	"strings"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/system"
 )
 
 // An owner is the value that marks one attempt at the nodes: its id, then for some a mark, then for most a
@@ -22,30 +24,27 @@ const (
 	// wantedMark stands behind the id of an owner that is to be told that others want the lock. The
 	// name of its client follows.
 	wantedMark = "!"
-
-	// digits are those of base32, as random ids have them.
-	digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 )
 
 // Owner returns the owner of an attempt that begins at an instant of its client's wall clock. Of random, which
 // has 26 random characters, it takes the first 19. label may be empty.
-func Owner(random string, at time.Time, label string) string {
+func Owner(random system.ID, at time.Time, label string) string {
 	clock := clockText(at)
-	return join(random[:randomLength], string(clock[:]), "", label)
+	return join(random[:randomLength], clock[:], "", label)
 }
 
 // WantedOwner is Owner for a holder whose client is to be told that others want the lock.
-func WantedOwner(random string, at time.Time, client, label string) string {
+func WantedOwner(random system.ID, at time.Time, client, label string) string {
 	clock := clockText(at)
-	return join(random[:randomLength], string(clock[:]), wantedMark+client, label)
+	return join(random[:randomLength], clock[:], wantedMark+client, label)
 }
 
 // join joins the parts of an owner.
-func join(random, clock, mark, label string) string {
+func join[T string | []byte](random, clock T, mark, label string) string {
 	if label == "" {
-		return random + clock + mark
+		return string(random) + string(clock) + mark
 	}
-	return random + clock + mark + "@" + label
+	return string(random) + string(clock) + mark + "@" + label
 }
 
 // clockText returns the seconds since 1970, to the nearest one; zeros for an instant that seven characters do not hold.
@@ -55,7 +54,7 @@ func clockText(at time.Time) (text [clockLength]byte) {
 		seconds = 0
 	}
 	for i := clockLength - 1; i >= 0; i-- {
-		text[i] = digits[seconds%32]
+		text[i] = system.Digits[seconds%32]
 		seconds /= 32
 	}
 	return text
@@ -69,7 +68,7 @@ func SinceOf(owner string) time.Time {
 	}
 	var seconds int64
 	for i := range idLength {
-		digit := strings.IndexByte(digits, owner[i])
+		digit := strings.IndexByte(system.Digits, owner[i])
 		if digit < 0 {
 			return time.Time{}
 		}
@@ -83,14 +82,14 @@ func SinceOf(owner string) time.Time {
 	return time.Unix(seconds, 0)
 }
 
-// Secret returns the secret of a hand-off: 19 random characters of random, then the clock of the owner that hands its
+// Secret returns the secret of a transfer: 19 random characters of random, then the clock of the owner that hands its
 // lease off.
-func Secret(random, owner string) string {
-	return random[:randomLength] + owner[randomLength:idLength]
+func Secret(random system.ID, owner string) string {
+	return string(random[:randomLength]) + owner[randomLength:idLength]
 }
 
-// TransferValue returns what a lock's key holds from a hand-off on until the lease is resumed: made
-// of the secret that the hand-off's text has, in the form of an owner. It does not reveal the random part of the
+// TransferValue returns what a lock's key holds from a transfer on until the lease is resumed: made
+// of the secret that the transfer's text has, in the form of an owner. It does not reveal the random part of the
 // secret, so callers may see it. Its clock is the secret's: it shows since when the lock is held.
 func TransferValue(secret, label string) string {
 	sum := sha256.Sum256([]byte(secret))

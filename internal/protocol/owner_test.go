@@ -22,14 +22,14 @@ var instant = time.Date(2026, 11, 25, 15, 0, 0, 0, time.UTC)
 
 func TestLabelFollowsTheIDOfAnOwner(t *testing.T) {
 	for _, label := range []string{"", "web-1:4711", "a@b", "@", "@@", "héllo"} {
-		require.Equal(t, label, protocol.LabelOf(protocol.Owner(random, instant, label)))
+		require.Equal(t, label, protocol.LabelOf(protocol.Owner(randomID, instant, label)))
 	}
-	require.Len(t, protocol.Owner(random, instant, ""), 26, "no label, no separator")
+	require.Len(t, protocol.Owner(randomID, instant, ""), 26, "no label, no separator")
 }
 
 func TestOwnerThatIsToBeToldHasALabelAsAnyOther(t *testing.T) {
 	for _, label := range []string{"", "web-1:4711", "a@b", "@", "!", random + "!" + client, "héllo"} {
-		plain, told := protocol.Owner(random, instant, label), protocol.WantedOwner(random, instant, client, label)
+		plain, told := protocol.Owner(randomID, instant, label), protocol.WantedOwner(randomID, instant, client, label)
 		require.Equal(t, label, protocol.LabelOf(told))
 		require.Equal(t, plain[:26], protocol.IDOf(told))
 		require.True(t, protocol.IsNotifiable(told))
@@ -41,8 +41,8 @@ func TestOwnerHasTheSecondAtWhichItsAttemptBegan(t *testing.T) {
 	for _, at := range []time.Time{instant, time.Unix(1, 0), time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), time.Unix(1<<35-1, 0)} {
 		for _, off := range []time.Duration{-500 * time.Millisecond, -time.Millisecond, 0, 499 * time.Millisecond} {
 			for _, label := range []string{"", "web-1:4711", "@"} {
-				require.True(t, at.Equal(protocol.SinceOf(protocol.Owner(random, at.Add(off), label))), "%v%+v", at, off)
-				require.True(t, at.Equal(protocol.SinceOf(protocol.WantedOwner(random, at.Add(off), client, label))), "%v%+v", at, off)
+				require.True(t, at.Equal(protocol.SinceOf(protocol.Owner(randomID, at.Add(off), label))), "%v%+v", at, off)
+				require.True(t, at.Equal(protocol.SinceOf(protocol.WantedOwner(randomID, at.Add(off), client, label))), "%v%+v", at, off)
 			}
 		}
 	}
@@ -50,7 +50,7 @@ func TestOwnerHasTheSecondAtWhichItsAttemptBegan(t *testing.T) {
 
 func TestClockThatDoesNotFitIntoAnOwnerIsNotShown(t *testing.T) {
 	for _, at := range []time.Time{{}, time.Unix(0, 0), time.Unix(-1, 0), time.Unix(1<<35, 0), time.Unix(math.MaxInt32<<10, 0)} {
-		owner := protocol.Owner(random, at, "me")
+		owner := protocol.Owner(randomID, at, "me")
 		require.Zero(t, protocol.SinceOf(owner), "%v", at)
 		require.Equal(t, "me", protocol.LabelOf(owner))
 	}
@@ -70,7 +70,7 @@ func TestOwnersDifferFromTheirFirstBytesOn(t *testing.T) {
 		for i := range values {
 			values[i][owner[i]] = true
 		}
-		require.Equal(t, protocol.Owner(random, instant, "")[19:], owner[19:], "the clock of one instant")
+		require.Equal(t, protocol.Owner(randomID, instant, "")[19:], owner[19:], "the clock of one instant")
 	}
 	assert.Greater(t, len(seen), owners-100, "of a million, some eight are expected to have a name that another has")
 	for i, all := range values {
@@ -80,22 +80,22 @@ func TestOwnersDifferFromTheirFirstBytesOn(t *testing.T) {
 
 func TestOwnerIsMadeByOneAllocation(t *testing.T) {
 	var owner string
-	require.Equal(t, 1.0, testing.AllocsPerRun(100, func() { owner = protocol.Owner(random, instant, "web-1:4711") }))
-	require.Equal(t, 1.0, testing.AllocsPerRun(100, func() { owner = protocol.Owner(random, instant, "") }))
+	require.Equal(t, 1.0, testing.AllocsPerRun(100, func() { owner = protocol.Owner(randomID, instant, "web-1:4711") }))
+	require.Equal(t, 1.0, testing.AllocsPerRun(100, func() { owner = protocol.Owner(randomID, instant, "") }))
 	require.Zero(t, testing.AllocsPerRun(100, func() { protocol.SinceOf(owner) }))
 }
 
 func TestTransferValueHasTheClockOfTheOwner(t *testing.T) {
-	owner := protocol.WantedOwner(random, instant, client, "old")
-	secret := protocol.Secret("777777ABCDEFGHIJKLMNOPQRST", owner)
+	owner := protocol.WantedOwner(randomID, instant, client, "old")
+	secret := protocol.Secret(idOf("777777ABCDEFGHIJKLMNOPQRST"), owner)
 	value := protocol.TransferValue(secret, "old")
 	require.True(t, instant.Equal(protocol.SinceOf(value)))
 	require.Equal(t, "old", protocol.LabelOf(value))
 	require.NotEqual(t, secret[:19], value[:19], "callers see the value, and must not see the secret")
-	other := protocol.TransferValue(protocol.Secret("777777ABCDEFGHIJKLMNOPQRXX", owner), "old")
-	require.Equal(t, value, protocol.TransferValue(protocol.Secret("777777ABCDEFGHIJKLMXXXXXXX", owner), "old"), "the clock is in the place of what follows")
+	other := protocol.TransferValue(protocol.Secret(idOf("777777ABCDEFGHIJKLMNOPQRXX"), owner), "old")
+	require.Equal(t, value, protocol.TransferValue(protocol.Secret(idOf("777777ABCDEFGHIJKLMXXXXXXX"), owner), "old"), "the clock is in the place of what follows")
 	require.Equal(t, value, other)
-	require.NotEqual(t, value, protocol.TransferValue(protocol.Secret("777777ABCDEFGHIJKLXNOPQRST", owner), "old"))
+	require.NotEqual(t, value, protocol.TransferValue(protocol.Secret(idOf("777777ABCDEFGHIJKLXNOPQRST"), owner), "old"))
 }
 
 func TestTransferValueOfAForgedSecretHasTheFormOfAnOwner(t *testing.T) {
@@ -105,7 +105,15 @@ func TestTransferValueOfAForgedSecretHasTheFormOfAnOwner(t *testing.T) {
 	}
 }
 
-func owner(label string) string { return protocol.Owner(random, instant, label) }
+// idOf returns the ID that is this text.
+func idOf(text string) (id system.ID) {
+	copy(id[:], text)
+	return id
+}
+
+var randomID = idOf(random)
+
+func owner(label string) string { return protocol.Owner(randomID, instant, label) }
 
 func TestValuesOfOtherProgramsHaveNoLabelAndNoClock(t *testing.T) {
 	for _, value := range []string{

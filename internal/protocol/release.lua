@@ -58,7 +58,7 @@ end
 --@readers
 
 --@count
---@handover
+--@handoff
 
 local kept = reserved(holder)
 local keptForIt = ticket and kept == ticket
@@ -86,7 +86,7 @@ end
 if not holder or mine or keptForIt and not stays then
   -- A waiter's rollback executes no parked attempt: the key would pass from one parked
   -- attempt to the next, and no renewal could restore it.
-  local first, served = handOver(holder, mine and not stays and not found, ticket, found)
+  local first, served = handOff(holder, mine and not stays and not found, ticket, found)
   if served and first == ticket then
     return 2
   end

@@ -48,7 +48,7 @@ end
 --@readers
 --@count
 --@several
---@handover
+--@handoff
 --@foreign
 
 -- Leaves the queue of this lock. kept is set if the lock was reserved for the ticket.
@@ -103,7 +103,7 @@ local handed, keptForIt = false, false
 for i = 1, n do
   at(KEYS[i])
   if free[i] ~= nil and redis.call('EXISTS', key) == 0 then
-    local first, served = handOver(nil, mine > 0 and not stays and not free[i], ticket, free[i])
+    local first, served = handOff(nil, mine > 0 and not stays and not free[i], ticket, free[i])
     keptForIt = keptForIt or served and first == ticket
     handed = handed or first and first ~= ticket
   end

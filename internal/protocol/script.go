@@ -53,8 +53,8 @@ var (
 	Inspect    = newScript("inspect")
 	Ask        = newScript("ask")
 	Seize      = newScript("seize")
-	Handoff    = newScript("handoff")
 	Transfer   = newScript("transfer")
+	Resume     = newScript("resume")
 	TakeBack   = newScript("takeback")
 
 	InspectSlots = newScript("inspectslots")
@@ -97,7 +97,7 @@ func (f Families) Scripts() (all []*Script) {
 var Loaded = allFamilies.Scripts()
 
 // All are the scripts that are called by their hash, and those that are sent as text.
-var All = slices.Concat(Loaded, []*Script{Probe, Admit, Level, Record, Inspect, Ask, InspectSlots, Seize, Wake, Handoff, TakeBack, Transfer})
+var All = slices.Concat(Loaded, []*Script{Probe, Admit, Level, Record, Inspect, Ask, InspectSlots, Seize, Wake, Transfer, TakeBack, Resume})
 
 var redisCall = regexp.MustCompile(`redis\.p?call\('(\w+)'`)
 

@@ -1,8 +1,11 @@
 package protocol
 
 import (
+	"fmt"
 	"math"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
 )
 
 // EmptyHolder is the holder that is reported of a key with an empty value. No client of this
@@ -48,4 +51,16 @@ func Remaining(pttl int64) time.Duration {
 		return 0
 	}
 	return time.Duration(min(pttl, mostMilliseconds)) * time.Millisecond
+}
+
+// ReadTime reads the answer to TIME: the time since 1970.
+func ReadTime(reply any, err error) (time.Duration, error) {
+	parts, err := redis.Int64s(reply, err)
+	if err == nil && len(parts) != 2 {
+		err = fmt.Errorf("it has %d parts, not 2", len(parts))
+	}
+	if err != nil {
+		return 0, err
+	}
+	return time.Duration(parts[0])*time.Second + time.Duration(parts[1])*time.Microsecond, nil
 }

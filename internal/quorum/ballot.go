@@ -1,12 +1,16 @@
 package quorum
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"iter"
 	"runtime"
 	"sync"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/admission"
+	"github.com/redlock-go/redlock/internal/life"
 	"github.com/redlock-go/redlock/internal/node"
 	"github.com/redlock-go/redlock/internal/system"
 )
@@ -21,6 +25,8 @@ type Cluster struct {
 	Nodes []*admission.Member
 	Need  int // a quorum: the majority of the configured nodes
 	Clock system.Clock
+
+	waits sync.Pool // of *wait
 }
 
 // Question is what a ballot asks, and how its answers are read, counted and acted on.
@@ -97,10 +103,10 @@ type Ballot struct {
 	Votes Votes // their answers are protected by mu
 
 	cluster *Cluster
-	inline  [5]Vote       // room for Votes: one allocation less
-	changed chan struct{} // holds one signal after changes of the verdict
+	inline  [5]Vote // room for Votes: one allocation less
 
 	mu      sync.Mutex // protects what follows, and the votes' answers
+	wait    *wait      // of the caller of Await; nil: nobody waits
 	tally   Tally
 	verdict Verdict
 	closed  bool          // votes that come now are too late
@@ -110,13 +116,13 @@ type Ballot struct {
 
 // Begin makes b a ballot over all nodes. b must be new.
 func (c *Cluster) Begin(b *Ballot, q Question) {
-	b.Question, b.cluster, b.changed = q, c, make(chan struct{}, 1)
+	b.Question, b.cluster = q, c
 	if len(c.Nodes) <= len(b.inline) {
 		b.Votes = b.inline[:len(c.Nodes)]
 	} else {
 		b.Votes = make([]Vote, len(c.Nodes))
 	}
-	b.tally[Pending] = len(b.Votes)
+	b.tally.Need, b.tally.Nodes[Pending] = b.cluster.Need, len(b.Votes)
 	for i, n := range c.Nodes {
 		v := &b.Votes[i]
 		v.ballot, v.Node, v.Call.To = b, n, v
@@ -236,10 +242,10 @@ func (b *Ballot) revokes(v *Vote, a Answer) bool {
 	if b.LateUntil == 0 || b.verdict == Revoked || b.cluster.Clock() >= b.LateUntil {
 		return false
 	}
-	b.tally[v.answer.Count]--
-	b.tally[a.Count]++
+	b.tally.Nodes[v.answer.Count]--
+	b.tally.Nodes[a.Count]++
 	v.answer = a
-	if b.Rule(b.cluster.Need, &b.tally, b) != Revoked {
+	if b.rule() != Revoked {
 		return false
 	}
 	b.verdict = Revoked
@@ -248,8 +254,8 @@ func (b *Ballot) revokes(v *Vote, a Answer) bool {
 
 // set moves a vote from Pending to its answer. Called under b.mu.
 func (b *Ballot) set(v *Vote, a Answer) {
-	b.tally[Pending]--
-	b.tally[a.Count]++
+	b.tally.Nodes[Pending]--
+	b.tally.Nodes[a.Count]++
 	v.answer = a
 	v.record(a)
 	if b.Timed && b.heard == 0 && b.tally.answered() >= b.cluster.Need {
@@ -257,9 +263,21 @@ func (b *Ballot) set(v *Vote, a Answer) {
 	}
 }
 
-// decide applies the Rule to the votes so far. Called under b.mu.
+// rule applies the Rule to the votes so far. Called under b.mu.
+func (b *Ballot) rule() Verdict {
+	t := &b.tally
+	if t.Grants = t.Nodes[Yes]; b.Permits > 0 {
+		_, t.Grants = b.Votes.granted()
+	}
+	if t.Nodes[No] > 0 {
+		_, t.Rival = b.Votes.leader(int(b.Permits))
+	}
+	return b.Rule(t)
+}
+
+// decide takes the verdict of the votes so far. Called under b.mu.
 func (b *Ballot) decide() {
-	verdict := b.Rule(b.cluster.Need, &b.tally, b)
+	verdict := b.rule()
 	if verdict == b.verdict {
 		return
 	}
@@ -267,8 +285,11 @@ func (b *Ballot) decide() {
 	if b.closed = verdict.IsFinal(); b.closed && b.Recorder != nil {
 		b.Recorder.Ended(verdict, b.Votes.census(b.Start, b.cluster.Need))
 	}
+	if b.wait == nil {
+		return
+	}
 	select {
-	case b.changed <- struct{}{}:
+	case b.wait.changed <- struct{}{}:
 	default: // Await has not read the last signal yet; it will read the newest verdict
 	}
 }
@@ -304,4 +325,166 @@ func (b *Ballot) Close(why error) {
 		}
 	}
 	b.decide()
+}
+
+// lateVoteGrace is how long a waiter waits for the remaining votes, in addition to the
+// time that a quorum of votes took. After it, the waiter rolls back at the nodes that have
+// not answered.
+const lateVoteGrace = time.Millisecond
+
+// A wait is what one caller of Await waits at. It is used again. A vote that comes late does not reach it:
+// votes find it in the ballot, under the ballot's lock, and Await takes it from there before it gives it back.
+type wait struct {
+	changed chan struct{} // holds one signal after changes of the verdict
+	timer   *time.Timer
+}
+
+// beginWait has changes of the verdict signalled, and a timer run for d.
+func (b *Ballot) beginWait(d time.Duration) *wait {
+	w, used := b.cluster.waits.Get().(*wait)
+	if used {
+		w.timer.Reset(d)
+	} else {
+		w = &wait{changed: make(chan struct{}, 1), timer: time.NewTimer(d)}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.wait = w
+	return w
+}
+
+// endWait ends the wait, and gives it back.
+func (b *Ballot) endWait(w *wait) {
+	b.mu.Lock()
+	b.wait = nil
+	b.mu.Unlock()
+	w.timer.Stop()
+	select {
+	case <-w.changed:
+	default:
+	}
+	select {
+	case <-w.timer.C: // with GODEBUG=asynctimerchan=1 it may hold the instant of a timer that was stopped
+	default:
+	}
+	b.cluster.waits.Put(w)
+}
+
+// Await returns the final verdict, at the latest after timeout; then the votes still out
+// are unknown. When ctx ends first, it returns ctx's cause. It calls impossible as soon as
+// a quorum has become impossible, at most twice: for Impossible and for Failed. impossible
+// may be nil. Only one goroutine may call it.
+func (b *Ballot) Await(ctx context.Context, timeout time.Duration, impossible func()) (Verdict, error) {
+	w := b.beginWait(timeout)
+	defer b.endWait(w)
+	for last := Open; ; {
+		v := b.Verdict()
+		if v != last {
+			last = v
+			if impossible != nil && (v == Impossible || v == Failed) {
+				impossible()
+			}
+			if v.IsFinal() {
+				return v, nil
+			}
+			if v == HeldElsewhere {
+				spent := b.cluster.Clock() - b.Start
+				timeout = min(max(timeout-spent, 0), spent+lateVoteGrace)
+				w.timer.Reset(timeout)
+			}
+		}
+		select {
+		case <-w.changed:
+		case <-w.timer.C:
+			b.Close(fmt.Errorf("no answer within %v", timeout))
+		case <-ctx.Done():
+			b.Close(ErrCallEnded)
+			return Failed, life.EndOf(ctx)
+		}
+	}
+}
+
+// Answers returns the nodes' answers so far, by index, under the ballot's lock: the loop
+// must not call methods of the ballot.
+func (b *Ballot) Answers() iter.Seq2[int, *Answer] {
+	return func(yield func(int, *Answer) bool) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for i := range b.Votes {
+			if !yield(i, &b.Votes[i].answer) {
+				return
+			}
+		}
+	}
+}
+
+// Sent returns the nodes that may hold the attempt.
+func (b *Ballot) Sent() NodeSet {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.sent
+}
+
+// Tally returns the votes so far.
+func (b *Ballot) Tally() Tally {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.tally
+}
+
+// HasQuorum reports whether a quorum of the answers satisfies is.
+func (b *Ballot) HasQuorum(is func(*Answer) bool) bool {
+	n := 0
+	for _, a := range b.Answers() {
+		if is(a) {
+			n++
+		}
+	}
+	return n >= b.cluster.Need
+}
+
+// Leader returns the other owner that has the key at the greatest number of nodes, and that
+// number; "" and 0 if no other owner was seen.
+func (b *Ballot) Leader() (holder string, nodes int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	leader, nodes := b.Votes.leader(int(b.Permits))
+	if leader == nil {
+		return "", 0
+	}
+	return leader.Holder, nodes
+}
+
+// MayHold returns the nodes that were sent the attempt and did not disprove it: they
+// granted it, were silent, or answered with an error (a script can fail after it has set
+// the key).
+func (b *Ballot) MayHold() NodeSet {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var set NodeSet
+	for i := range b.Votes {
+		a := &b.Votes[i].answer
+		if b.sent.Has(i) && a.Count != No && a.Outcome != NotSent {
+			set.Add(i)
+		}
+	}
+	return set
+}
+
+// Greatest returns the greatest token among the grants, and how many nodes granted with it. Of a
+// semaphore, only grants of the slots that most nodes granted count.
+func (b *Ballot) Greatest() (token int64, agreed int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	slots, _ := b.Votes.granted()
+	for i := range b.Votes {
+		switch a := &b.Votes[i].answer; {
+		case a.Count != Yes || a.Slots != slots || a.Token < token:
+		case a.Token > token:
+			token, agreed = a.Token, 1
+		default:
+			agreed++
+		}
+	}
+	return token, agreed
 }

@@ -13,14 +13,14 @@
 // the answer. A renewal's verdict alone may change: a late answer before
 // Question.LateUntil can make it Revoked.
 //
-// Rules are pure functions of the votes. Package quorum does not build commands or parse
+// Rules are pure functions of the Tally. Package quorum does not build commands or parse
 // replies: what to ask, how to read a reply and whom to inform comes with the Question. It
 // knows one format: how a refusal of a semaphore names the owners of slots (slots.go).
 //
 // # Locks and goroutines
 //
 // The locks of leases and waiters come before Ballot.mu; nodes' and pipes' locks come
-// after it. Rules and Recorders run under Ballot.mu and must not call the ballot's
+// after it. Recorders run under Ballot.mu and must not call the ballot's
 // methods. Watchers run without it, and may. An Undoer runs with or without it, and must
 // not call them. A ballot has no goroutine; the timer that closes it ends with Await.
 package quorum

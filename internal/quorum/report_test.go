@@ -7,6 +7,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/admission"
 	"github.com/redlock-go/redlock/internal/node"
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // newBallot makes a ballot over n nodes that are not connected.
@@ -56,6 +57,6 @@ func TestReadingTheVotesAllocatesNothing(t *testing.T) {
 	record(b, yes, yes, yes, yes, yes)
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		b.Greatest()
-		b.HasQuorum(func(a *Answer) bool { return a.Handed })
+		b.HasQuorum(func(a *Answer) bool { return a.Kind == protocol.HandedOff })
 	}))
 }

@@ -1,7 +1,7 @@
 package quorum
 
 // Count is what a node's answer counts as.
-type Count int
+type Count int8
 
 const (
 	Pending   Count = iota // no answer yet
@@ -13,11 +13,18 @@ const (
 	counts
 )
 
-// Tally is the number of nodes for each Count in one ballot.
-type Tally [counts]int
+// Tally is what the votes of one ballot come to.
+type Tally struct {
+	Need   int         // a quorum
+	Nodes  [counts]int // how many voted so
+	Grants int         // the greatest number of nodes that granted the same
+	Rival  int         // the greatest number of nodes at which the same other owner has the key
+}
 
 // answered returns the number of nodes that answered.
-func (t *Tally) answered() int { return t[Yes] + t[Recreated] + t[No] + t[NotFound] }
+func (t *Tally) answered() int {
+	return t.Nodes[Yes] + t.Nodes[Recreated] + t.Nodes[No] + t.Nodes[NotFound]
+}
 
 // Verdict is the result of the votes so far. The order matters: from Failed on it is final.
 type Verdict int
@@ -34,67 +41,64 @@ const (
 // IsFinal reports whether further votes cannot change the verdict.
 func (v Verdict) IsFinal() bool { return v >= Failed }
 
-// Rule decides a ballot, as soon as its verdict is certain. need is the quorum. A Rule is
-// called under the ballot's lock.
-type Rule func(need int, t *Tally, b *Ballot) Verdict
+// Rule decides a ballot, as soon as its verdict is certain.
+type Rule func(t *Tally) Verdict
 
-// Acquire is the Rule of attempts.
-func Acquire(need int, t *Tally, b *Ballot) Verdict {
-	_, strongest := b.Votes.leader(int(b.Permits))
-	_, grants := b.Votes.granted()
-	return decideAcquire(t, need, grants, strongest, false)
-}
-
-// AcquireWaiting is the Rule of waiters' attempts.
-func AcquireWaiting(need int, t *Tally, b *Ballot) Verdict {
-	_, strongest := b.Votes.leader(int(b.Permits))
-	_, grants := b.Votes.granted()
-	return decideAcquire(t, need, grants, strongest, true)
-}
-
-// decideAcquire grants at the grant that makes a quorum of need nodes; grants is the greatest
-// number of nodes that granted the same. The quorum becomes
+// Acquire is the Rule of attempts. It grants at the grant that makes a quorum. The quorum becomes
 // Impossible as soon as the votes still out cannot make one. The failure is final when no
-// vote still out can change whether one other owner may have a quorum; strongest is the
-// greatest number of nodes at which the same other owner was seen. A waiter waits for the
-// other votes if that owner has a quorum, or if no node has granted yet: otherwise it would
-// roll back at each node that has not voted, and that would remove its parked attempts too.
-func decideAcquire(t *Tally, need, grants, strongest int, waiter bool) Verdict {
-	if grants >= need {
+// vote still out can change whether one other owner may have a quorum.
+func Acquire(t *Tally) Verdict {
+	switch {
+	case t.Grants >= t.Need:
 		return Granted
-	}
-	if grants+t[Pending] >= need {
+	case t.Grants+t.Nodes[Pending] >= t.Need:
 		return Open
-	}
-	surelyHeld := strongest >= need
-	if waiter && surelyHeld && t[Pending] > 0 {
-		return HeldElsewhere
-	}
-	surelyFree := strongest+t[NoAnswer]+t[Pending] < need
-	tooFewAnswers := t[Yes]+t[No]+t[Pending] < need
-	if t[Pending] == 0 || surelyHeld || surelyFree || tooFewAnswers {
+	case t.Nodes[Pending] == 0 || t.rivalIsSettled():
 		return Failed
 	}
-	if waiter && t[Yes] == 0 {
+	return Impossible
+}
+
+// rivalIsSettled reports whether no vote still out can change what is known of another owner: that one has a
+// quorum, may have one, or neither is shown, as it cannot have one or too few nodes answer.
+func (t *Tally) rivalIsSettled() bool {
+	pending, answers := t.Nodes[Pending], t.Nodes[Yes]+t.Nodes[No]
+	has := t.Rival >= t.Need
+	mayHave := t.Rival+t.Nodes[NoAnswer] >= t.Need && t.Rival+pending < t.Need && answers >= t.Need
+	neither := t.Rival+t.Nodes[NoAnswer]+pending < t.Need || answers+pending < t.Need
+	return has || mayHave || neither
+}
+
+// AcquireWaiting is the Rule of waiters' attempts. A waiter waits for the
+// other votes if another owner has a quorum, or if no node has granted yet: otherwise it would
+// roll back at each node that has not voted, and that would remove its parked attempts too.
+func AcquireWaiting(t *Tally) Verdict {
+	v := Acquire(t)
+	switch {
+	case v == Granted || v == Open || t.Nodes[Pending] == 0:
+		return v
+	case t.Rival >= t.Need:
+		return HeldElsewhere
+	case v == Impossible && t.Nodes[Yes] == 0:
 		return Open
 	}
-	return Impossible
+	return v
 }
 
 // Renew is the Rule of renewals. It grants if Yes and Recreated nodes together are a
 // quorum, unless a quorum had lost the lease: then another owner may have held the lock
 // meanwhile, and a key that was created anew proves nothing. So it grants only when the
 // votes still out cannot show such a loss any more.
-func Renew(need int, t *Tally, _ *Ballot) Verdict {
-	gone := t[Recreated] + t[No]
+func Renew(t *Tally) Verdict {
+	has, gone, pending := t.Nodes[Yes]+t.Nodes[Recreated], t.Nodes[Recreated]+t.Nodes[No], t.Nodes[Pending]
 	switch {
-	case gone >= need:
+	case gone >= t.Need:
 		return Revoked
-	case t[Yes]+t[Recreated] >= need && gone+t[Pending] < need:
+	case has >= t.Need && gone+pending < t.Need:
 		return Granted
-	case t[Yes]+t[Recreated]+t[Pending] < need && gone+t[Pending] < need:
+	case has+pending < t.Need && gone+pending < t.Need:
 		return Failed
-	case t[Pending] == 0:
+	case pending == 0:
 		return Failed
 	}
 	return Open
@@ -102,8 +106,8 @@ func Renew(need int, t *Tally, _ *Ballot) Verdict {
 
 // Survey is the Rule of pings: Confirm, which does not fail before each node has answered. A call that is made to
 // learn why there is no quorum must not leave a healthy node out.
-func Survey(need int, t *Tally, b *Ballot) Verdict {
-	if v := Confirm(need, t, b); v != Failed || t[Pending] == 0 {
+func Survey(t *Tally) Verdict {
+	if v := Confirm(t); v != Failed || t.Nodes[Pending] == 0 {
 		return v
 	}
 	return Open
@@ -111,12 +115,12 @@ func Survey(need int, t *Tally, b *Ballot) Verdict {
 
 // Confirm is the Rule of releases. It grants if a quorum answered: any answer of
 // a node confirms.
-func Confirm(need int, t *Tally, _ *Ballot) Verdict {
-	confirmed := t[Yes] + t[NotFound]
+func Confirm(t *Tally) Verdict {
+	confirmed := t.Nodes[Yes] + t.Nodes[NotFound]
 	switch {
-	case confirmed >= need:
+	case confirmed >= t.Need:
 		return Granted
-	case confirmed+t[Pending] < need:
+	case confirmed+t.Nodes[Pending] < t.Need:
 		return Failed
 	}
 	return Open

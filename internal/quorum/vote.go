@@ -6,10 +6,11 @@ import (
 	"github.com/redlock-go/redlock/internal/admission"
 	"github.com/redlock-go/redlock/internal/node"
 	"github.com/redlock-go/redlock/internal/pipe"
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // Outcome is how one node voted, for reports.
-type Outcome int
+type Outcome int8
 
 const (
 	Unknown   Outcome = iota // sent, and not answered in time: it may have been executed, or may be executed later
@@ -18,25 +19,20 @@ const (
 	NotSent                  // nothing was sent, or the node did not execute it
 )
 
-// Answer is a node's reply, as the Reader understood it. Each script has something to report of its own.
+// Answer is what a node's reply means for a ballot, and what the reply says beside that.
 type Answer struct {
-	Count      Count
-	Outcome    Outcome
-	Holder     string        // the other owner that has the key; "": none
-	Remaining  time.Duration // that key's ttl left: negative if it has no end, or 0 if the node did not report it
-	Position   int           // a waiter's, in the node's queue, of several queues the greatest; 0: none
-	Nearest    int           // of several queues, the least; 0: there is one
-	Ahead      int           // other clients ahead of it there, up to a limit
-	Joined     bool          // its ticket was not in the node's queue before
-	Challenged bool          // the clients of the writers that keep this reader out are to show that they live
-	Handed     bool          // a release: the key is reserved for another waiter
-	Resting    bool          // the holder's lease has ended, and the lock rests
-	Wanted     bool          // a renewal: others want the lock
-	Taken      bool          // a release: other readers hold the lock, or it rests and others wait
-	Kept       bool          // a release of a waiter's attempt: the key is reserved for this waiter
-	Token      int64         // the node's count, with a grant
-	Slots      string        // of a semaphore: those that a grant is about, with commas between; of a refusal, their owners: see Answer.ownerOf
-	Cause      error         // why there is no confirmation, if that is known
+	Count     Count
+	Outcome   Outcome
+	Kind      protocol.Kind // of the reply; 0: there was none, or plain commands asked
+	Resting   bool          // the holder's lease has ended, and the lock rests
+	Wanted    bool          // a renewal: others want the lock
+	Holder    string        // the other owner that has the key; "": none
+	Remaining time.Duration // that key's ttl left: negative if it has no end, or 0 if the node did not report it
+	Token     int64         // the node's count, with a grant
+	Slots     string        // of a semaphore: those that a grant is about, with commas between; of a refusal, their owners: see Answer.ownerOf
+	Cause     error         // why there is no confirmation, if that is known
+
+	Place protocol.Place // of a waiter that was refused
 }
 
 // Vote is one node's part in a ballot, and the receiver of its answer. The ballot's maker
@@ -149,4 +145,70 @@ func (v *Vote) decide(a Answer) {
 	if verdict, decided, late := b.count(v, a); decided && b.Watcher != nil {
 		b.Watcher.Decided(verdict, late)
 	}
+}
+
+// Votes are the votes of one ballot, by node. Their methods are called under the ballot's
+// lock.
+type Votes []Vote
+
+// leader returns the first answer that names the other owner that has the key at the
+// greatest number of nodes, and that number; nil and 0 if no other owner was seen. The owners of a
+// semaphore's slots count as one, for a ballot that asks for so many permits: see holding.
+func (v Votes) leader(permits int) (leader *Answer, nodes int) {
+	for i := range v {
+		a := &v[i].answer
+		if a.Count != No || a.Holder == "" || leader != nil && leader.Holder == a.Holder {
+			continue
+		}
+		if n := v.showing(a.Holder, permits); n > nodes {
+			leader, nodes = a, n
+		}
+	}
+	return leader, nodes
+}
+
+// showing returns the number of nodes at which another owner has the key.
+func (v Votes) showing(holder string, permits int) (nodes int) {
+	if holder == protocol.Permits {
+		return v.holding(permits)
+	}
+	for i := range v {
+		if a := &v[i].answer; a.Count == No && a.Holder == holder {
+			nodes++
+		}
+	}
+	return nodes
+}
+
+// granted returns the slots that the greatest number of nodes granted, and that number. Grants of
+// any lock but a semaphore are all about the same.
+func (v Votes) granted() (slots string, nodes int) {
+	for i := range v {
+		a := &v[i].answer
+		if a.Count != Yes || nodes > 0 && a.Slots == slots {
+			continue
+		}
+		n := 0
+		for j := range v {
+			if o := &v[j].answer; o.Count == Yes && o.Slots == a.Slots {
+				n++
+			}
+		}
+		if n > nodes {
+			slots, nodes = a.Slots, n
+		}
+	}
+	return slots, nodes
+}
+
+// census returns the votes by outcome, for a ballot that began at start and needs a quorum
+// of need.
+func (v Votes) census(start time.Duration, need int) Census {
+	c := Census{Start: start, Nodes: len(v), Need: need}
+	for i := range v {
+		if a := &v[i].answer; a.Count != Pending {
+			c.Votes[a.Outcome]++
+		}
+	}
+	return c
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/internal/simredis"
-	"github.com/redlock-go/redlock/internal/testnet"
+	"github.com/redlock-go/redlock/internal/test/simredis"
+	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
 // What waiting costs, and how the lock is shared.
@@ -72,7 +72,7 @@ func commandsAt(n *testnet.Node) int {
 	return count
 }
 
-func TestCommandsPerHandOverDoNotGrowWithTheWaiters(t *testing.T) {
+func TestCommandsPerHandOffDoNotGrowWithTheWaiters(t *testing.T) {
 	testnet.SlowWithRace(t)
 	figures := map[int]float64{}
 	for _, waiters := range []int{2, 32} {

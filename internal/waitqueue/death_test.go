@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/internal/testhook"
-	"github.com/redlock-go/redlock/internal/testnet"
+	"github.com/redlock-go/redlock/internal/test/testhook"
+	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
 // Whatever became of those ahead of it, a waiter notices when it is its turn.
@@ -33,8 +33,8 @@ func TestLastWaiterNoticesThatAllAheadLeftAndTheHolderDied(t *testing.T) {
 	})
 }
 
-// A waiter that joined a long queue, and came near its head by hand-overs, was woken to look.
-func TestHolderThatDiesAmidHandOversDelaysTheQueueForSeconds(t *testing.T) {
+// A waiter that joined a long queue, and came near its head by hand-offs, was woken to look.
+func TestHolderThatDiesAmidHandOffsDelaysTheQueueForSeconds(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		const ttl = 3 * time.Second
 		first := net.Client()

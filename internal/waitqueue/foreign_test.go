@@ -10,12 +10,16 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/internal/testnet"
+	"github.com/redlock-go/redlock/internal/test/long"
+	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
 // A client of another Redlock library tries again and again, and joins no queue. Beside waiters of ours it hardly
 // gets a turn, since they hand the lock over; beside callers of ours that try again too, it gets its share.
 func TestForeignClientsStarveBesideWaitersAndNotBesideCallersWithABackoff(t *testing.T) {
+	if !long.Tests() {
+		t.Skip("make verify runs it")
+	}
 	turns := func(t *testing.T, net *testnet.Net, opts ...redlock.LockOption) (foreign, ours int) {
 		ctx, stop := context.WithTimeout(t.Context(), 4*time.Second)
 		defer stop()

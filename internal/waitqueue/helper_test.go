@@ -10,8 +10,8 @@ import (
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/lock"
 	"github.com/redlock-go/redlock/internal/quorum"
-	"github.com/redlock-go/redlock/internal/testhook"
-	"github.com/redlock-go/redlock/internal/testnet"
+	"github.com/redlock-go/redlock/internal/test/testhook"
+	"github.com/redlock-go/redlock/internal/test/testnet"
 	"github.com/redlock-go/redlock/internal/waitqueue"
 )
 
@@ -67,8 +67,8 @@ func newWaiter(t *testing.T, net *testnet.Net, opts ...redlock.ClientOption) (w 
 // try makes an attempt, as a call of Lock does, which is refused.
 func (w *waiter) try(t *testing.T) {
 	a, terms := &lock.Attempt{Waits: true, Waiter: w.Waiter}, w.lock.Terms()
-	w.engine.Cluster.Begin(&a.Ballot, quorum.Question{Op: "lock", Owner: terms.Random.ID("attempt"), Start: w.engine.Clock(),
-		Timeout: terms.Lease.NodeTimeout, Rule: quorum.AcquireWaiting, Reader: w.lock.Readers().Acquire})
+	w.engine.Cluster.Begin(&a.Ballot, quorum.Question{Op: "lock", Owner: terms.Random.ID("attempt").String(), Start: w.engine.Clock(),
+		Timeout: terms.Lease.NodeTimeout, Rule: quorum.AcquireWaiting, Reader: w.lock.Reader()})
 	a.SetCommand("EVALSHA", nil)
 	a.Parked = w.Park(&a.Ballot)
 	a.Watcher = a.Parked

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/internal/simredis"
-	"github.com/redlock-go/redlock/internal/testnet"
+	"github.com/redlock-go/redlock/internal/test/simredis"
+	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
 // Two hundred waiters of ten clients wait for x, which is free and kept for a set that waits for

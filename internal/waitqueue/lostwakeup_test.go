@@ -12,8 +12,8 @@ import (
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/life"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/internal/testhook"
-	"github.com/redlock-go/redlock/internal/testnet"
+	"github.com/redlock-go/redlock/internal/test/testhook"
+	"github.com/redlock-go/redlock/internal/test/testnet"
 	"github.com/redlock-go/redlock/internal/waitqueue"
 )
 
@@ -99,7 +99,7 @@ func TestOneLostWakeUpCostsLittleAndAllOfThemASecond(t *testing.T) {
 }
 
 func TestWaitersPollWithoutPubSubRights(t *testing.T) {
-	// Each case makes four hand-overs. A client that cannot subscribe polls four times as often. One that
+	// Each case makes four hand-offs. A client that cannot subscribe polls four times as often. One that
 	// gets no messages does not know that it must, and each reservation ends in vain.
 	for forbidden, most := range map[string]time.Duration{"SUBSCRIBE": 2 * time.Second, "PUBLISH": 10 * time.Second} {
 		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
@@ -174,7 +174,7 @@ func TestWaiterThatReachesAMinorityDelaysNoOther(t *testing.T) {
 func deadTicket(t *testing.T, like *redlock.Client) string {
 	e, l := testhook.Engine(like), life.New()
 	l.Settle()
-	queue := waitqueue.NewQueue(waitqueue.Config{ID: e.Random.ID("client")[:16], Clock: e.Clock, Life: l, Cluster: e.Cluster}, 1)
+	queue := waitqueue.NewQueue(waitqueue.Config{ID: e.Random.ID("client").String()[:16], Clock: e.Clock, Life: l, Cluster: e.Cluster}, 1)
 	w, err := queue.NewWaiter(t.Context(), testhook.Lock(like.Mutex("x")), e.Clock())
 	require.NoError(t, err)
 	return w.Ticket()

@@ -11,13 +11,13 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/internal/testnet"
+	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
 // What the scripts do with parked attempts, at one node; and what clients do with those before.
 
-// handedOver is what the release script returns when the lock goes to another ticket.
-const handedOver = 3
+// handedOff is what the release script returns when the lock goes to another ticket.
+const handedOff = 3
 
 // queueParked has "holder" hold the lock at a node, and three waiters queue there with parked
 // attempts. It returns the node, and a function that runs a script there by its hash.
@@ -43,7 +43,7 @@ func holderOf(n *testnet.Node) string {
 func TestReleaseOfTheHolderExecutesTheFirstParkedAttempt(t *testing.T) {
 	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
 		n, eval := queueParked(t, net, time.Minute, 1)
-		require.EqualValues(t, handedOver, eval(protocol.Release, testnet.Keys("redlock:x", "holder")...))
+		require.EqualValues(t, handedOff, eval(protocol.Release, testnet.Keys("redlock:x", "holder")...))
 		require.Equal(t, "of "+testnet.FirstTicket, holderOf(n))
 		require.Equal(t, protocol.ReservationTTL, n.Redis.TTL("redlock:x"))
 		require.Equal(t, "1", n.Redis.HGet("record", "7"))
@@ -72,7 +72,7 @@ func TestReleaseOfAnAttemptExecutesNoParkedAttempt(t *testing.T) {
 func TestParkedAttemptIsNotCountedInAnIncompleteRecord(t *testing.T) {
 	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
 		n, eval := queueParked(t, net, time.Minute, protocol.FirstCount)
-		require.EqualValues(t, handedOver, eval(protocol.Release, testnet.Keys("redlock:x", "holder")...))
+		require.EqualValues(t, handedOff, eval(protocol.Release, testnet.Keys("redlock:x", "holder")...))
 		require.Equal(t, protocol.Reservation+testnet.FirstTicket, holderOf(n))
 		require.False(t, n.Redis.Exists("record"), "a count that begins at 0 must not make a record")
 	})

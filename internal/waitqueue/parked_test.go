@@ -11,16 +11,16 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/internal/testhook"
-	"github.com/redlock-go/redlock/internal/testnet"
+	"github.com/redlock-go/redlock/internal/test/testhook"
+	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
-// Hand-overs to attempts that were refused a moment before, and are parked at the nodes.
+// Hand-offs to attempts that were refused a moment before, and are parked at the nodes.
 
-func TestHandOverToAParkedAttemptTakesOneRoundTrip(t *testing.T) {
+func TestHandOffToAParkedAttemptTakesOneRoundTrip(t *testing.T) {
 	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
 		a, b := net.Client(), testnet.ListeningClient(t, net)
-		lease, took, attempts := testnet.HandOver(t, net, a.Mutex("x"), b.Mutex("x"), 60*ms, func() {})
+		lease, took, attempts := testnet.HandOff(t, net, a.Mutex("x"), b.Mutex("x"), 60*ms, func() {})
 		require.Equal(t, 20*ms, took)
 		require.Equal(t, 1, attempts)
 		require.Equal(t, 5, net.Holders(lease))
@@ -40,7 +40,7 @@ func TestHandOverToAParkedAttemptTakesOneRoundTrip(t *testing.T) {
 	})
 }
 
-func TestHandOverToAParkedAttemptWithoutTokensTakesOneRoundTrip(t *testing.T) {
+func TestHandOffToAParkedAttemptWithoutTokensTakesOneRoundTrip(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		a, b := net.Client(redlock.WithoutFencing()), testnet.ListeningClient(t, net, redlock.WithoutFencing())
 		held, err := a.Mutex("x").Lock(t.Context())
@@ -75,7 +75,7 @@ func TestAttemptThatNeedsItsFullTTLIsNotParked(t *testing.T) {
 		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 			a, b := net.Client(), testnet.ListeningClient(t, net)
 			m := b.Mutex("x", opts...)
-			lease, took, _ := testnet.HandOver(t, net, a.Mutex("x"), m, 60*ms, net.RequireNothingParked)
+			lease, took, _ := testnet.HandOff(t, net, a.Mutex("x"), m, 60*ms, net.RequireNothingParked)
 			require.Equal(t, 40*ms, took, name)
 			require.Equal(t, testhook.Lock(m).Terms().Lease.Validity-20*ms, lease.Remaining(), name)
 			require.NoError(t, lease.Unlock(t.Context()))
@@ -86,7 +86,7 @@ func TestAttemptThatNeedsItsFullTTLIsNotParked(t *testing.T) {
 func TestNextAttemptTakesOverAParkedOneWhoseExecutionTooFewNodesReport(t *testing.T) {
 	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
 		a, b := net.Client(), testnet.ListeningClient(t, net)
-		lease, took, attempts := testnet.HandOver(t, net, a.Mutex("x"), b.Mutex("x"), 60*ms, func() {
+		lease, took, attempts := testnet.HandOff(t, net, a.Mutex("x"), b.Mutex("x"), 60*ms, func() {
 			for _, n := range net.Nodes[:3] {
 				n.Set(func(n *testnet.Node) {
 					n.Lose = func(data []byte) bool { return strings.Contains(string(data), "$7\r\nmessage") }
@@ -120,7 +120,7 @@ func TestLeavingWaiterRemovesItsParkedAttempts(t *testing.T) {
 func TestLeaseOfAParkedAttemptEndsInTimeIfItCannotBeRenewed(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		a, b := net.Client(), testnet.ListeningClient(t, net)
-		lease, _, _ := testnet.HandOver(t, net, a.Mutex("x"), b.Mutex("x"), 60*ms, func() {
+		lease, _, _ := testnet.HandOff(t, net, a.Mutex("x"), b.Mutex("x"), 60*ms, func() {
 			for _, n := range net.Nodes {
 				n.Set(func(n *testnet.Node) {
 					n.Override = func(cmd string, args []string) string {

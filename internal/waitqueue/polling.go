@@ -36,6 +36,8 @@ type poller struct {
 	queue  *Queue
 	terms  *Terms
 	looked bool // the waiter has learned its position before
+
+	challengeEnds time.Duration // of the last challenge that an attempt of the waiter's made, or 0
 }
 
 // after returns how long the waiter waits for a wake-up before it looks again. foremost reports
@@ -50,9 +52,12 @@ func (p *poller) after(s Standing, foremost bool) time.Duration {
 		}
 	}
 	p.looked = true
-	if foremost && s.Challenged {
-		// Those that are dead have no tickets then.
-		d = min(d, protocol.ReservationTTL+time.Millisecond)
+	now := p.queue.cfg.Clock()
+	if s.Challenged {
+		p.challengeEnds = now + protocol.ReservationTTL + time.Millisecond
+	}
+	if left := p.challengeEnds - now; foremost && left > 0 {
+		d = min(d, left) // those that are dead have no tickets then
 	}
 	ends := s.Free + time.Millisecond + p.terms.Random.Below(2*time.Millisecond, "looking")
 	switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/internal/testnet"
+	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
 // Waiters behind a set that leaves, and the order of sets among other waiters.
@@ -148,7 +148,7 @@ func TestSetsThatOverlapInACircleAreServedInTheOrderOfTheirCalls(t *testing.T) {
 }
 
 // The set has waited for longer than its attempt is parked. The release that frees its last name reserves all
-// of them, and one attempt takes them: so the hand-over takes two trips, and no other command of the waiter.
+// of them, and one attempt takes them: so the hand-off takes two trips, and no other command of the waiter.
 func TestSetWhoseAttemptIsNotParkedAsksOnceMore(t *testing.T) {
 	const trip = 20 * ms
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/internal/testnet"
+	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
 // What the scripts do at one node with waiters that want the locks a and b.
@@ -99,7 +99,7 @@ func TestParkedAttemptOfASetIsExecutedWhenTheLastOfItsNamesIsFree(t *testing.T) 
 		require.True(t, n.Redis.Exists("redlock::bid:"+firstSet))
 		require.Empty(t, n.sent)
 
-		require.EqualValues(t, handedOver, n.release("b", "holder of b"))
+		require.EqualValues(t, handedOff, n.release("b", "holder of b"))
 		n.requireValues("of " + firstSet)
 		require.Equal(t, []string{"31", "31"}, []string{n.Redis.HGet("record", "7"), n.Redis.HGet("record", "8")})
 		require.Equal(t, []string{"yours " + firstSet + " 31 of " + firstSet}, n.sent)
@@ -120,7 +120,7 @@ func TestParkedAttemptOfASetIsNotExecutedAheadOfAnEarlierTicket(t *testing.T) {
 		n.requireNoOwner("a", "b")
 		require.Equal(t, []string{"ready " + testnet.FirstTicket + " b"}, n.sent)
 		require.Empty(t, n.askOne("b", testnet.FirstTicket))
-		require.EqualValues(t, handedOver, n.release("b", "of "+testnet.FirstTicket))
+		require.EqualValues(t, handedOff, n.release("b", "of "+testnet.FirstTicket))
 		n.requireValues("of " + secondSet)
 	})
 }
@@ -140,7 +140,7 @@ func TestParkedAttemptOfASetIsNotExecutedBehindAnotherSet(t *testing.T) {
 		n.release("c", "holder of c")
 		require.Empty(t, testnet.AskAll(t, n.eval, []string{"b", "c"}, firstSet, 0))
 		n.requireNoOwner("a")
-		require.EqualValues(t, handedOver, n.eval(protocol.ReleaseAll, testnet.AllKeys([]string{"b", "c"}, "of "+firstSet, firstSet)...))
+		require.EqualValues(t, handedOff, n.eval(protocol.ReleaseAll, testnet.AllKeys([]string{"b", "c"}, "of "+firstSet, firstSet)...))
 		n.requireValues("of " + secondSet)
 	})
 }

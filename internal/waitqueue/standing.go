@@ -26,19 +26,19 @@ type Standing struct {
 // StandingOf returns what an attempt showed that was refused at a quorum of need nodes.
 func StandingOf(b *quorum.Ballot, need int, took time.Duration) Standing {
 	holder, nodes := b.Leader()
-	s := Standing{Reserved: protocol.IsReservation(holder) && nodes >= need, Granted: b.Tally()[quorum.Yes] > 0,
+	s := Standing{Reserved: protocol.IsReservation(holder) && nodes >= need, Granted: b.Tally().Nodes[quorum.Yes] > 0,
 		Free: system.Forever / 2, Took: took}
 	var positions, nearest []int
 	var ends []time.Duration
 	for _, a := range b.Answers() {
-		if a.Position > 0 {
-			if len(positions) == 0 || a.Ahead < s.Ahead {
-				s.Ahead = a.Ahead // the least, since looking too often does no harm
+		if a.Place.Position > 0 {
+			if len(positions) == 0 || int(a.Place.Ahead) < s.Ahead {
+				s.Ahead = int(a.Place.Ahead) // the least, since looking too often does no harm
 			}
-			positions = append(positions, a.Position)
-			nearest = append(nearest, cmp.Or(a.Nearest, a.Position))
+			positions = append(positions, int(a.Place.Position))
+			nearest = append(nearest, int(cmp.Or(a.Place.Nearest, a.Place.Position)))
 		}
-		s.Joined, s.Challenged = s.Joined || a.Joined, s.Challenged || a.Challenged
+		s.Joined, s.Challenged = s.Joined || a.Place.Joined, s.Challenged || a.Place.Challenged
 		switch {
 		case a.Count == quorum.Yes:
 			ends = append(ends, 0)

@@ -98,8 +98,8 @@ func (t *turn) hasten(now time.Duration) {
 // all; but where several tries in a row were refused all the same, something is amiss that
 // trying does not mend.
 func (w *Waiter) backoff() time.Duration {
-	if w.last.misses < retriesBeforeBackoff {
+	if w.last.vain < retriesBeforeBackoff {
 		return 0
 	}
-	return retryBase << min(w.last.misses-retriesBeforeBackoff, 6)
+	return retryBase << min(w.last.vain-retriesBeforeBackoff, 6)
 }

@@ -4,11 +4,12 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/internal/testnet"
+	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
 // A waiter that is woken, or challenged, tries while the nodes still count on it.
@@ -32,4 +33,55 @@ func TestWokenWaiterTriesWithinTheReservationHoweverOftenItFailed(t *testing.T) 
 			synctest.Wait()
 		})
 	}
+}
+
+// A waiter that one node woke again and again in vain tries at once when a quorum has the lock for it. That one is a node
+// that the holder does not reach: it never has the lock for anybody.
+func TestWaiterTriesAtOnceWhenAQuorumIsReadyHoweverOftenOneNodeWokeIt(t *testing.T) {
+	const longest = protocol.ReservationTTL / 4
+	for name, c := range map[string]struct {
+		nodes []int         // that woke it in vain
+		waits time.Duration // when a quorum has woken it
+	}{
+		"one node": {nodes: []int{0}},
+		"a quorum": {nodes: []int{0, 1}, waits: longest},
+	} {
+		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+			w, leave := newWaiter(t, net)
+			defer leave()
+			ready := func(nodes []int) {
+				for _, n := range nodes {
+					w.wake(n, "ready", w.Ticket())
+				}
+			}
+			for range 10 {
+				ready(c.nodes)
+				w.try(t)
+			}
+			took := testnet.Elapsed(func() {
+				ready([]int{0, 1})
+				require.NoError(t, w.AwaitTurn(context.Background(), farBack))
+			})
+			require.Equal(t, c.waits, took, name)
+			synctest.Wait()
+		})
+	}
+}
+
+// A waiter whose attempt challenged those ahead looks when the dead ones among them are known, also if it asked once more meanwhile.
+func TestWaiterLooksWhenAChallengeEndsThoughItAskedMeanwhile(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		w, leave := newWaiter(t, net)
+		defer leave()
+		challenged := farBack
+		challenged.Challenged = true
+		took := testnet.Elapsed(func() {
+			time.AfterFunc(200*ms, func() { w.wake(0, "look", w.Ticket()) })
+			require.NoError(t, w.AwaitTurn(context.Background(), challenged))
+			w.try(t)
+			require.NoError(t, w.AwaitTurn(context.Background(), farBack))
+		})
+		require.Equal(t, protocol.ReservationTTL+ms, took.Round(ms))
+		synctest.Wait()
+	})
 }

@@ -66,6 +66,7 @@ type lastAttempt struct {
 	took     time.Duration
 	queuedAt quorum.NodeSet // nodes in whose queues the waiter may stand
 	misses   int            // attempts in a row that followed a wake-up, or a rollback that left the lock reserved, and were refused
+	vain     int            // attempts in a row that followed the wake-ups of a quorum, and were refused
 	rejoined bool           // it was made because the client was to rejoin
 }
 
@@ -136,7 +137,7 @@ type yielding Waiter
 
 // Answered implements quorum.Watcher.
 func (y *yielding) Answered(v *quorum.Vote, a quorum.Answer) quorum.Answer {
-	if a.Kept {
+	if a.Kind == protocol.Kept {
 		y.bell.ready(v.Node.Index, false)
 	}
 	return a
@@ -172,6 +173,10 @@ func (w *Waiter) begin(p *Parked) (before *Parked) {
 	w.last.misses++
 	if !signals.woken && signals.nodes == 0 {
 		w.last.misses = 0
+	}
+	w.last.vain++
+	if signals.nodes.Len() < w.queue.cfg.Cluster.Need {
+		w.last.vain = 0
 	}
 	return before
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/internal/testhook"
-	"github.com/redlock-go/redlock/internal/testnet"
+	"github.com/redlock-go/redlock/internal/test/testhook"
+	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
 // What the client keeps to recognize messages goes with each attempt and lease.

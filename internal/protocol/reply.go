@@ -1,0 +1,242 @@
+package protocol
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// What servers answer to the scripts about one lock. Each reader returns false for a reply that its
+// script does not have.
+
+// Kind is what a server did with a call, or why it did nothing.
+type Kind int8
+
+// The kinds.
+const (
+	_         Kind = iota
+	Done           // it did what was asked
+	Recreated      // renewal: a key was missing, or only reserved, and it has created it
+	Refused        // another owner has the lock there, or too few permits are free
+	Forgot         // its record is not whole, so it may have forgotten a vote
+	Unproven       // renewal: a key was missing, and without a record that proves nothing
+	Gone           // raise: the lease, or the record, is gone
+	KeyGone        // transfer, resumption: the lease's key is gone
+	TooLate        // resumption: by its clock, the lease has ended
+	NotFound       // release: it had nothing of the owner
+	Kept           // release of a waiter's attempt: the key is reserved for this waiter
+	HandedOff      // release: the key is reserved for another waiter
+	StillHeld      // release: other readers hold the lock, or it rests and others wait
+)
+
+// Reply is a server's answer to a call about one lock.
+type Reply struct {
+	Kind   Kind
+	Token  int64         // Done: the count of grants; 0 where leases have no tokens
+	Slots  string        // of a semaphore: those granted, with commas between; of a refusal, the owners of those taken
+	Wanted bool          // renewal: others want the lock
+	Time   time.Duration // transfer: the server's clock, since 1970
+
+	// Of a refusal; of a lock that was seized, what stood there before.
+	Holder    string
+	Resting   bool          // the holder's lease has ended, and the lock rests
+	Remaining time.Duration // of the holder's key; Endless if it has no end, 0 if that is not known
+	Place     Place
+}
+
+// Place is a waiter's place in a server's queue. It is zero if the caller does not queue.
+type Place struct {
+	Position   int32 // of several queues, the greatest
+	Nearest    int32 // of several queues, the least; 0: there is one
+	Ahead      int32 // other clients ahead of it, up to a limit
+	Joined     bool  // its ticket was not there before
+	Challenged bool  // the clients of the writers that keep this reader out are to show that they live
+}
+
+// ReadGrant reads the answer to acquire, acquireall and read where leases have tokens.
+func ReadGrant(reply any) (Reply, bool) {
+	if n, is := reply.(int64); is {
+		return grant(n)
+	}
+	return refusal(reply)
+}
+
+func grant(n int64) (Reply, bool) {
+	const forgot = -1
+	if n == forgot {
+		return Reply{Kind: Forgot}, true
+	}
+	return Reply{Kind: Done, Token: n}, n >= 1
+}
+
+// ReadClaim reads the answer to acquire, acquireall and read where leases have no tokens.
+func ReadClaim(reply any) (Reply, bool) {
+	if n, is := reply.(int64); is {
+		return Reply{Kind: Done}, n == 1
+	}
+	return refusal(reply)
+}
+
+// ReadPermits reads the answer to permit: {token, slot, …}, or {holder, milliseconds, the slots'
+// owners}, or another refusal.
+func ReadPermits(reply any) (Reply, bool) {
+	if n, is := reply.(int64); is {
+		return Reply{Kind: Forgot}, n == -1
+	}
+	parts, _ := reply.([]any)
+	if len(parts) == 0 {
+		return Reply{}, false
+	}
+	token, granted := parts[0].(int64)
+	switch {
+	case granted:
+		slots, ok := slotsOf(parts[1:])
+		return Reply{Kind: Done, Token: token, Slots: slots}, ok && token >= 1
+	case len(parts) != 3:
+		return refusal(reply)
+	}
+	owners, ok := parts[2].([]byte)
+	if ok = ok && len(owners) > 0 && len(owners)%OwnerName == 0 && len(owners) <= MaxPermits*OwnerName; !ok {
+		return Reply{}, false
+	}
+	r, ok := refusal(parts[:2])
+	r.Slots = string(owners)
+	return r, ok && r.Holder == Permits
+}
+
+// slotsOf returns the numbers of slots, with commas between.
+func slotsOf(numbers []any) (slots string, ok bool) {
+	all := make([]string, 0, len(numbers))
+	for _, n := range numbers {
+		slot, is := n.(int64)
+		if !is || slot < 0 || slot >= MaxPermits {
+			return "", false
+		}
+		all = append(all, strconv.FormatInt(slot, 10))
+	}
+	return strings.Join(all, ","), len(all) > 0
+}
+
+// ReadRaise reads the answer to raise, raiseall and advance.
+func ReadRaise(reply any) (Reply, bool) {
+	switch n, is := reply.(int64); {
+	case is && n == 0:
+		return Reply{Kind: Gone}, true
+	default:
+		return Reply{Kind: Done}, is && n == 1
+	}
+}
+
+// ReadRenewal reads the answer to renew, renewall and keep.
+func ReadRenewal(reply any) (Reply, bool) {
+	n, is := reply.(int64)
+	if !is {
+		return refusal(reply)
+	}
+	const wanted = 10 // is added where others want the lock
+	r := Reply{Wanted: n > wanted}
+	if r.Wanted {
+		n -= wanted
+	} else if n == 0 {
+		return Reply{Kind: Unproven}, true
+	}
+	r.Kind = Done
+	if n == 2 {
+		r.Kind = Recreated
+	}
+	return r, n == 1 || n == 2
+}
+
+// ReadRelease reads the answer to release, releaseall, giveback and rest.
+func ReadRelease(reply any) (Reply, bool) {
+	kinds := [...]Kind{NotFound, Done, Kept, HandedOff, StillHeld}
+	n, is := reply.(int64)
+	if !is || n < 0 || n >= int64(len(kinds)) {
+		return Reply{}, false
+	}
+	return Reply{Kind: kinds[n]}, true
+}
+
+// ReadTransfer reads the answer to transfer.
+func ReadTransfer(reply any) (Reply, bool) {
+	if n, is := reply.(int64); is {
+		return Reply{Kind: KeyGone}, n == 0
+	}
+	if parts, _ := reply.([]any); len(parts) == 2 {
+		if _, isTime := parts[1].([]byte); isTime { // both parts are texts; of a refusal, the second is a number
+			now, err := ReadTime(reply, nil)
+			return Reply{Kind: Done, Time: now}, err == nil
+		}
+	}
+	return refusal(reply)
+}
+
+// ReadResumption reads the answer to resume.
+func ReadResumption(reply any) (Reply, bool) {
+	const tooLate, keyGone = 0, -2
+	switch n, is := reply.(int64); {
+	case !is:
+		return refusal(reply)
+	case n == tooLate:
+		return Reply{Kind: TooLate}, true
+	case n == keyGone:
+		return Reply{Kind: KeyGone}, true
+	default:
+		return grant(n)
+	}
+}
+
+// ReadSeizure reads the answer to seize: {count, holder, milliseconds} of what stood there before, or a refusal.
+func ReadSeizure(reply any) (Reply, bool) {
+	if n, is := reply.(int64); is {
+		return Reply{Kind: Forgot}, n == -1
+	}
+	parts, _ := reply.([]any)
+	if len(parts) != 3 {
+		return refusal(reply)
+	}
+	var ms int64
+	r := Reply{Kind: Done}
+	if _, err := redis.Scan(parts, &r.Token, &r.Holder, &ms); err != nil {
+		return Reply{}, false
+	}
+	r.Holder, r.Remaining = foundHolder(r.Holder, ms), Remaining(ms)
+	return r, true
+}
+
+// ReadPong reads the answer to PING.
+func ReadPong(reply any) (Reply, bool) {
+	_, is := reply.(string)
+	return Reply{Kind: Done}, is
+}
+
+// counted returns a number of waiters, or of clients, as a Place holds it.
+func counted(n int64) int32 { return int32(max(min(n, math.MaxInt32), math.MinInt32)) } //nolint:gosec // within bounds
+
+// refusal reads {holder, milliseconds} and, for a waiter, {…, position, other clients ahead, flags}; of
+// several locks {…, nearest position} too. The flags are 1 if the ticket is new there, plus 2 if those
+// ahead were challenged.
+func refusal(reply any) (Reply, bool) {
+	parts, _ := reply.([]any)
+	if len(parts) != 2 && len(parts) != 5 && len(parts) != 6 {
+		return Reply{}, false
+	}
+	value, ok := parts[0].([]byte)
+	numbers := [5]int64{}
+	for i, n := range parts[1:] {
+		var is bool
+		numbers[i], is = n.(int64)
+		ok = ok && is
+	}
+	ms, flags := numbers[0], numbers[3]
+	if !ok || ms > mostMilliseconds || flags < 0 || flags > 3 {
+		return Reply{}, false
+	}
+	holder, resting := HolderOf(value)
+	place := Place{Position: counted(numbers[1]), Nearest: counted(numbers[4]), Ahead: counted(numbers[2]),
+		Joined: flags&1 == 1, Challenged: flags&2 == 2}
+	return Reply{Kind: Refused, Holder: holder, Resting: resting, Remaining: Remaining(ms), Place: place}, true
+}

@@ -1,0 +1,98 @@
+package protocol
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Several locks that one owner holds all at once: acquireall.lua, raiseall.lua, renewall.lua and
+// releaseall.lua. The permits of a lease are held so, too.
+
+// Held are the locks of a lease: their keys, and the counters of their grants.
+type Held struct {
+	Keys    []any
+	stripes any // with commas between
+}
+
+// NewHeld returns the locks with these keys and counters.
+func NewHeld(keys []any, stripes []string) Held {
+	return Held{Keys: keys, stripes: strings.Join(stripes, ",")}
+}
+
+// Raise returns the arguments of a RaiseCall.
+func (h *Held) Raise(s *Settings, c RaiseCall, record any) []any {
+	return h.call(RaiseAll, record, c.Owner, h.stripes, strconv.FormatInt(c.Token, 10), s.Least)
+}
+
+// Renew returns the arguments of a RenewalCall of a holder that is not told that others want the locks.
+func (h *Held) Renew(s *Settings, c RenewalCall, record any) []any {
+	return h.call(RenewAll, record, c.Owner, c.TTL, s.Least)
+}
+
+// call returns the arguments of a script whose keys are the locks' and the server's record.
+func (h *Held) call(script *Script, record any, rest ...any) []any {
+	args := append(make([]any, 0, len(h.Keys)+8), script.SHA, strconv.Itoa(len(h.Keys)+1))
+	args = append(append(args, h.Keys...), record)
+	return append(args, rest...)
+}
+
+// SetKeys are those of several locks, in the order of the names' bytes.
+type SetKeys struct {
+	Held
+	queues  []any
+	wanted  []any // the queues, and the keys that say who was asked; nil: holders are not told that others want the locks
+	release []any // all keys of a release, and ahead of them their number
+}
+
+// NewSetKeys returns the keys of the locks with these names, which are sorted, and the locks' keys
+// as text. wanted is set if holders are told that others want the locks.
+func NewSetKeys(prefix string, names []string, wanted bool) (k SetKeys, keys []string) {
+	var stripes []string
+	var locks, readers, asked []any
+	for _, name := range names {
+		queue, shares, key := KeysBeside(prefix, name)
+		keys = append(keys, key)
+		locks, k.queues = append(locks, key), append(k.queues, queue)
+		readers, asked = append(readers, shares), append(asked, AskedKey(key))
+		if stripe := StripeOf(key); !slices.Contains(stripes, stripe) {
+			stripes = append(stripes, stripe)
+		}
+	}
+	k.Held = NewHeld(locks, stripes)
+	if wanted {
+		k.wanted = slices.Concat(k.queues, asked)
+	}
+	k.release = slices.Concat([]any{strconv.Itoa(3 * len(names))}, locks, k.queues, readers)
+	return k, keys
+}
+
+// Acquire returns the arguments of an attempt, of a waiter or not.
+func (k *SetKeys) Acquire(s *Settings, c *AttemptCall, record, parkFor any) []any {
+	keys, stripes := 2*len(k.Keys), any("")
+	if s.Tokens {
+		keys, stripes = keys+1, k.stripes
+	}
+	args := append(make([]any, 0, keys+10), AcquireAll.SHA, keys)
+	args = append(append(args, k.Keys...), k.queues...)
+	if s.Tokens {
+		args = append(args, record)
+	}
+	return append(args, c.Owner, s.TTL, stripes, s.Least, c.Ticket, s.Label, c.Before, parkFor)
+}
+
+// Renew returns the arguments of a RenewalCall.
+func (k *SetKeys) Renew(s *Settings, c RenewalCall, record any) []any {
+	if k.wanted == nil {
+		return k.Held.Renew(s, c, record)
+	}
+	args := append(make([]any, 0, len(k.wanted)+len(k.Keys)+7), RenewAll.SHA, 1+3*len(k.Keys))
+	args = append(append(append(args, k.Keys...), record), k.wanted...)
+	return append(args, c.Owner, c.TTL, s.Least, c.Ticket)
+}
+
+// Release returns the arguments of a ReleaseCall.
+func (k *SetKeys) Release(s *Settings, c ReleaseCall) []any {
+	args := append(make([]any, 0, len(k.release)+4), ReleaseAll.SHA)
+	return c.queue(append(append(args, k.release...), c.Owner), s.Label)
+}

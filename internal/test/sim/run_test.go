@@ -1,0 +1,220 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/test/simredis"
+)
+
+// simRun is one simulation under way. Its clients, faults and checks all act on it.
+type simRun struct {
+	*simInstants
+	plan    *simPlan
+	world   *simredis.World
+	servers []*simredis.Server
+	clients []*simClient
+	clocks  []*simServerClock
+
+	history    simHistory
+	wellness   *simWellness
+	admissions simAdmissions
+	watchdog   simWatchdog
+	work       sync.WaitGroup // clients, and callers that resume leases
+
+	mu       sync.Mutex        // protects what follows
+	calls    map[*simCall]bool // those that wait
+	resumers []*simCaller      // further callers, of all clients
+	disks    []any             // what servers come back with
+	dated    quorum.NodeSet    // those that came back with old data, and so with keys that were released since
+}
+
+// simInstants is a simulation's time. It leads to nothing else of it: see fate.
+type simInstants struct {
+	began time.Time
+	slept atomic.Int64 // nanoseconds for which everybody was suspended
+}
+
+// now is the true time since the beginning.
+func (t *simInstants) now() time.Duration { return t.awake() + time.Duration(t.slept.Load()) }
+
+// awake is the time that timers know of.
+func (t *simInstants) awake() time.Duration { return time.Since(t.began) }
+
+// simulate runs a plan in the bubble of the caller, and returns its history.
+func simulate(p *simPlan, verbose bool) *simHistory {
+	r := &simRun{plan: p, simInstants: &simInstants{began: time.Now()}, wellness: &simWellness{}, disks: make([]any, p.nodes), calls: make(map[*simCall]bool)}
+	r.history.run, r.history.plan, r.history.outside = r, p, p.outside
+	r.history.rested, r.history.renewed = make(map[simRested]bool), make(map[string]time.Duration)
+	r.history.passed = make(map[string]string)
+	r.wellness.now = r.simInstants.now
+	r.world = simredis.NewWorld(r.logger(verbose))
+	defer r.watchdog.watch(p, panics)()
+	r.history.now = r.simInstants.now // takes no lock: hooks of the servers call it too
+	if p.uses.lateness {
+		r.world.ForbidClient()
+	}
+	for i := range p.nodes {
+		c := &simServerClock{ahead: p.nodeAhead[i], rate: p.nodeRate[i]}
+		r.clocks = append(r.clocks, c)
+		r.servers = append(r.servers, r.world.Server(i, c.show))
+		r.wellness.set(i, everybody, notAdmitted, true)
+	}
+	for i := range p.clients {
+		r.clients = append(r.clients, r.newClient(i))
+	}
+	events := slices.Clone(p.events)
+	slices.SortStableFunc(events, func(a, b simEvent) int { return int(a.at - b.at) })
+	go r.happen(events)
+	for _, c := range r.clients {
+		r.work.Go(c.work)
+	}
+	if p.burst != nil {
+		r.work.Go(func() { r.bursts(p.burst) })
+	}
+	r.work.Wait()
+	r.rest()
+	r.world.End()
+	return &r.history
+}
+
+// simServerClock is a server's, in an odd phase to the true time.
+type simServerClock struct {
+	ahead   time.Duration
+	rate    float64
+	stepped atomic.Int64 // nanoseconds
+}
+
+func (c *simServerClock) show(now time.Duration) time.Duration {
+	const epoch = 1_800_000_000 * time.Second
+	return epoch + c.ahead + time.Duration(c.stepped.Load()) + time.Duration(float64(now)*c.rate)
+}
+
+// write records what a server would come back with.
+func (r *simRun) write(node int, disk any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.disks[node] = disk
+}
+
+func (r *simRun) disk(node int) any {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.disks[node]
+}
+
+// outdate records that what a server comes back with is old.
+func (r *simRun) outdate(node int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.dated.Add(node)
+}
+
+// happen lets the planned events happen, and undoes in the end what lasts.
+func (r *simRun) happen(events []simEvent) {
+	for _, e := range events {
+		time.Sleep(min(e.at, r.plan.busy) - r.awake())
+		r.history.note("%s", e.text)
+		e.do(r)
+	}
+	time.Sleep(r.plan.busy - r.awake())
+	r.history.note("the trouble is over")
+	for i := range r.servers {
+		r.freeze(i, false)
+		r.start(i)
+	}
+	for _, c := range r.clients {
+		if !c.isDead() {
+			c.block(r.all(), 3, false)
+		}
+	}
+}
+
+func (r *simRun) all() quorum.NodeSet { return 1<<r.plan.nodes - 1 }
+
+// rest lets the nodes come to rest, and records what is left there.
+func (r *simRun) rest() {
+	time.Sleep(simRest)
+	r.mu.Lock()
+	dated := r.dated
+	r.mu.Unlock()
+	for i, s := range r.servers {
+		if dated.Has(i) || r.plan.uses.lateness {
+			continue
+		}
+		leaves := func(c *simClient) bool { return c.isOver() || c.lacks().Has(i) } // what it has there stays for a ttl
+		for _, k := range s.Keys() {
+			if strings.HasPrefix(k.Name, protocol.Key("line", "")) && !slices.ContainsFunc(r.clients, leaves) {
+				r.history.orphan(i, simPossession{key: k.Name, left: k.Left})
+			}
+		}
+		for _, p := range possessions(s) {
+			// ForceUnlock and a deletion leave shares that count for nothing until they end.
+			replaced := p.void && (r.plan.kind == simDeleted || len(r.history.forced) > 0)
+			left := isTransferred(&r.history, p) && (len(r.history.forced) > 0 || slices.ContainsFunc(r.clients, leaves))
+			if !replaced && !left && !stays(&r.history, p) && !slices.ContainsFunc(r.clients, func(c *simClient) bool { return leaves(c) && c.owns(p) }) {
+				r.history.orphan(i, p)
+			}
+		}
+	}
+	r.admissions.end(r.now())
+	for _, c := range r.clients {
+		over := r.watchdog.does("client %d's last Close", c.index)
+		_ = c.client.Close()
+		over()
+	}
+}
+
+const (
+	// simPatience is how long after the end of all trouble a Lock may take: where a
+	// majority lost its memory, nodes do not vote for twenty seconds.
+	simPatience = 60 * time.Second
+
+	// simRest is what the last release has to reach all nodes.
+	simRest = 3 * time.Second
+)
+
+// logger logs what servers execute, where that is wanted.
+func (r *simRun) logger(verbose bool) func(time.Duration, int, string, []string, any) {
+	if !verbose {
+		return r.executed
+	}
+	scripts := map[string]string{}
+	for _, s := range protocol.All {
+		scripts[s.SHA.(string)], scripts[s.Text.(string)] = s.Name, s.Name
+	}
+	return func(at time.Duration, server int, who string, args []string, reply any) {
+		r.executed(at, server, who, args, reply)
+		shown := slices.Clone(args)
+		for i, a := range shown {
+			if name := scripts[a]; name != "" {
+				shown[i] = name
+			}
+		}
+		if shown[0] == "SCRIPT" || len(shown) > 40 || shown[0] == "INFO" || shown[0] == "HGETALL" || slices.Contains(shown, "record") {
+			return
+		}
+		r.history.add(at, fmt.Sprintf("    node %d for %s: %.300s → %.200s", server, who, strings.Join(shown, " "), simText(reply)))
+	}
+}
+
+// simText shows a reply.
+func simText(reply any) string {
+	switch reply := reply.(type) {
+	case []byte:
+		return string(reply)
+	case []any:
+		all := make([]string, len(reply))
+		for i, r := range reply {
+			all[i] = simText(r)
+		}
+		return "{" + strings.Join(all, ", ") + "}"
+	}
+	return fmt.Sprint(reply)
+}

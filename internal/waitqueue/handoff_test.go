@@ -1,0 +1,104 @@
+package waitqueue_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/test/testnet"
+)
+
+// Hand-offs, and waits that end early.
+
+func TestUncontendedLocksOpenNoSecondConnection(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		lease, err := c.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Unlock(t.Context()))
+		require.Zero(t, net.Nodes[0].Executed("subscribe"))
+		require.Len(t, net.Nodes[0].Links, 1)
+	})
+}
+
+func TestHandOffWithoutAParkedAttemptTakesTwoRoundTrips(t *testing.T) {
+	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+		a, b := net.Client(), net.Client()
+		net.Delay(10 * ms)
+		lease, err := a.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		got := make(chan *redlock.Lease)
+		go func() {
+			next, err := b.Mutex("x").Lock(t.Context())
+			require.NoError(t, err)
+			got <- next
+		}()
+		time.Sleep(500 * ms) // it has joined, and does not look again yet
+		net.ClearLogs()
+		took := testnet.Elapsed(func() {
+			go func() { require.NoError(t, lease.Unlock(t.Context())) }()
+			lease = <-got
+		})
+		require.Equal(t, 40*ms, took)
+		require.NoError(t, lease.Unlock(t.Context()))
+		for _, n := range net.Nodes {
+			require.Equal(t, 1, n.Executed("acquire"), "one attempt")
+		}
+	})
+}
+
+func TestCancelAtAnyInstantLeavesNothing(t *testing.T) {
+	t.Parallel()
+	const halves = 2 // one for each processor
+	for range halves {
+		t.Run("", func(t *testing.T) {
+			t.Parallel()
+			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+				clients := clientsApart(net, 3, redlock.WithTTL(2*time.Second))
+				for i, n := range net.Nodes {
+					n.Set(func(n *testnet.Node) { n.Delay = time.Duration(i+1) * 2 * ms })
+				}
+				const atOnce = 8
+				for range testnet.Tries(400, 10_000) / halves / atOnce {
+					var wg sync.WaitGroup
+					lease, err := clients[0].Mutex("x").Lock(t.Context())
+					require.NoError(t, err)
+					for i := range atOnce {
+						wg.Go(func() {
+							time.Sleep(rand.N(20 * ms))
+							ctx, cancel := context.WithTimeout(t.Context(), rand.N(80*ms))
+							defer cancel()
+							got, err := clients[i%3].Mutex("x").Lock(ctx)
+							if err == nil {
+								require.NoError(t, got.Unlock(t.Context()))
+							}
+						})
+					}
+					served := false
+					wg.Go(func() {
+						next, err := clients[1].Mutex("x").Lock(t.Context())
+						require.NoError(t, err)
+						served = true
+						require.NoError(t, next.Unlock(t.Context()))
+					})
+					time.Sleep(rand.N(60 * ms))
+					go func() {
+						time.Sleep(rand.N(40 * ms))
+						require.NoError(t, lease.Unlock(t.Context()))
+					}()
+					took := testnet.Elapsed(wg.Wait)
+					require.True(t, served)
+					require.Less(t, took, 3*time.Second)
+					time.Sleep(20 * ms)
+					net.RequireNoKeys()
+					net.RequireNoLines()
+				}
+			})
+		})
+	}
+}
