@@ -51,16 +51,33 @@ type Limiter struct {
 	life  *life.Life
 	asked atomic.Int64 // the instant of the last call
 
-	mu      sync.Mutex // protects what follows; innermost
-	waiting turnQueue  // the caller whose turn is next is the first
-	retries retries
-	serial  uint64        // of the last caller that waited
-	running int           // attempts under way; with a caller waiting, at least as many as the limit allows, unless paused
-	paused  bool          // no attempt begins: a timer of its own ends that
-	limit   float64       // from minLimit to maxLimit
-	cut     time.Duration // when the limit shrank last
+	mu               sync.Mutex // protects what follows; innermost
+	ordinary, urgent lane
+	retries          retries
+	serial           uint64        // of the last caller that waited
+	paused           bool          // no attempt begins: a timer of its own ends that
+	limit            float64       // of each lane, from minLimit to maxLimit
+	cut              time.Duration // when the limit shrank last
 	measured
 }
+
+// lane is the callers that are urgent, or those that are not. Neither lane takes room from the other. So it makes no
+// difference which of two callers comes first that an event wakes at one instant, one in each lane.
+type lane struct {
+	waiting turnQueue // the caller whose turn is next is the first
+	running int       // attempts under way; with a caller waiting, at least as many as the limit allows, unless paused
+}
+
+// lane returns the lane of the callers that are urgent, or not. Called under l.mu.
+func (l *Limiter) lane(urgent bool) *lane {
+	if urgent {
+		return &l.urgent
+	}
+	return &l.ordinary
+}
+
+// running returns how many attempts are under way. Called under l.mu.
+func (l *Limiter) running() int { return l.ordinary.running + l.urgent.running }
 
 // measured is what the Limiter knows of the time that a quorum takes to answer an attempt. It is
 // protected by the Limiter's lock.
@@ -91,6 +108,7 @@ func (l *Limiter) Asked() time.Duration {
 // Attempt is an attempt that may be made.
 type Attempt struct {
 	limiter *Limiter
+	lane    *lane
 	timed   bool // it is to be measured
 }
 
@@ -108,36 +126,36 @@ type Caller interface {
 	Changed() <-chan struct{}
 }
 
-// TryEnter reports whether an attempt may be made at once, and then begins it. An urgent one need not wait behind
-// others that are not, while fewer attempts are under way than twice the limit. The caller must call Leave.
+// TryEnter reports whether an attempt may be made at once, and then begins it. The caller must call Leave.
 func (l *Limiter) TryEnter(urgent bool) (Attempt, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.tryBegin(urgent)
+	return l.tryBegin(l.lane(urgent))
 }
 
 // tryBegin is TryEnter. Called under l.mu.
-func (l *Limiter) tryBegin(urgent bool) (Attempt, bool) {
-	if (l.waiting.Len() == 0 || urgent && !l.waiting[0].urgent) && l.hasRoom(urgent) {
-		return l.begin(), true
+func (l *Limiter) tryBegin(in *lane) (Attempt, bool) {
+	if in.waiting.Len() == 0 && l.hasRoom(in) {
+		return l.begin(in), true
 	}
 	return Attempt{}, false
 }
 
-// Enter waits until the caller may make an attempt. Callers come in the order of the instants at
-// which they asked; urgent ones come first. patience bounds the wait; 0: it has no bound. Errors: ErrTooLate, life.ErrClosed,
-// or ctx's cause. After a nil error the caller must call Leave.
+// Enter waits until the caller may make an attempt. Callers come in the order of the instants at which they asked;
+// urgent ones wait for none that are not. patience bounds the wait; 0: it has no bound. Errors: ErrTooLate,
+// life.ErrClosed, or ctx's cause. After a nil error the caller must call Leave.
 func (l *Limiter) Enter(ctx context.Context, asked, patience time.Duration, c Caller) (Attempt, error) {
 	urgent := c.IsUrgent()
 	l.mu.Lock()
-	if a, begun := l.tryBegin(urgent); begun {
+	in := l.lane(urgent)
+	if a, begun := l.tryBegin(in); begun {
 		l.mu.Unlock()
 		return a, nil
 	}
-	ahead := l.waiting.Len()
+	ahead := in.waiting.Len()
 	l.serial++
-	t := &turn{urgent: urgent, asked: asked, serial: l.serial, granted: make(chan Attempt, 1)}
-	heap.Push(&l.waiting, t)
+	t := &turn{in: in, asked: asked, serial: l.serial, granted: make(chan Attempt, 1)}
+	heap.Push(&in.waiting, t)
 	l.mu.Unlock()
 
 	ended := c.TurnAwaited(ctx, ahead)
@@ -174,14 +192,15 @@ func (l *Limiter) await(ctx context.Context, t *turn, patience time.Duration, c 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if t.index >= 0 {
-		heap.Remove(&l.waiting, t.index)
+		heap.Remove(&t.in.waiting, t.index)
 		if err == ErrTooLate {
-			err = fmt.Errorf("%w: its turn did not come within %v, since %d others waited", ErrTooLate, patience, l.waiting.Len())
+			err = fmt.Errorf("%w: its turn did not come within %v, since %d others waited", ErrTooLate, patience,
+				l.ordinary.waiting.Len()+l.urgent.waiting.Len())
 		}
 		return Attempt{}, err
 	}
 	a := <-t.granted // at the same instant; the turn is passed on
-	a.limiter.end()
+	a.end()
 	return Attempt{}, err
 }
 
@@ -189,43 +208,37 @@ func (l *Limiter) await(ctx context.Context, t *turn, patience time.Duration, c 
 func (l *Limiter) hasten(t *turn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if t.index >= 0 && !t.urgent {
-		t.urgent = true
-		heap.Fix(&l.waiting, t.index)
-		l.serve()
+	if t.index >= 0 && t.in == &l.ordinary {
+		heap.Remove(&t.in.waiting, t.index)
+		t.in = &l.urgent
+		heap.Push(&t.in.waiting, t)
+		l.serve(t.in)
 	}
 }
 
 // hasRoom reports whether a further attempt may begin. Called under l.mu.
-func (l *Limiter) hasRoom(urgent bool) bool {
-	if l.paused {
-		return false
-	}
-	limit := l.limit
-	if urgent {
-		limit *= 2
-	}
-	return float64(l.running) < limit
+func (l *Limiter) hasRoom(in *lane) bool {
+	return !l.paused && float64(in.running) < l.limit
 }
 
 // begin counts an attempt. Called under l.mu.
-func (l *Limiter) begin() Attempt {
-	l.running++
+func (l *Limiter) begin(in *lane) Attempt {
+	in.running++
 	l.attempts++
-	near := float64(2*l.running) >= l.limit
-	return Attempt{limiter: l, timed: near || l.attempts%sampleEvery == 0}
+	near := float64(2*l.running()) >= l.limit
+	return Attempt{limiter: l, lane: in, timed: near || l.attempts%sampleEvery == 0}
 }
 
-// end ends an attempt, and lets further ones begin. Called under l.mu.
-func (l *Limiter) end() {
-	l.running--
-	l.serve()
+// end ends an attempt, and lets further ones begin. Called under the Limiter's lock.
+func (a Attempt) end() {
+	a.lane.running--
+	a.limiter.serve(a.lane)
 }
 
-// serve lets the first callers begin that wait. Called under l.mu.
-func (l *Limiter) serve() {
-	for l.waiting.Len() > 0 && l.hasRoom(l.waiting[0].urgent) {
-		heap.Pop(&l.waiting).(*turn).granted <- l.begin()
+// serve lets the first callers of a lane begin that wait. Called under l.mu.
+func (l *Limiter) serve(in *lane) {
+	for in.waiting.Len() > 0 && l.hasRoom(in) {
+		heap.Pop(&in.waiting).(*turn).granted <- l.begin(in)
 	}
 }
 
@@ -233,7 +246,7 @@ func (l *Limiter) serve() {
 func (l *Limiter) Waiting() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.waiting.Len() + l.retries.waiting.Len()
+	return l.ordinary.waiting.Len() + l.urgent.waiting.Len() + l.retries.waiting.Len()
 }
 
 // IsTimed reports whether Leave needs to know how long a quorum took to answer.
@@ -263,7 +276,7 @@ func (a Attempt) Leave(r Result) {
 	case a.timed:
 		l.adapt(&r)
 	}
-	l.end()
+	a.end()
 }
 
 // pauseAll has all callers wait for a while: each of thousands would find out by an attempt of its own that the nodes
@@ -282,7 +295,8 @@ func (l *Limiter) pauseAll(r *Result) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.paused = false
-		l.serve()
+		l.serve(&l.urgent)
+		l.serve(&l.ordinary)
 	})
 }
 
@@ -304,7 +318,7 @@ func (a Attempt) LeaveLater(r Result) {
 	time.AfterFunc(d, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.end()
+		a.end()
 	})
 }
 
@@ -333,7 +347,7 @@ func (l *Limiter) adapt(r *Result) {
 		l.shrink(r.Start, firstLimit)
 	case took > base+room/2:
 		l.shrink(r.Start, maxLimit)
-	case r.Answered == 0 || float64(2*l.running) < l.limit:
+	case r.Answered == 0 || float64(2*l.running()) < l.limit:
 	case took < base+room/8:
 		l.limit = min(l.limit+1, maxLimit)
 	case took < base+room/4:
@@ -372,23 +386,19 @@ func (m *measured) base() time.Duration {
 
 // turn is a caller that waits.
 type turn struct {
-	urgent  bool          // it comes ahead of those that are not
+	in      *lane         // in which it waits
 	asked   time.Duration // when its call began
 	serial  uint64        // orders callers that asked at the same instant
 	index   int           // in the queue; -1: it has got its turn
 	granted chan Attempt  // has room for the one value that it gets
 }
 
-// turnQueue is a heap of the callers that wait: of those that are urgent, and then of the others, the one that
-// asked first is the first.
+// turnQueue is a heap of the callers that wait. The one that asked first is the first.
 type turnQueue []*turn
 
 func (q turnQueue) Len() int { return len(q) }
 
 func (q turnQueue) Less(i, j int) bool {
-	if q[i].urgent != q[j].urgent {
-		return q[i].urgent
-	}
 	if q[i].asked != q[j].asked {
 		return q[i].asked < q[j].asked
 	}

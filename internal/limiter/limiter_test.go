@@ -324,8 +324,8 @@ func TestCallersComeInTheOrderInWhichTheyAsked(t *testing.T) {
 	})
 }
 
-// Urgent callers go ahead of the others, and beyond the limit, but not without bound.
-func TestUrgentCallersComeFirst(t *testing.T) {
+// Urgent callers wait for none of the others, which take no room from them, nor they from the others.
+func TestUrgentCallersHaveALimitOfTheirOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		l := limiter.New(func() time.Duration { return time.Since(began) }, life.New())
@@ -360,24 +360,38 @@ func TestUrgentCallersComeFirst(t *testing.T) {
 		assert.Len(t, order, 64)
 		enter("later", 5, urgent)
 		enter("earlier", 4, urgent)
-		assert.Len(t, order, 64, "so many again as the limit allows are under way")
+		assert.Len(t, order, 64, "as many as the limit allows are under way")
 		assert.Equal(t, 3, l.Waiting())
-		for range 2 {
-			leave()
+		leave()
+		synctest.Wait()
+		assert.Equal(t, "patient", order[64])
+		for _, a := range begun[:2] {
+			a.Leave(limiter.Result{})
 			synctest.Wait()
 		}
-		assert.Equal(t, []string{"earlier", "later"}, order[64:])
-		for range 62 {
-			leave()
-		}
-		synctest.Wait()
-		assert.Equal(t, 1, l.Waiting(), "as many as the limit allows are under way without the last caller")
-		for _, a := range begun[:3] {
-			a.Leave(limiter.Result{})
-		}
-		synctest.Wait()
-		assert.Equal(t, "patient", order[66])
+		assert.Equal(t, []string{"earlier", "later"}, order[65:])
 	})
+}
+
+// Of two callers that come at one instant either may be the first. Both begin, or wait, in either order: else a
+// simulation could not be repeated.
+func TestUrgentAndOtherCallersBeginInEitherOrder(t *testing.T) {
+	for _, urgentFirst := range []bool{false, true} {
+		for busy := range 130 {
+			now := time.Minute
+			l := limiter.New(func() time.Duration { return now }, life.New())
+			for i := range busy {
+				l.TryEnter(i%2 == 0)
+			}
+			_, ordinary := l.TryEnter(urgentFirst)
+			_, urgent := l.TryEnter(!urgentFirst)
+			if urgentFirst {
+				ordinary, urgent = urgent, ordinary
+			}
+			assert.Equal(t, busy < 128, ordinary, "%d under way", busy)
+			assert.Equal(t, busy < 127, urgent, "%d under way", busy)
+		}
+	}
 }
 
 func TestWaitForATurnEnds(t *testing.T) {
