@@ -184,7 +184,7 @@ func TestLateRollbackSparesANewerLease(t *testing.T) {
 		newer, err := b.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
 		require.ErrorIs(t, old.Unlock(t.Context()), redlock.ErrLost)
-		testhook.Lock(a.Mutex("x")).BeginRollback(old.Owner(), "", false, nil).Send(0b111, false)
+		testhook.Lock(a.Mutex("x")).NewRollback(old.Owner(), "", false, nil).Send(0b111, false)
 		time.Sleep(100 * ms)
 		require.Equal(t, 3, net.Holders(newer))
 		require.NoError(t, newer.Unlock(t.Context()))

@@ -89,7 +89,7 @@ func TestVoteIsBoundToTheConnectionOnWhichTheNodeWasAdmitted(t *testing.T) {
 			synctest.Wait()
 			require.Equal(t, quorum.NotSent, quorum.FailureOf(&paused.Ballot).Answers[1].Outcome)
 			require.True(t, paused.Sent().Has(0) && !paused.Sent().Has(1))
-			testhook.Lock(m).BeginRollback("b-owner", "", false, nil).Send(paused.Sent(), false)
+			testhook.Lock(m).NewRollback("b-owner", "", false, nil).Send(paused.Sent(), false)
 			require.NoError(t, lease.Unlock(t.Context()))
 		})
 	}

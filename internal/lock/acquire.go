@@ -48,7 +48,7 @@ func (l *Lock) Acquire(ctx context.Context) (held *lease.Lease, failure *Failure
 	}
 	if q := e.openQueue(); q != nil {
 		var err error
-		if c.waiter, err = q.NewWaiter(ctx, l, c.asked); err != nil {
+		if c.waiter, err = q.NewWaiter(ctx, l.WaitedFor(), c.asked); err != nil {
 			return nil, &Failure{Cause: err}
 		}
 	}
@@ -98,7 +98,7 @@ func (c *call) wait(ctx context.Context, r *Refusal, try int) (err error) {
 	switch {
 	case !r.reached:
 		if c.waiter != nil {
-			c.waiter.LeaveQueues() // it would delay callers that reach a quorum
+			c.undo(c.waiter, c.waiter.LeaveQueues()) // it would delay callers that reach a quorum
 		}
 		return e.Attempts.Retry(ctx, r.backoff(c.terms.Random, try), turnTaker{c.Lock, c.waiter})
 	case c.waiter == nil:
@@ -106,7 +106,7 @@ func (c *call) wait(ctx context.Context, r *Refusal, try int) (err error) {
 		if err := q.Listen(ctx); err != nil {
 			return err
 		}
-		c.waiter, err = q.NewWaiter(ctx, c.Lock, c.asked)
+		c.waiter, err = q.NewWaiter(ctx, c.WaitedFor(), c.asked)
 		return err
 	}
 	return c.waiter.AwaitTurn(ctx, r.Standing)
@@ -126,8 +126,11 @@ func (c *call) end(failure *Failure) {
 	if c.waiting {
 		c.engine.Observer.WaitEnded(c.Name, c.observed, c.position, c.engine.Clock()-c.since, failure)
 	}
-	if c.waiter != nil {
-		c.waiter.Leave()
+	if w := c.waiter; w != nil {
+		if !w.Holds() {
+			c.undo(w, w.LeaveQueues())
+		}
+		w.Leave()
 	}
 }
 

@@ -106,13 +106,37 @@ func (c *call) ask(ctx context.Context) (a *Attempt, v quorum.Verdict, err error
 	}
 	a = c.newAttempt(ctx)
 	a.Timed, asked = turn.IsTimed(), true
-	if c.waiter != nil {
-		c.waiter.Send(a.Parked)
-	} else {
-		a.Send(0, true)
-	}
+	a.send()
 	v, err = a.Await(ctx, c.timeout(), a.rollBack)
 	return a, v, err
+}
+
+// send sends the attempt. At nodes that it does not ask, a waiter's attempt before is undone.
+func (a *Attempt) send() {
+	w := a.Waiter
+	if w == nil {
+		a.Send(0, true)
+		return
+	}
+	w.Begin(a.Parked)
+	a.Send(0, true)
+	a.lock.undo(w, w.Sent(a.Parked))
+}
+
+// undo undoes a waiter's stale attempt, with which the waiter leaves the queues there.
+func (l *Lock) undo(w *waitqueue.Waiter, s waitqueue.Stale) {
+	if s.At != 0 {
+		l.NewRollback(s.Owner, w.Ticket(), false, s.Recorder).Send(s.At, false)
+	}
+}
+
+// Yield undoes an attempt of a waiter at some of the nodes, so that waiters that can go on do. The waiter keeps
+// its position in the queues.
+func (l *Lock) Yield(w *waitqueue.Waiter, owner string, at quorum.NodeSet, after quorum.Recorder) *quorum.Ballot {
+	b := l.NewRollback(owner, w.Ticket(), true, after)
+	b.Watcher = w.RollingBack(owner, at)
+	b.Send(at, false)
+	return b
 }
 
 // executed returns the waiter's last attempt if a quorum has executed it since it was refused; else nil.
@@ -250,7 +274,7 @@ func (a *Attempt) rollBack() {
 	switch {
 	case a.undoing != nil:
 	case a.Waiter != nil:
-		a.undoing = a.Waiter.Rollback(a.Owner, a.MayHold())
+		a.undoing = a.lock.Yield(a.Waiter, a.Owner, a.MayHold(), a.Recorder)
 	default:
 		l := a.lock
 		a.undoing = l.newRelease(Release{ReleaseCall: protocol.ReleaseCall{Owner: a.Owner, PassedQueue: passedQueue(&a.Ballot)}},

@@ -109,14 +109,13 @@ func Cover(held, asked []string) bool {
 // Shared implements lease.Lock.
 func (l *Lock) Shared() bool { return l.shared }
 
-// TicketSuffix implements waitqueue.Lock.
-func (l *Lock) TicketSuffix() string { return l.suffix }
+// WaitedFor returns the lock as its waiters know it.
+func (l *Lock) WaitedFor() waitqueue.Lock {
+	return waitqueue.Lock{Keys: l.keys, Suffix: l.suffix, Terms: &l.terms.Wait, Undoer: l}
+}
 
 // LeaseTerms implements lease.Lock.
 func (l *Lock) LeaseTerms() *lease.Terms { return &l.terms.Lease }
-
-// WaitTerms implements waitqueue.Lock.
-func (l *Lock) WaitTerms() *waitqueue.Terms { return &l.terms.Wait }
 
 func (l *Lock) timeout() time.Duration { return l.terms.Lease.NodeTimeout }
 

@@ -92,7 +92,7 @@ func requireUnderstood(t *testing.T, r *reader, reply any) {
 func requireWakeUpsDoNoHarm(t *testing.T, reply any) {
 	x := unconnected()
 	q := x.engine.Queue()
-	w, err := q.NewWaiter(t.Context(), x, 0)
+	w, err := q.NewWaiter(t.Context(), x.WaitedFor(), 0)
 	require.NoError(t, err)
 	defer w.Leave()
 	if parts := testreply.Values(reply); len(parts) > 0 {

@@ -50,7 +50,7 @@ func (b *release) NewUndo() *node.Undo {
 	return u
 }
 
-// NewUndo implements waitqueue.Lock. With a ticket the undo leaves the queue, also if the waiter
+// NewUndo implements waitqueue.Undoer. With a ticket the undo leaves the queue, also if the waiter
 // is to stay elsewhere: a waiter that still waits rejoins with its next attempt.
 func (l *Lock) NewUndo(owner, ticket string) *node.Undo {
 	u := &node.Undo{Owner: owner, Script: l.script, Args: l.undoArgs(owner, ticket)[1:], Lasts: l.terms.Lease.TTL}
@@ -111,8 +111,9 @@ func (l *Lock) Released(g *lease.Grant, b *quorum.Ballot) {
 	}
 }
 
-// BeginRollback implements waitqueue.Lock.
-func (l *Lock) BeginRollback(owner, ticket string, stay bool, after quorum.Recorder) *quorum.Ballot {
+// NewRollback makes a ballot that undoes a waiter's attempt, and is not sent yet. It follows the attempt with the
+// recorder after. The waiter keeps its position in the queues if stay is set; else it leaves them.
+func (l *Lock) NewRollback(owner, ticket string, stay bool, after quorum.Recorder) *quorum.Ballot {
 	return l.newRelease(Release{ReleaseCall: protocol.ReleaseCall{Owner: owner, Ticket: ticket, Stay: stay}},
 		l.engine.Observer.Recorder(context.Background(), opRollback, l.Name, owner, after))
 }

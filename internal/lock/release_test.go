@@ -60,7 +60,7 @@ func TestNodeWithAKeyOfAnotherTypeGetsNoUndo(t *testing.T) {
 		require.NoError(t, lease.Unlock(t.Context()))
 		time.Sleep(100 * ms)
 		require.Zero(t, testhook.Engine(c).Cluster.Nodes[0].Undos())
-		b := testhook.Lock(net.Mutex(c, "x")).BeginRollback("me", "", false, nil)
+		b := testhook.Lock(net.Mutex(c, "x")).NewRollback("me", "", false, nil)
 		net.Nodes[0].Set(func(n *testnet.Node) { n.Delay = 10 * ms })
 		b.Send(0b001, false)
 		b.Votes[0].Receive(nil, redis.Error("WRONGTYPE Operation against a key"))
@@ -73,7 +73,7 @@ func TestWaiterGoesOnWhenAQuorumReservesTheLockAtItsRollback(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
 		l := testhook.Lock(net.Mutex(c, "x"))
-		w, err := testhook.Engine(c).Queue().NewWaiter(t.Context(), l, 0)
+		w, err := testhook.Engine(c).Queue().NewWaiter(t.Context(), l.WaitedFor(), 0)
 		require.NoError(t, err)
 		defer w.Leave()
 		requireTurn := func(want error) {
@@ -81,7 +81,7 @@ func TestWaiterGoesOnWhenAQuorumReservesTheLockAtItsRollback(t *testing.T) {
 			defer cancel()
 			require.ErrorIs(t, w.AwaitTurn(ctx, waitqueue.Standing{Position: 5, Nearest: 5, Free: time.Minute}), want)
 		}
-		rollback, attempt, release := w.Rollback("me", 0), l.NewAttempt(t.Context(), w), l.BeginRollback("me", "", false, nil)
+		rollback, attempt, release := l.Yield(w, "me", 0, nil), l.NewAttempt(t.Context(), w), l.NewRollback("me", "", false, nil)
 		rollback.Votes[0].Receive(lock.HandedToAnother, nil)
 		rollback.Votes[1].Receive(lock.KeptForYou, nil)
 		rollback.Votes[1].Receive(lock.KeptForYou, nil)

@@ -9,9 +9,13 @@
 // # Life of a waiter
 //
 // NewWaiter makes it, with the ticket that gives it its position in all queues. Park prepares
-// an attempt, and Send sends it; AwaitTurn returns when it is time for the next one, and Granted
-// reports whether a quorum has executed the last attempt meanwhile. The waiter ends with
-// Leave, or with GotLease; in this case its ticket is given up with the lease, by Retire.
+// an attempt; the caller sends it between Begin and Sent. AwaitTurn returns when it is time for the next one,
+// and Granted reports whether a quorum has executed the last attempt meanwhile. The waiter ends with LeaveQueues
+// and Leave. If it got the lease (GotLease), it stays in the queues until the lease's release: Retire gives its
+// ticket up.
+//
+// A waiter says when to ask, and which of its attempts are stale (Stale). It sends no ballots: package lock
+// sends attempts and rollbacks. It only queues undos at single nodes, where it learns of them first.
 //
 // # Parked attempts
 //

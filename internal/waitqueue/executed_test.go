@@ -71,7 +71,7 @@ func TestExecutionThatWasRolledBackDoesNotCount(t *testing.T) {
 		w.execute(0)
 		w.execute(1)
 		require.True(t, w.isGranted())
-		w.Rollback(w.attempt.Owner, 1<<1)
+		w.RollingBack(w.attempt.Owner, 1<<1)
 		require.False(t, w.isGranted())
 		w.execute(1)
 		require.False(t, w.isGranted(), "nor does a message that comes after the rollback")

@@ -36,7 +36,7 @@ func (g group) find(w *Waiter) (at int, found bool) {
 func (q *Queue) join(w *Waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, key := range w.lock.Keys() {
+	for _, key := range w.lock.Keys {
 		if at, found := q.local[key].find(w); !found {
 			q.local[key] = slices.Insert(q.local[key], at, w) // mostly at the end
 		}
@@ -50,7 +50,7 @@ func (q *Queue) join(w *Waiter) {
 func (q *Queue) part(w *Waiter, entered bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, key := range w.lock.Keys() {
+	for _, key := range w.lock.Keys {
 		q.partFrom(key, w, entered)
 	}
 }
@@ -86,7 +86,7 @@ func (w *Waiter) isForemost() bool {
 	q := w.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return slices.ContainsFunc(w.lock.Keys(), func(key string) bool { return q.local[key].foremost() == w })
+	return slices.ContainsFunc(w.lock.Keys, func(key string) bool { return q.local[key].foremost() == w })
 }
 
 // foremost returns the client's foremost waiters of all locks, in the order of the locks'

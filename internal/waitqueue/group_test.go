@@ -10,16 +10,6 @@ import (
 	"github.com/redlock-go/redlock/internal/quorum"
 )
 
-// namedLock is a lock of which only the key is known. Nothing is sent for it.
-type namedLock struct {
-	Lock
-	key string
-}
-
-func (l namedLock) Keys() []string       { return []string{l.key} }
-func (l namedLock) TicketSuffix() string { return "" }
-func (l namedLock) WaitTerms() *Terms    { return new(Terms) }
-
 // newTestQueue makes a queue of a client without nodes: what nodes send comes from the test.
 func newTestQueue() *Queue {
 	l := life.New()
@@ -30,7 +20,7 @@ func newTestQueue() *Queue {
 // newTestWaiters makes waiters that ask one after the other.
 func newTestWaiters(t *testing.T, q *Queue, n int) (all []*Waiter) {
 	for i := range n {
-		w, err := q.NewWaiter(t.Context(), namedLock{key: "redlock:x"}, time.Duration(i)*time.Millisecond)
+		w, err := q.NewWaiter(t.Context(), Lock{Keys: []string{"redlock:x"}, Terms: new(Terms)}, time.Duration(i)*time.Millisecond)
 		require.NoError(t, err)
 		all = append(all, w)
 	}

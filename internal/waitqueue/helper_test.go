@@ -47,7 +47,7 @@ func newWaiter(t *testing.T, net *testnet.Net, opts ...redlock.ClientOption) (w 
 	synctest.Wait() // it has all nodes
 	e := testhook.Engine(c)
 	w = &waiter{client: c, engine: e, queue: e.Queue(), lock: testhook.Exclusive(c.Mutex("x")), holder: held.Owner()}
-	w.Waiter, err = w.queue.NewWaiter(t.Context(), w.lock, e.Clock())
+	w.Waiter, err = w.queue.NewWaiter(t.Context(), w.lock.WaitedFor(), e.Clock())
 	require.NoError(t, err)
 	defer func() {
 		if t.Failed() { // the caller does not get leave, and the client's Close awaits the waiter
@@ -59,6 +59,7 @@ func newWaiter(t *testing.T, net *testnet.Net, opts ...redlock.ClientOption) (w 
 		require.Equal(t, parkFor, n.Redis.TTL(w.parkedKey()))
 	}
 	return w, func() {
+		w.undo(w.LeaveQueues())
 		w.Leave()
 		require.NoError(t, held.Unlock(t.Context()))
 	}
@@ -78,14 +79,21 @@ func (w *waiter) try(t *testing.T) {
 	}
 	w.lock.PrepareAttempt(a)
 	w.attempt = a
-	w.Send(a.Parked)
+	w.Begin(a.Parked)
+	a.Send(0, true)
+	w.undo(w.Sent(a.Parked))
 	verdict, err := a.Await(t.Context(), terms.Lease.NodeTimeout, nil)
 	require.NoError(t, err)
 	require.NotEqual(t, quorum.Granted, verdict)
 	holder, nodes := a.Leader()
 	require.Equal(t, w.holder, holder)
 	require.GreaterOrEqual(t, nodes, w.engine.Cluster.Need)
-	w.Rollback(a.Owner, a.MayHold())
+	w.lock.Yield(w.Waiter, a.Owner, a.MayHold(), nil)
+}
+
+// undo undoes a stale attempt, as a call of Lock does.
+func (w *waiter) undo(s waitqueue.Stale) {
+	w.lock.NewRollback(s.Owner, w.Ticket(), false, nil).Send(s.At, false)
 }
 
 // parkedKey returns the key at the nodes at which they keep the waiter's parked attempt.

@@ -43,7 +43,7 @@ type Parked struct {
 // Park makes an attempt one that nodes may execute late.
 func (w *Waiter) Park(attempt *quorum.Ballot) *Parked {
 	p := &Parked{waiter: w, attempt: attempt, serials: w.queue.subscriptions(), tokens: make([]int64, len(attempt.Votes))}
-	if !w.lock.WaitTerms().Parking {
+	if !w.lock.Terms.Parking {
 		clear(p.serials)
 	}
 	return p
@@ -59,12 +59,12 @@ func (p *Parked) ParkFor(node int) any {
 	return parkForArg
 }
 
-// staleAt returns the nodes that may still execute the attempt, of those that were asked then
-// and are not asked now: at the others, the next attempt takes its place.
-func (p *Parked) staleAt(now quorum.NodeSet) (at quorum.NodeSet) {
-	then := p.attempt.Sent()
+// mayExecute returns the nodes that may still execute the attempt. Where the next attempt is sent, it takes
+// this one's place.
+func (p *Parked) mayExecute() (at quorum.NodeSet) {
+	sent := p.attempt.Sent()
 	for i, serial := range p.serials {
-		if serial != 0 && then.Has(i) && !now.Has(i) {
+		if serial != 0 && sent.Has(i) {
 			at.Add(i)
 		}
 	}
@@ -76,7 +76,7 @@ func (p *Parked) staleAt(now quorum.NodeSet) (at quorum.NodeSet) {
 // notice its execution. The waiter leaves the queue there, as at nodes that are not asked.
 func (p *Parked) Answered(v *quorum.Vote, a quorum.Answer) quorum.Answer {
 	if n := v.Node; a.Outcome == quorum.NotSent && p.beforeAt.Has(n.Index) {
-		n.Undo(p.waiter.lock.NewUndo(p.before, p.waiter.ticket))
+		n.Undo(p.waiter.lock.Undoer.NewUndo(p.before, p.waiter.ticket))
 	}
 	return a
 }
@@ -136,7 +136,7 @@ func (w *Waiter) Granted() (g Grant, ok bool) {
 	if p == nil || p.executedBy() < w.queue.cfg.Cluster.Need {
 		return Grant{}, false
 	}
-	left := p.attempt.Start + w.lock.WaitTerms().ExecutedValidity - w.queue.cfg.Clock()
+	left := p.attempt.Start + w.lock.Terms.ExecutedValidity - w.queue.cfg.Clock()
 	if left < max(protocol.ReservationTTL/4, 2*w.last.took) {
 		return Grant{}, false
 	}

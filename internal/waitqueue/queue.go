@@ -124,7 +124,7 @@ func (q *Queue) subscriptions() []uint64 {
 // everywhere, whatever the clients' clocks show: they have the nodes' time.
 func (q *Queue) newTicket(w *Waiter) string {
 	micros := (w.asked + q.serverTime()).Microseconds()
-	ticket := fmt.Sprintf("%016d-%s-%010d%s", micros, q.cfg.ID, q.serial.Add(1), w.lock.TicketSuffix())
+	ticket := fmt.Sprintf("%016d-%s-%010d%s", micros, q.cfg.ID, q.serial.Add(1), w.lock.Suffix)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.waiters[ticket] = w

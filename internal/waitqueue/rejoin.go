@@ -27,7 +27,7 @@ type rejoining struct{ begins, ends time.Duration }
 func (q *Queue) rejoinOthers(w *Waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, key := range w.lock.Keys() {
+	for _, key := range w.lock.Keys {
 		if g := q.local[key]; g.foremost() == w {
 			q.rejoin(key, g[1:])
 		}

@@ -19,7 +19,7 @@ func staysReserved(ticket string) bool {
 
 // takeOut takes a stray ticket out of a node's queues for the locks that the waiter wants.
 func (w *Waiter) takeOut(node int, ticket string) {
-	w.queue.cfg.Cluster.Nodes[node].Undo(w.lock.NewUndo(protocol.Nobody+ticket, ticket))
+	w.queue.cfg.Cluster.Nodes[node].Undo(w.lock.Undoer.NewUndo(protocol.Nobody+ticket, ticket))
 }
 
 // TakeOutStrays takes out the stray tickets of sets for which nodes keep the lock, as the answers of a refused

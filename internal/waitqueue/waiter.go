@@ -12,22 +12,19 @@ import (
 )
 
 // Lock is the lock that a waiter waits for.
-type Lock interface {
-	// Keys returns the lock's keys at the nodes: one for each name that it locks.
-	Keys() []string
+type Lock struct {
+	Keys []string // at the nodes: one for each name that it locks
 
-	// TicketSuffix ends the tickets of the lock's waiters; "" for a lock that one owner holds
-	// at a time. The nodes' scripts know by it what a waiter wants.
-	TicketSuffix() string
+	// Suffix ends the tickets of the lock's waiters; "" for a lock that one owner holds at a time. The nodes'
+	// scripts know by it what a waiter wants.
+	Suffix string
 
-	// WaitTerms returns the settings of the lock's waiters.
-	WaitTerms() *Terms
+	Terms  *Terms
+	Undoer Undoer
+}
 
-	// BeginRollback returns a ballot that undoes an attempt, and is not queued yet. It
-	// follows the attempt with the recorder after. The waiter keeps its position in the
-	// queues if stay is set; else it leaves them.
-	BeginRollback(owner, ticket string, stay bool, after quorum.Recorder) *quorum.Ballot
-
+// Undoer makes undos for a lock.
+type Undoer interface {
 	// NewUndo returns an undo of an attempt, with which the waiter leaves the queue.
 	NewUndo(owner, ticket string) *node.Undo
 }
@@ -78,13 +75,13 @@ func (q *Queue) NewWaiter(ctx context.Context, lock Lock, asked time.Duration) (
 	}
 	defer q.cfg.Life.Leave()
 	q.cfg.Life.AddWaiter()
-	w := &Waiter{queue: q, lock: lock, asked: asked, poll: poller{queue: q, terms: lock.WaitTerms()}, bell: bell{wake: make(chan struct{}, 1)}}
+	w := &Waiter{queue: q, lock: lock, asked: asked, poll: poller{queue: q, terms: lock.Terms}, bell: bell{wake: make(chan struct{}, 1)}}
 	w.ticket = q.newTicket(w)
 	return w, nil
 }
 
 // reads reports whether the waiter is a reader.
-func reads(w *Waiter) bool { return w.lock.TicketSuffix() == protocol.ReaderSuffix }
+func reads(w *Waiter) bool { return w.lock.Suffix == protocol.ReaderSuffix }
 
 // Ticket returns the waiter's ticket.
 func (w *Waiter) Ticket() string { return w.ticket }
@@ -95,41 +92,41 @@ func (w *Waiter) LastOwner() string { return w.last.owner }
 // Nodes returns the nodes in whose queues the waiter may stand.
 func (w *Waiter) Nodes() quorum.NodeSet { return w.last.queuedAt }
 
-// Leave ends the waiter. If it did not get the lease, it leaves all queues, and undoes the
-// last attempt.
+// Leave ends the waiter. Unless it got the lease, it has left the queues before.
 func (w *Waiter) Leave() {
-	if !w.isHolder() {
-		w.LeaveQueues()
+	if !w.Holds() {
 		w.queue.forget(w.ticket)
 	}
 	w.queue.cfg.Life.RemoveWaiter()
 }
 
-// LeaveQueues leaves all queues and undoes the last attempt. The ticket stays good: the waiter may
-// come back with a further attempt.
-func (w *Waiter) LeaveQueues() {
-	w.leaveAt(w.last.queuedAt)
+// Stale is an attempt that the caller must undo at some of the nodes; with that the waiter leaves their queues.
+type Stale struct {
+	At       quorum.NodeSet // may be empty
+	Owner    string
+	Recorder quorum.Recorder // of the attempt
+}
+
+// LeaveQueues leaves all queues, and returns the last attempt as stale. The ticket stays good: the waiter
+// may come back with a further attempt.
+func (w *Waiter) LeaveQueues() Stale {
+	stale := w.leaveAt(w.last.queuedAt)
 	w.queue.part(w, false)
+	return stale
 }
 
-// leaveAt leaves the queues at some of the nodes, and undoes the last attempt there.
-func (w *Waiter) leaveAt(at quorum.NodeSet) {
-	if at == 0 {
-		return
-	}
+// leaveAt leaves the queues at some of the nodes, where the last attempt is stale.
+func (w *Waiter) leaveAt(at quorum.NodeSet) Stale {
 	w.forgetExecuted(w.last.owner, at)
-	w.lock.BeginRollback(w.last.owner, w.ticket, false, w.last.recorder).Send(at, false)
 	w.last.queuedAt &^= at
+	return Stale{at, w.last.owner, w.last.recorder}
 }
 
-// Rollback undoes an attempt at some of the nodes, so that waiters that can go on do. The
-// waiter keeps its position in the queues.
-func (w *Waiter) Rollback(owner string, at quorum.NodeSet) *quorum.Ballot {
+// RollingBack comes before the caller undoes an attempt at some of the nodes, so that waiters that can go on do.
+// The waiter keeps its position in the queues. It returns what watches the rollback.
+func (w *Waiter) RollingBack(owner string, at quorum.NodeSet) quorum.Watcher {
 	w.forgetExecuted(owner, at)
-	b := w.lock.BeginRollback(owner, w.ticket, true, w.last.recorder)
-	b.Watcher = (*yielding)(w)
-	b.Send(at, false)
-	return b
+	return (*yielding)(w)
 }
 
 // yielding watches the rollback of an attempt of a waiter that stays in the queues.
@@ -146,27 +143,31 @@ func (y *yielding) Answered(v *quorum.Vote, a quorum.Answer) quorum.Answer {
 // Decided implements quorum.Watcher.
 func (y *yielding) Decided(quorum.Verdict, bool) {}
 
-// Send sends an attempt that Park has parked. What nodes send from then on counts for the
-// next attempt, but for the execution of this one.
-func (w *Waiter) Send(p *Parked) {
-	before := w.begin(p)
+// Begin comes before the caller sends an attempt that Park has parked. What nodes send from then on counts for
+// the next attempt, but for the execution of this one.
+func (w *Waiter) Begin(p *Parked) {
+	w.forgetBefore(p)
 	w.queue.join(w)
-	b := p.attempt
-	b.Send(0, true)
-	if before != nil {
-		w.leaveAt(before.staleAt(b.Sent()))
-	}
-	w.last.owner, w.last.recorder = b.Owner, b.Recorder
-	w.last.queuedAt |= b.Sent()
 }
 
-// begin forgets what belonged to the attempt before, and returns that attempt.
-func (w *Waiter) begin(p *Parked) (before *Parked) {
+// Sent comes after the caller has sent the attempt. It returns the attempt before as stale, at nodes that were
+// not asked again.
+func (w *Waiter) Sent(p *Parked) Stale {
+	b := p.attempt
+	stale := w.leaveAt(p.beforeAt &^ b.Sent())
+	w.last.owner, w.last.recorder = b.Owner, b.Recorder
+	w.last.queuedAt |= b.Sent()
+	return stale
+}
+
+// forgetBefore forgets what belonged to the attempt before.
+func (w *Waiter) forgetBefore(p *Parked) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	before, w.parked = w.parked, p
+	before := w.parked
+	w.parked = p
 	if before != nil {
-		p.before, p.beforeAt = before.attempt.Owner, before.staleAt(0)
+		p.before, p.beforeAt = before.attempt.Owner, before.mayExecute()
 	}
 	signals := w.bell.reset()
 	w.last.rejoined = signals.rejoinBy > 0
@@ -178,7 +179,6 @@ func (w *Waiter) begin(p *Parked) (before *Parked) {
 	if signals.nodes.Len() < w.queue.cfg.Cluster.Need {
 		w.last.vain = 0
 	}
-	return before
 }
 
 // GotLease makes the waiter the holder.
@@ -189,7 +189,8 @@ func (w *Waiter) GotLease() {
 	w.queue.part(w, true)
 }
 
-func (w *Waiter) isHolder() bool {
+// Holds reports whether the waiter has got the lease.
+func (w *Waiter) Holds() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.holds

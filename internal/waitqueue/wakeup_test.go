@@ -14,6 +14,7 @@ func TestForemostWaiterAnswersTheWakeUpOfATicketThatLeft(t *testing.T) {
 	left, w := all[0], all[1]
 	q.join(left)
 	q.join(w)
+	left.LeaveQueues()
 	left.Leave()
 	w.bell.reset()
 	q.Message(0, "ready "+left.ticket+" redlock:x")

@@ -133,7 +133,7 @@ func (v *simVisit) wants(lock string) bool {
 
 // isSet reports whether the call asks for several locks at once.
 func (v *simVisit) isSet() bool {
-	return testhook.Lock(lockOf(v.mutex)).TicketSuffix() == protocol.SetSuffix
+	return testhook.Lock(lockOf(v.mutex)).WaitedFor().Suffix == protocol.SetSuffix
 }
 
 // overlap reports whether two calls ask for a lock in common.
