@@ -130,7 +130,7 @@ REPEAT ?= 3
 
 # Its tests say which servers they run on: Docker containers where an engine answers, else
 # redis-server processes. Never from the cache: the servers are part of the result.
-INTEGRATION = cd integration && $(TEST) -timeout=15m -v
+INTEGRATION = cd integration && $(TEST) -timeout=30m -v
 # Its packages but the contract tests, which are a part of their own.
 WHOLE = $$(go list ./... | grep -v '/contract$$')
 

@@ -23,6 +23,10 @@ import (
 // replaceTTL is also the guard, for which these tests mostly wait.
 const replaceTTL = 2 * time.Second
 
+// patience bounds what no promise limits: beside the servers of other tests, the start of one container has
+// taken half a minute, and what follows it starves as well.
+const patience = time.Minute
+
 // openGuarded makes a client with admission on, as in production.
 func openGuarded(t *testing.T, urls []string, opts ...redlock.ClientOption) *redlock.Client {
 	t.Helper()
@@ -85,8 +89,10 @@ func (r *traffic) visit(_ context.Context, lease *redlock.Lease) error {
 // goesOn expects that locks are granted, and soon.
 func (r *traffic) goesOn(when string) {
 	r.t.Helper()
-	before := r.held.Load()
-	require.True(r.t, eventually(2*soon, func() bool { return r.held.Load() > before+10 }), "no locks any more: "+when)
+	before, began := r.held.Load(), time.Now()
+	ok := eventually(patience, func() bool { return r.held.Load() > before+10 })
+	r.t.Logf("%s: %d leases within %v", when, r.held.Load()-before, time.Since(began))
+	require.True(r.t, ok, "no locks any more: "+when)
 }
 
 // admitted reports whether the node has a record of an admission, and so may vote.
@@ -99,7 +105,10 @@ func admitted(t *testing.T, n *cluster.Node) bool {
 // awaitTheVote expects that the node may vote soon, but not before one guard.
 func awaitTheVote(t *testing.T, n *cluster.Node, since time.Time) {
 	t.Helper()
-	require.True(t, eventually(2*soon, func() bool { return admitted(t, n) }), "it is never admitted")
+	asked := time.Now()
+	ok := eventually(patience, func() bool { return admitted(t, n) })
+	t.Logf("admitted: %v, within %v, %v of them after its start", ok, time.Since(since), time.Since(asked))
+	require.True(t, ok, "it is never admitted")
 	assert.GreaterOrEqual(t, time.Since(since), replaceTTL, "it votes before the leases of its predecessor have ended")
 }
 

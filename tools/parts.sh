@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs targets of the Makefile in lanes, and ends with a table of what ran, on which servers,
-# and how long it took.
+# and how long it took, and with the tests that failed.
 #
 #   tools/parts.sh TITLE 'target target …' ['target …' …]
 #
@@ -50,5 +50,13 @@ printf '%-16s %7s %7s  %-7s %s\n' part seconds 'of CPU' '' 'what it runs'
 cat "$logs/rows"
 cat "$logs"/*.log | grep -E '^servers: ' | sort -u
 cat "$logs"/*.log | grep -oE '[0-9]+ seeds (in|from) .*' || true
+# What fails comes last, too: who keeps a log may cut its head.
+for failed in "$logs"/*.failed; do
+	[ -e "$failed" ] || continue
+	part=$(basename "$failed" .failed)
+	echo "$part FAILED:"
+	grep -E '^ *--- FAIL: |Error Trace: |Error: |Messages: |^panic: |running tests:|^\s+Test.* \([0-9hms.]+\)$|DATA RACE|^make.*Error' \
+		"$logs/$part.log" | cut -c 1-250 | head -n 40
+done
 echo "in all $(($(date +%s) - began)) s"
 ! ls "$logs"/*.failed >/dev/null 2>&1
