@@ -61,60 +61,6 @@ func (v *Vote) err() error {
 	}
 }
 
-// HeldError describes the holder of the lock. errors.Is finds ErrHeld in it.
-type HeldError struct {
-	Name      string        // the lock's
-	Holder    string        // its owner; empty for readers and permits, or if reserved for the first waiter
-	Label     string        // the owner's label; may be empty
-	Shared    bool          // readers hold the lock
-	Permits   bool          // too few permits are free
-	Resting   bool          // WithMinHold keeps the lock taken after the lease
-	Remaining time.Duration // until the holder's keys expire, unless extended; 0: unknown; negative: never
-	Position  int           // in the wait queue, from 1; 0: not queued
-	Votes     []Vote
-
-	heldFor time.Duration // how long ago the holder's lease was granted, by its wall clock; 0: not known
-}
-
-// Error names the lock, its holder and the time left.
-func (e *HeldError) Error() string {
-	left := fmt.Sprintf(" (expires in %v unless renewed)", e.Remaining)
-	switch {
-	case e.Remaining == 0:
-		left = ""
-	case e.Remaining < 0:
-		left = " without an end (its key has no ttl)"
-	case e.Resting:
-		left = fmt.Sprintf(" for another %v", e.Remaining)
-	case e.Permits:
-		left = fmt.Sprintf(" (the next can expire in %v)", e.Remaining)
-	case e.Shared:
-		left = fmt.Sprintf(" (the last of them expires in %v unless renewed)", e.Remaining)
-	}
-	who := fmt.Sprintf("held by %q", printable.Cut(e.Holder))
-	if e.heldFor >= time.Second {
-		who += " for " + printable.Age(e.heldFor)
-	}
-	switch {
-	case e.Resting:
-		who = fmt.Sprintf("resting after its lease of %q", printable.Cut(e.Holder))
-	case e.Shared:
-		who = "held by readers"
-	case e.Permits:
-		who = "too few permits are free"
-	case e.Holder == "":
-		who = "reserved for the first waiter"
-	}
-	position := ""
-	if e.Position > 0 {
-		position = fmt.Sprintf(", position %d in the wait queue", e.Position)
-	}
-	return fmt.Sprintf("redlock: lock %q: %s%s%s", printable.Cut(e.Name), who, left, position)
-}
-
-// Is reports whether target is ErrHeld.
-func (e *HeldError) Is(target error) bool { return target == ErrHeld }
-
 // QuorumError lists the votes when no quorum was reached. errors.Is finds ErrNoQuorum and each
 // cause in it. While no quorum can vote until a person acts, loops around Lock make at most ten
 // attempts a second for each client.
