@@ -1,12 +1,10 @@
 package lock
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
-	"sync/atomic"
+	"math/bits"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 
 	"github.com/redlock-go/redlock/internal/node"
 	"github.com/redlock-go/redlock/internal/pipe"
@@ -74,42 +72,43 @@ func (x *Exclusive) ReleaseArgs(c protocol.ReleaseCall, _ bool) []any {
 // A refused caller is counted too: that leaves gaps between tokens, and does no harm. A caller
 // that is granted a lock for which others wait gives it back, and so to the first of them.
 
-// plainVote is one node's part in an attempt without a script.
+// plainVote is one node's part in an attempt without a script. It is a pipe.Series; the answers come in the order of
+// its commands.
 type plainVote struct {
 	vote     *quorum.Vote
 	lock     *Exclusive
-	merged   bool         // SET returns the holder, and there is no GET
-	more     [4]pipe.Call // behind vote.Call
-	counting [3]any       // room for arguments
+	set      []any  // SET's arguments, which others share; the last is for a SET that returns the holder
+	counting [3]any // HINCRBY's arguments
+	merged   bool   // SET returns the holder, and there is no GET
+	asked    plainPart
 
-	// The answers. Each field is written by the receiver of one of them, before it
-	// counts down, and read by the receiver that counts to 0.
-	out    atomic.Int32 // answers that are not in yet
-	errs   [parts]error // in the order of the commands
-	count  int64
-	queue  bool   // a waiter stands in the node's queue
-	holder string // the lock's holder; "" if there is none, EmptyHolder for an empty value
-	left   time.Duration
-
-	resting bool // the holder's lease has ended
+	// The answers. A first one may come while the rest is sent.
+	due     plainPart // the commands whose answers are not in yet
+	err     error     // the first that came in the place of an answer, or could not be read
+	count   int64
+	queue   bool   // a waiter stands in the node's queue
+	holder  string // the lock's holder; "" if there is none, EmptyHolder for an empty value
+	resting bool   // the holder's lease has ended
+	left    time.Duration
 }
 
 // plainArgs are the arguments of commands that take one key.
 type plainArgs struct{ key, queue [1]any }
 
 // setArgs returns the arguments of SET.
-func (x *Exclusive) setArgs(owner string) [5]any {
-	return [...]any{x.wire.Key, owner, "PX", x.terms.settings.TTL, "NX"}
+func (x *Exclusive) setArgs(owner string) [6]any {
+	return [...]any{x.wire.Key, owner, "PX", x.terms.settings.TTL, "NX", "GET"}
 }
 
-// The commands, in their order.
+// plainPart is a set of the commands. They are sent in the order of their bits.
+type plainPart uint8
+
 const (
-	queuePart = iota
+	queuePart plainPart = 1 << iota
 	setPart
 	countPart
 	holderPart
 	leftPart
-	parts
 )
 
 // preparePlainly fills in the votes of an attempt of a caller that is not queued.
@@ -128,118 +127,103 @@ func (x *Exclusive) preparePlainly(a *Attempt) {
 // wait learns how long the holder has left. Without tokens, servers since 7.0 return the
 // holder by SET.
 func (p *plainVote) prepare(v *quorum.Vote, x *Exclusive, set []any, remaining bool) {
-	p.vote, p.lock = v, x
-	end, more := &v.Call, p.more[:]
-	then := func(command string, args []any, to pipe.Receiver) {
-		end.Then = &more[0]
-		end, more = end.Then, more[1:]
-		end.Command, end.Args, end.To = command, args, to
-	}
-	begin := func(command string, args []any, to pipe.Receiver) { end.Command, end.Args, end.To = command, args, to }
+	p.vote, p.lock, p.set = v, x, set
 	switch p.merged = !x.terms.Fencing && v.Node.UnderstandsSetGet(); {
 	case p.merged:
-		begin("SET", append(set[:len(set):len(set)], "GET"), (*holderReply)(p)) // others may share set
+		p.asked = setPart
 	case x.terms.Fencing:
 		p.counting = [3]any{v.Right.Record, x.wire.Stripe, "1"}
-		begin("ZCARD", x.plain.queue[:], (*queueReply)(p))
-		then("SET", set, (*setReply)(p))
-		then("HINCRBY", p.counting[:], (*countReply)(p))
-		then("GET", x.plain.key[:], (*holderReply)(p))
+		p.asked = queuePart | setPart | countPart | holderPart
 	default:
-		begin("SET", set, (*setReply)(p))
-		then("GET", x.plain.key[:], (*holderReply)(p))
+		p.asked = setPart | holderPart
 	}
 	if remaining {
-		then("PTTL", x.plain.key[:], (*leftReply)(p))
+		p.asked |= leftPart
 	}
-	p.out.Store(int32(1 + len(p.more) - len(more)))
+	p.due = p.asked
+	v.Call.To, v.Call.Series = p, bits.OnesCount8(uint8(p.asked))
 }
 
-// The receivers of the answers.
-type (
-	setReply    plainVote
-	countReply  plainVote
-	queueReply  plainVote
-	holderReply plainVote
-	leftReply   plainVote
-)
-
-func (r *setReply) Receive(_ any, err error) {
-	(*plainVote)(r).receive(setPart, err, nil)
-}
-
-func (r *countReply) Receive(_ any, err error) {
-	(*plainVote)(r).receive(countPart, err, nil)
-}
-
-// ReceiveQuick implements pipe.QuickReceiver.
-func (r *countReply) ReceiveQuick(reply *pipe.Reply) {
-	count, misread := reply.Int64()
-	r.count = count
-	(*plainVote)(r).receive(countPart, nil, node.Misread(misread))
-}
-
-func (r *queueReply) Receive(reply any, err error) {
-	queue, misread := redis.Bool(reply, nil)
-	r.queue = queue
-	(*plainVote)(r).receive(queuePart, err, node.Misread(misread))
-}
-
-func (r *holderReply) Receive(_ any, err error) {
-	(*plainVote)(r).receive(holderPart, err, nil)
-}
-
-// ReceiveQuick implements pipe.QuickReceiver.
-func (r *holderReply) ReceiveQuick(reply *pipe.Reply) {
-	owner := r.vote.Ballot().Owner
-	var misread error
-	switch isText := reply.Kind == pipe.Text; {
-	case isText && string(reply.Text) == owner:
-		r.holder = owner // no copy
-	case isText:
-		r.holder, r.resting = protocol.HolderOf(reply.Text)
-	case reply.Value() != nil:
-		misread = fmt.Errorf("%T", reply.Value())
-	case r.merged:
-		r.holder = owner // there was none before
-	}
-	(*plainVote)(r).receive(holderPart, nil, misread)
-}
-
-func (r *leftReply) Receive(_ any, err error) {
-	(*plainVote)(r).receive(leftPart, err, nil)
-}
-
-// ReceiveQuick implements pipe.QuickReceiver.
-func (r *leftReply) ReceiveQuick(reply *pipe.Reply) {
-	ms, misread := reply.Int64()
-	r.left = protocol.Remaining(ms)
-	(*plainVote)(r).receive(leftPart, nil, node.Misread(misread))
-}
-
-// receive records one answer: err is what came in its place, else misread is why it could not
-// be read. With the last answer the node has voted.
-func (p *plainVote) receive(part int, err, misread error) {
-	v := p.vote
-	if err == nil && misread != nil {
-		err = fmt.Errorf("unexpected reply to %s: %w", v.Ballot().Op, misread)
-		v.Node.Reconnect(err) // replies may be out of step with the calls
-	}
-	if errors.Is(err, pipe.ErrNotSent) && part > setPart && !(p.merged && part == holderPart) {
-		err = fmt.Errorf("cut off in the midst of an attempt: %v", err) // it may have been granted
-	}
-	p.errs[part] = err
-	if p.out.Add(-1) > 0 {
-		return
-	}
-	for _, err := range p.errs {
-		if err != nil {
-			v.Receive(nil, err)
-			return
+// Send implements pipe.Series.
+func (p *plainVote) Send(to pipe.Sender) (err error) {
+	send := func(part plainPart, command string, args []any) {
+		if err == nil && p.asked&part != 0 {
+			err = to.Send(command, args...)
 		}
 	}
-	v.Node.Answered(nil)
-	v.Count(p.answer())
+	set := p.set
+	if !p.merged {
+		set = set[:len(set)-1]
+	}
+	send(queuePart, "ZCARD", p.lock.plain.queue[:])
+	send(setPart, "SET", set)
+	send(countPart, "HINCRBY", p.counting[:])
+	send(holderPart, "GET", p.lock.plain.key[:])
+	send(leftPart, "PTTL", p.lock.plain.key[:])
+	return err
+}
+
+// Size implements pipe.Series.
+func (p *plainVote) Size() int {
+	const perCommand = 80 // without the key, an owner, or the record
+	return bits.OnesCount8(uint8(p.asked)) * (perCommand + len(p.lock.keys[0]))
+}
+
+// Receive implements pipe.Receiver.
+func (p *plainVote) Receive(_ any, err error) { p.answered(err) }
+
+// ReceiveQuick implements pipe.QuickReceiver.
+func (p *plainVote) ReceiveQuick(reply *pipe.Reply) {
+	var misread error
+	switch part := p.due & -p.due; {
+	case part == queuePart:
+		var waiters int64
+		waiters, misread = reply.Int64()
+		p.queue = waiters != 0
+	case part == countPart:
+		p.count, misread = reply.Int64()
+	case part == holderPart || part == setPart && p.merged:
+		misread = p.readHolder(reply)
+	case part == leftPart:
+		var ms int64
+		ms, misread = reply.Int64()
+		p.left = protocol.Remaining(ms)
+	}
+	if misread != nil {
+		misread = fmt.Errorf("unexpected reply to %s: %w", p.vote.Ballot().Op, node.Misread(misread))
+		p.vote.Node.Reconnect(misread) // replies may be out of step with the calls
+	}
+	p.answered(misread)
+}
+
+// readHolder reads the lock's holder.
+func (p *plainVote) readHolder(reply *pipe.Reply) (misread error) {
+	owner := p.vote.Ballot().Owner
+	switch isText := reply.Kind == pipe.Text; {
+	case isText && string(reply.Text) == owner:
+		p.holder = owner // no copy
+	case isText:
+		p.holder, p.resting = protocol.HolderOf(reply.Text)
+	case reply.Value() != nil:
+		return fmt.Errorf("%T", reply.Value())
+	case p.merged:
+		p.holder = owner // there was none before
+	}
+	return nil
+}
+
+// answered records that an answer is in, or an error in its place. With the last one the node has voted.
+func (p *plainVote) answered(err error) {
+	p.err = cmp.Or(p.err, err)
+	if p.due &= p.due - 1; p.due != 0 {
+		return
+	}
+	if p.err != nil {
+		p.vote.Receive(nil, p.err)
+		return
+	}
+	p.vote.Node.Answered(nil)
+	p.vote.Count(p.answer())
 }
 
 // answer returns what the commands' answers mean together.

@@ -2,7 +2,6 @@ package lock
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
@@ -51,7 +50,6 @@ func TestFastPathVoteIsGrantedOnlyByAllItsAnswersTogether(t *testing.T) {
 		"a pair for the queue":   {[]any{me, me}, "OK", count, me, int64(10)},
 		"bytes for the ttl":      {int64(0), "OK", count, me, []byte("soon")},
 		"a status for the owner": {int64(0), "OK", count, "OK", int64(10)},
-		"cut off in the midst":   {int64(0), "OK", fmt.Errorf("%w: EOF", pipe.ErrNotSent), fmt.Errorf("%w: EOF", pipe.ErrNotSent), fmt.Errorf("%w: EOF", pipe.ErrNotSent)},
 		"a broken connection":    {int64(0), errors.New("EOF"), errors.New("EOF"), errors.New("EOF"), errors.New("EOF")},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -83,12 +81,12 @@ func answered(t *testing.T, remaining bool, replies []any) *quorum.Vote {
 	v.Right = &admission.VoteRight{Record: "record"}
 	set := x.setArgs("me")
 	new(plainVote).prepare(v, x, set[:], remaining)
-	for c := &v.Call; c != nil; c = c.Then {
+	for range v.Call.Series {
 		require.Equal(t, quorum.Pending, answerOf(v).Count, "not before the last answer")
 		var r pipe.Reply
 		err, _ := replies[0].(error)
 		r.Set(replies[0])
-		c.Deliver(&r, err)
+		v.Call.Deliver(&r, err)
 		replies = replies[1:]
 	}
 	return v

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"sync/atomic"
 
 	"github.com/redlock-go/redlock/internal/pipe"
 )
@@ -16,45 +15,48 @@ type Command struct {
 // Batch is several commands that were queued one immediately after the other, and receives
 // their answers.
 type Batch struct {
-	parts []part
-	left  atomic.Int64  // answers that have not come
-	done  chan struct{} // closed when all have come
-}
-
-// part receives the answer to one command of a batch.
-type part struct {
-	batch *Batch
-	reply Reply // set before left is decremented
+	commands []Command
+	replies  []Reply       // by the goroutine that delivers them, until done is closed
+	done     chan struct{} // closed when all have come
 }
 
 // Receive implements pipe.Receiver.
-func (p *part) Receive(value any, err error) {
-	p.reply = Reply{value, err}
-	if p.batch.left.Add(-1) == 0 {
-		close(p.batch.done)
+func (b *Batch) Receive(value any, err error) {
+	b.replies = append(b.replies, Reply{value, err})
+	if len(b.replies) == len(b.commands) {
+		close(b.done)
 	}
+}
+
+// Send implements pipe.Series.
+func (b *Batch) Send(to pipe.Sender) error {
+	for _, c := range b.commands {
+		if err := to.Send(c.Name, c.Args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Size implements pipe.Series.
+func (b *Batch) Size() (bytes int) {
+	for _, c := range b.commands {
+		bytes += pipe.Size(c.Name, c.Args)
+	}
+	return bytes
 }
 
 // AskAll sends the server commands over p, of which there must be one at least, and does not
 // wait.
 func (n *Node) AskAll(p *pipe.Pipe, commands []Command) *Batch {
-	b := &Batch{parts: make([]part, len(commands)), done: make(chan struct{})}
-	b.left.Store(int64(len(commands)))
-	calls := make([]pipe.Call, len(commands))
-	for i, c := range commands {
-		b.parts[i].batch = b
-		calls[i] = pipe.Call{Command: c.Name, Args: c.Args, To: &b.parts[i]}
-		if i > 0 {
-			calls[i-1].Then = &calls[i]
-		}
-	}
-	flush, _, err := p.Queue(&calls[0], n.cfg.Clock(), nil)
+	b := &Batch{commands: commands, replies: make([]Reply, 0, len(commands)), done: make(chan struct{})}
+	flush, _, err := p.Queue(&pipe.Call{To: b, Series: len(commands)}, n.cfg.Clock(), nil)
 	if flush {
 		p.Flush()
 	}
 	if err != nil {
-		for i := range b.parts {
-			b.parts[i].Receive(nil, err)
+		for range commands {
+			b.Receive(nil, err)
 		}
 	}
 	return b
@@ -72,10 +74,17 @@ func (b *Batch) Wait(ctx context.Context) (came bool) {
 }
 
 // IsAnswered reports whether all answers have come.
-func (b *Batch) IsAnswered() bool { return b.left.Load() == 0 }
+func (b *Batch) IsAnswered() bool {
+	select {
+	case <-b.done:
+		return true
+	default:
+		return false
+	}
+}
 
 // Len returns the number of commands.
-func (b *Batch) Len() int { return len(b.parts) }
+func (b *Batch) Len() int { return len(b.commands) }
 
 // Reply returns the answer to the i-th command. All answers must have come.
-func (b *Batch) Reply(i int) Reply { return b.parts[i].reply }
+func (b *Batch) Reply(i int) Reply { return b.replies[i] }

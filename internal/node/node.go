@@ -159,7 +159,7 @@ func (u Urgency) limit(timeout time.Duration) pipe.Limit {
 }
 
 // Queue puts a call into the node's queue. p is not nil when the caller must flush it;
-// load is the number of calls unanswered there. With an error nothing was queued. If on is
+// load is the number of commands unanswered there. With an error nothing was queued. If on is
 // not nil, the call relies on that connection, and goes over no other.
 func (n *Node) Queue(c *pipe.Call, on *pipe.Pipe, now, timeout time.Duration, u Urgency) (p *pipe.Pipe, load int, err error) {
 	p = n.link.pipe.Load()

@@ -33,23 +33,52 @@ var ErrNotSent = errors.New("not sent")
 
 // Receiver receives the outcome of a call.
 type Receiver interface {
-	// Receive is called exactly once for each queued call, by the reader or by the
-	// goroutine that broke the pipe. It must not block. err is nil, or the server's
-	// redis.Error, or wraps ErrNotSent; with any other error it is unknown whether the
-	// command was or will be executed.
+	// Receive is called exactly once for each command of a queued call, by the reader or by the
+	// goroutine that broke the pipe, never by two at a time. It must not block. err is nil, or the
+	// server's redis.Error, or wraps ErrNotSent, for all commands of the call; with any other error it is
+	// unknown whether the command was or will be executed.
 	Receive(reply any, err error)
 }
 
-// Call is one command. It belongs to the pipe from Queue until Receive.
+// Series is a Receiver that is several commands, too: nothing of the pipe's comes between them, and either all are
+// sent or none.
+type Series interface {
+	Receiver
+
+	// Send sends the commands, as many as the call says, in the order of their answers.
+	Send(to Sender) error
+
+	// Size returns about how many bytes they take on the wire.
+	Size() int
+}
+
+// Sender takes commands.
+type Sender interface {
+	Send(command string, args ...any) error
+}
+
+// Call is one command, or a Series of them. It belongs to the pipe from Queue until the last Receive.
 type Call struct {
-	Command string
+	Command string // without a Series
 	Args    []any
 	To      Receiver
-	Then    *Call // queued immediately after it; nil: none
+	Series  int // how many commands To sends, if it is a Series; 0: it is none
 
 	queued time.Duration // when, on the caller's clock
 	size   int           // bytes on the wire, about
 	opens  bool          // it is the first call of a write
+	begun  bool          // the first of several answers has come: the reader delivers the others, or an error in their place
+}
+
+// answers returns how many answers the call gets.
+func (c *Call) answers() int { return max(c.Series, 1) }
+
+// send hands the commands to the connection.
+func (c *Call) send(conn redis.Conn) error {
+	if c.Series > 0 {
+		return c.To.(Series).Send(conn)
+	}
+	return conn.Send(c.Command, c.Args...)
 }
 
 // Deliver hands the server's reply, or its error, to the call's receiver.
@@ -70,12 +99,14 @@ type Pipe struct {
 	conn  redis.Conn
 	quick QuickConn     // conn, if it is one
 	done  chan struct{} // closed when conn was closed
+	fails chan struct{} // closed when fail has delivered its errors
 
 	batch []*Call // used by the writer alone
 
 	mu      sync.Mutex // protects what follows
 	calls   fifo       // unanswered calls, oldest first
-	sent    int        // how many of them were handed to conn
+	load    int        // answers that have not come
+	sent    int        // how many calls were handed to conn
 	wire    int        // bytes of those
 	writes  int        // how many writes these took
 	bytes   int        // bytes of all calls
@@ -92,7 +123,7 @@ type Pipe struct {
 // ended. conn must implement redis.ConnWithContext and redis.ConnWithTimeout, as redigo's
 // connections do.
 func New(conn redis.Conn) *Pipe {
-	p := &Pipe{conn: conn, done: make(chan struct{}), users: 1}
+	p := &Pipe{conn: conn, done: make(chan struct{}), fails: make(chan struct{}), users: 1}
 	p.quick, _ = conn.(QuickConn)
 	go p.read()
 	return p
@@ -109,14 +140,12 @@ func (p *Pipe) Err() error {
 	return p.err
 }
 
-// Queue appends first and the calls in its Then, at the instant now of the caller's clock.
-// If flush is true, the caller has become the writer and must call Flush soon, in any case;
-// load is how many calls before these are unanswered. With an error nothing was queued and
-// Receive is not called: the pipe is broken, or the limit is exceeded (nil: no limit).
-func (p *Pipe) Queue(first *Call, now time.Duration, limit *Limit) (flush bool, load int, err error) {
-	for c := first; c != nil; c = c.Then {
-		c.size = size(c)
-	}
+// Queue appends a call, at the instant now of the caller's clock. If flush is true, the caller has
+// become the writer and must call Flush soon, in any case; load is how many commands before these are
+// unanswered. With an error nothing was queued and Receive is not called: the pipe is broken, or the limit is
+// exceeded (nil: no limit).
+func (p *Pipe) Queue(c *Call, now time.Duration, limit *Limit) (flush bool, load int, err error) {
+	c.queued, c.size = now, size(c)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.err != nil {
@@ -127,12 +156,10 @@ func (p *Pipe) Queue(first *Call, now time.Duration, limit *Limit) (flush bool, 
 			return false, 0, err
 		}
 	}
-	load = p.calls.len()
-	for c := first; c != nil; c = c.Then {
-		c.queued = now
-		p.calls.push(c)
-		p.bytes += c.size
-	}
+	load = p.load
+	p.calls.push(c)
+	p.load += c.answers()
+	p.bytes += c.size
 	flush = !p.writing
 	p.writing = true
 	if flush {
@@ -217,7 +244,7 @@ func (p *Pipe) hasUnsent() bool { return p.err == nil && p.sent < p.calls.len() 
 
 func (p *Pipe) write() error {
 	for _, c := range p.batch {
-		if err := p.conn.Send(c.Command, c.Args...); err != nil {
+		if err := c.send(p.conn); err != nil {
 			return err
 		}
 	}
@@ -235,15 +262,35 @@ func (p *Pipe) read() {
 			p.fail(err)
 			return
 		}
-		c, flush := p.pop()
+		c, left, flush := p.begin()
 		if c == nil {
 			p.fail(errors.New("the server sent a reply without a request"))
 			return
 		}
 		c.Deliver(&reply, err)
+		for ; left > 0; left-- {
+			if err = p.receive(&reply); err != nil && !isReply(err) {
+				p.fail(err)
+				p.abandon(c, left)
+				return
+			}
+			if left == 1 {
+				flush = p.finish()
+			}
+			c.Deliver(&reply, err)
+		}
 		if flush {
 			p.Flush()
 		}
+	}
+}
+
+// abandon delivers the error of the broken pipe in the place of a series' last answers, after those of all other
+// calls: a simulation must be repeatable.
+func (p *Pipe) abandon(c *Call, left int) {
+	<-p.fails
+	for why := p.Err(); left > 0; left-- {
+		p.deliverError(c, why)
 	}
 }
 
@@ -275,16 +322,36 @@ func isReply(err error) bool {
 	return ok
 }
 
-// pop removes the oldest call. If flush is true, its reply made room on the wire, and the
-// reader has become the writer.
-func (p *Pipe) pop() (c *Call, flush bool) {
+// begin returns the oldest call, whose first answer has come, and how many answers to it are left. If there is
+// none left, the call is finished.
+func (p *Pipe) begin() (c *Call, left int, flush bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.sent == 0 {
-		return nil, false
+		return nil, 0, false
 	}
-	c = p.calls.pop()
+	c = p.calls.front()
 	p.answered++
+	if left = c.answers() - 1; left == 0 {
+		return c, 0, p.pop()
+	}
+	c.begun = true
+	return c, left, false
+}
+
+// finish removes the oldest call, all of whose answers have come. The call's last Receive follows.
+func (p *Pipe) finish() (flush bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answered++
+	return p.err == nil && p.pop() // a broken pipe has no calls any more
+}
+
+// pop removes the oldest call. If flush is true, its reply made room on the wire, and the
+// reader has become the writer. Called under p.mu.
+func (p *Pipe) pop() (flush bool) {
+	c := p.calls.pop()
+	p.load -= c.answers()
 	p.sent--
 	p.wire -= c.size
 	p.bytes -= c.size
@@ -294,16 +361,17 @@ func (p *Pipe) pop() (c *Call, flush bool) {
 	if p.sent < p.calls.len() && !p.writing && p.wire < maxWireBytes/2 {
 		p.writing = true
 		p.users++
-		return c, true
+		return true
 	}
-	return c, false
+	return false
 }
 
 // Kill breaks the pipe at once, without waiting for outstanding replies. It does nothing to
 // a pipe that is broken.
 func (p *Pipe) Kill(why error) { p.fail(why) }
 
-// fail breaks the pipe, and delivers the error to every unanswered call.
+// fail breaks the pipe, and delivers the error to every unanswered call but one that is begun: the reader, which
+// ends soon, does that.
 func (p *Pipe) fail(why error) {
 	p.mu.Lock()
 	if p.err != nil {
@@ -313,22 +381,32 @@ func (p *Pipe) fail(why error) {
 	p.err = why
 	p.users++
 	calls, sent := p.calls.drain(), p.sent
-	p.sent, p.wire, p.writes, p.bytes = 0, 0, 0, 0
+	if sent > 0 && calls[0].begun {
+		calls, sent = calls[1:], sent-1
+	}
+	p.sent, p.wire, p.writes, p.bytes, p.load = 0, 0, 0, 0, 0
 	p.mu.Unlock()
 
 	Cut(p.conn)
-	simulated, _ := p.conn.(stepper)
 	for i, c := range calls {
-		if i < sent {
-			c.To.Receive(nil, why)
-		} else {
-			c.To.Receive(nil, fmt.Errorf("%w: %w", ErrNotSent, why))
+		err := why
+		if i >= sent {
+			err = fmt.Errorf("%w: %w", ErrNotSent, why)
 		}
-		if simulated != nil {
-			simulated.Step()
+		for range c.answers() {
+			p.deliverError(c, err)
 		}
 	}
+	close(p.fails)
 	p.releaseConn()
+}
+
+// deliverError delivers an error in the place of an answer. A simulation then does all that this causes.
+func (p *Pipe) deliverError(c *Call, err error) {
+	c.To.Receive(nil, err)
+	if simulated, is := p.conn.(stepper); is {
+		simulated.Step()
+	}
 }
 
 // stepper is a connection of a simulation, which waits after each call that fails with it.
@@ -364,11 +442,11 @@ func Cut(conn redis.Conn) {
 // ErrStalled is why a call was not queued: too many bytes are unanswered, or for too long.
 var ErrStalled = errors.New("stalled")
 
-// Unanswered returns how many calls wait for their answers.
+// Unanswered returns how many commands wait for their answers.
 func (p *Pipe) Unanswered() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.calls.len()
+	return p.load
 }
 
 // Silence returns how long, at the instant now, the oldest unanswered call has waited; 0 if
@@ -413,8 +491,16 @@ func (p *Pipe) check(l *Limit, now time.Duration) error {
 
 // size returns about how many bytes a call takes on the wire.
 func size(c *Call) int {
-	n := len(c.Command) + 16
-	for _, a := range c.Args {
+	if c.Series > 0 {
+		return c.To.(Series).Size()
+	}
+	return Size(c.Command, c.Args)
+}
+
+// Size returns about how many bytes a command takes on the wire.
+func Size(command string, args []any) int {
+	n := len(command) + 16
+	for _, a := range args {
 		switch a := a.(type) {
 		case string:
 			n += len(a) + 8

@@ -15,9 +15,9 @@ import (
 	"github.com/redlock-go/redlock/internal/system"
 )
 
-// yieldAbove is how many unanswered calls of others on one connection make a caller yield
+// yieldAbove is how many unanswered commands of others on one connection make a caller yield
 // to the scheduler before it writes, so that more callers join its flush. One attempt is
-// up to five calls.
+// up to five commands.
 const yieldAbove = 6
 
 // Cluster is the nodes that vote together.
