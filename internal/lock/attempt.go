@@ -25,7 +25,7 @@ type Attempt struct {
 	lock     *Lock
 	validity time.Duration // of the lease, from the ballot's start
 	undoing  *quorum.Ballot
-	room     [6]any // for arguments: one allocation less
+	set      setArgs // without a script
 }
 
 // attempt makes one attempt, as a waiter or not. It returns a lease, or why it was

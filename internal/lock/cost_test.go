@@ -1,6 +1,7 @@
 package lock_test
 
 import (
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -46,6 +47,22 @@ func TestAllocationsOfALockAndAnUnlock(t *testing.T) {
 	t.Logf("%v allocations with a Mutex made before, %v by name", before, byName)
 	require.LessOrEqual(t, before, 9.0)
 	require.LessOrEqual(t, byName, 14.0)
+	bytes := bytesPerRun(1000, func() { pair(made) })
+	t.Logf("%d bytes with a Mutex made before", bytes)
+	require.LessOrEqual(t, bytes, 4500)
+}
+
+// bytesPerRun returns how many bytes f allocates, on average.
+func bytesPerRun(runs int, f func()) int {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var before, after runtime.MemStats
+	f()
+	runtime.ReadMemStats(&before)
+	for range runs {
+		f()
+	}
+	runtime.ReadMemStats(&after)
+	return int(after.TotalAlloc-before.TotalAlloc) / runs
 }
 
 // Each reading of the clock is a system call of some 0.2 µs.

@@ -77,9 +77,9 @@ func (x *Exclusive) ReleaseArgs(c protocol.ReleaseCall, _ bool) []any {
 type plainVote struct {
 	vote     *quorum.Vote
 	lock     *Exclusive
-	set      []any  // SET's arguments, which others share; the last is for a SET that returns the holder
-	counting [3]any // HINCRBY's arguments
-	merged   bool   // SET returns the holder, and there is no GET
+	set      *setArgs // which others share
+	counting [3]any   // HINCRBY's arguments
+	merged   bool     // SET returns the holder, and there is no GET
 	asked    plainPart
 
 	// The answers. A first one may come while the rest is sent.
@@ -95,9 +95,12 @@ type plainVote struct {
 // plainArgs are the arguments of commands that take one key.
 type plainArgs struct{ key, queue [1]any }
 
-// setArgs returns the arguments of SET.
-func (x *Exclusive) setArgs(owner string) [6]any {
-	return [...]any{x.wire.Key, owner, "PX", x.terms.settings.TTL, "NX", "GET"}
+// setArgs are the arguments of SET. The last is for a SET that returns the holder.
+type setArgs [6]any
+
+// setArgs returns the arguments of an owner's SET.
+func (x *Exclusive) setArgs(owner string) setArgs {
+	return setArgs{x.wire.Key, owner, "PX", x.terms.settings.TTL, "NX", "GET"}
 }
 
 // plainPart is a set of the commands. They are sent in the order of their bits.
@@ -114,11 +117,10 @@ const (
 // preparePlainly fills in the votes of an attempt of a caller that is not queued.
 func (x *Exclusive) preparePlainly(a *Attempt) {
 	votes := make([]plainVote, len(a.Votes))
-	a.room = x.setArgs(a.Owner)
-	set := a.room[:]
+	a.set = x.setArgs(a.Owner)
 	for i := range a.Votes {
 		if v := &a.Votes[i]; v.Skip == nil {
-			votes[i].prepare(v, x, set, !a.Waits)
+			votes[i].prepare(v, x, &a.set, !a.Waits)
 		}
 	}
 }
@@ -126,7 +128,7 @@ func (x *Exclusive) preparePlainly(a *Attempt) {
 // prepare makes the commands for a node; set are SET's arguments. Only a caller that does not
 // wait learns how long the holder has left. Without tokens, servers since 7.0 return the
 // holder by SET.
-func (p *plainVote) prepare(v *quorum.Vote, x *Exclusive, set []any, remaining bool) {
+func (p *plainVote) prepare(v *quorum.Vote, x *Exclusive, set *setArgs, remaining bool) {
 	p.vote, p.lock, p.set = v, x, set
 	switch p.merged = !x.terms.Fencing && v.Node.UnderstandsSetGet(); {
 	case p.merged:
@@ -141,7 +143,7 @@ func (p *plainVote) prepare(v *quorum.Vote, x *Exclusive, set []any, remaining b
 		p.asked |= leftPart
 	}
 	p.due = p.asked
-	v.Call.To, v.Call.Series = p, bits.OnesCount8(uint8(p.asked))
+	v.Call.To, v.Call.Series = p, int16(bits.OnesCount8(uint8(p.asked)))
 }
 
 // Send implements pipe.Series.
@@ -151,7 +153,7 @@ func (p *plainVote) Send(to pipe.Sender) (err error) {
 			err = to.Send(command, args...)
 		}
 	}
-	set := p.set
+	set := p.set[:]
 	if !p.merged {
 		set = set[:len(set)-1]
 	}

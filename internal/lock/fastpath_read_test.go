@@ -80,7 +80,7 @@ func answered(t *testing.T, remaining bool, replies []any) *quorum.Vote {
 	v := &b.Votes[0]
 	v.Right = &admission.VoteRight{Record: "record"}
 	set := x.setArgs("me")
-	new(plainVote).prepare(v, x, set[:], remaining)
+	new(plainVote).prepare(v, x, &set, remaining)
 	for range v.Call.Series {
 		require.Equal(t, quorum.Pending, answerOf(v).Count, "not before the last answer")
 		var r pipe.Reply

@@ -50,7 +50,7 @@ func (b *Batch) Size() (bytes int) {
 // wait.
 func (n *Node) AskAll(p *pipe.Pipe, commands []Command) *Batch {
 	b := &Batch{commands: commands, replies: make([]Reply, 0, len(commands)), done: make(chan struct{})}
-	flush, _, err := p.Queue(&pipe.Call{To: b, Series: len(commands)}, n.cfg.Clock(), nil)
+	flush, _, err := p.Queue(&pipe.Call{To: b, Series: int16(len(commands))}, n.cfg.Clock(), nil)
 	if flush {
 		p.Flush()
 	}

@@ -62,16 +62,16 @@ type Call struct {
 	Command string // without a Series
 	Args    []any
 	To      Receiver
-	Series  int // how many commands To sends, if it is a Series; 0: it is none
+	Series  int16 // how many commands To sends, if it is a Series; 0: it is none
 
-	queued time.Duration // when, on the caller's clock
-	size   int           // bytes on the wire, about
 	opens  bool          // it is the first call of a write
 	begun  bool          // the first of several answers has come: the reader delivers the others, or an error in their place
+	size   int32         // bytes on the wire, about
+	queued time.Duration // when, on the caller's clock
 }
 
 // answers returns how many answers the call gets.
-func (c *Call) answers() int { return max(c.Series, 1) }
+func (c *Call) answers() int { return int(max(c.Series, 1)) }
 
 // send hands the commands to the connection.
 func (c *Call) send(conn redis.Conn) error {
@@ -145,7 +145,7 @@ func (p *Pipe) Err() error {
 // unanswered. With an error nothing was queued and Receive is not called: the pipe is broken, or the limit is
 // exceeded (nil: no limit).
 func (p *Pipe) Queue(c *Call, now time.Duration, limit *Limit) (flush bool, load int, err error) {
-	c.queued, c.size = now, size(c)
+	c.queued, c.size = now, int32(size(c))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.err != nil {
@@ -159,7 +159,7 @@ func (p *Pipe) Queue(c *Call, now time.Duration, limit *Limit) (flush bool, load
 	load = p.load
 	p.calls.push(c)
 	p.load += c.answers()
-	p.bytes += c.size
+	p.bytes += int(c.size)
 	flush = !p.writing
 	p.writing = true
 	if flush {
@@ -216,13 +216,13 @@ func (p *Pipe) nextBatch(maxBytes, maxWrites int) batchState {
 	p.batch = p.batch[:0]
 	for p.hasUnsent() && p.wire < maxBytes && p.writes < maxWrites {
 		c := p.calls.at(p.sent)
-		if maxBytes < maxWireBytes && p.wire+c.size > maxBytes {
+		if maxBytes < maxWireBytes && p.wire+int(c.size) > maxBytes {
 			break
 		}
 		c.opens = len(p.batch) == 0
 		p.batch = append(p.batch, c)
 		p.sent++
-		p.wire += c.size
+		p.wire += int(c.size)
 	}
 	if len(p.batch) > 0 {
 		p.writes++
@@ -353,8 +353,8 @@ func (p *Pipe) pop() (flush bool) {
 	c := p.calls.pop()
 	p.load -= c.answers()
 	p.sent--
-	p.wire -= c.size
-	p.bytes -= c.size
+	p.wire -= int(c.size)
+	p.bytes -= int(c.size)
 	if c.opens {
 		p.writes--
 	}

@@ -321,7 +321,7 @@ func TestKillWhileCallersWriteAnswersEachCall(t *testing.T) {
 
 func TestFifoKeepsOrderAsItGrows(t *testing.T) {
 	var f fifo
-	next, want := 0, 0
+	next, want := int32(0), int32(0)
 	push := func() {
 		f.push(&Call{size: next})
 		next++
@@ -337,7 +337,7 @@ func TestFifoKeepsOrderAsItGrows(t *testing.T) {
 		}
 	}
 	for i, c := range f.drain() {
-		require.Equal(t, want+i, c.size)
+		require.Equal(t, want+int32(i), c.size)
 	}
 	require.Zero(t, f.len())
 }

@@ -29,7 +29,7 @@ func (e echoes) Size() int { return 30 * len(e.texts) }
 
 func series(texts ...string) (*Call, box) {
 	b := make(box, len(texts)+1)
-	return &Call{To: echoes{b, texts}, Series: len(texts)}, b
+	return &Call{To: echoes{b, texts}, Series: int16(len(texts))}, b
 }
 
 func TestSeriesStaysTogetherAndItsCommandsAreTheLoad(t *testing.T) {

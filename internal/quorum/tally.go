@@ -27,7 +27,7 @@ func (t *Tally) answered() int {
 }
 
 // Verdict is the result of the votes so far. The order matters: from Failed on it is final.
-type Verdict int
+type Verdict int8
 
 const (
 	Open          Verdict = iota
