@@ -3,7 +3,7 @@
 # make verify  the other tests that a change must pass: ten minutes of simulation, planted bugs, chaos
 # make servers the contract tests on each server program that REDLOCK_TEST_SERVERS names, and on all in one cluster
 # make soak    tests that take hours or compare speeds, on a quiet machine
-# make lint    formatting, vet, staticcheck
+# make lint    formatting, vet, staticcheck, actionlint
 # make bench   side by side with the peers, on local redis-server processes: a few minutes
 # make bench-full  everything, and docs/benchmarks.md from it: about 25 minutes, on a quiet machine
 # make fuzz    every fuzz target for FUZZTIME
@@ -12,12 +12,12 @@
 #
 # The library (.) is a module; so are cmd/redlock/, redlockotel/, each of adapters/, integration/, integration/programs/,
 # integration/schedulers/, benchmarks/, examples/fencing/ and examples/schedulers/, which need more than the library may depend on.
-# tools/ is one without code of its own: it names the version of staticcheck. Written for GNU make 3.81, which macOS has.
+# tools/ is one without code of its own: it names the versions of staticcheck and actionlint. Written for GNU make 3.81, which macOS has.
 
 .NOTPARALLEL:
 .PHONY: demo test verify soak unit library tools adapters fencing simulated thorough sim sim-timed sim-hash sim-repeat
 .PHONY: need-servers servers soak-servers integration integration-rest soak-integration programs soak-programs soak-benchmarks chaos chaos-minute soak-chaos bench-test bench-rest
-.PHONY: lint format vet cross staticcheck bench bench-full fuzz
+.PHONY: lint format vet cross staticcheck workflows bench bench-full fuzz
 
 ADAPTERS    = adapters/redlockgoredis adapters/redlockrueidis adapters/redlockvalkey adapters/redlockgocron \
               adapters/redlockcertmagic adapters/redlockmigrate
@@ -192,7 +192,7 @@ need-servers:
 		echo "Without either, make unit runs the other tests, and make demo needs no server."; \
 		exit 1; } >&2
 
-lint: format vet cross staticcheck
+lint: format vet cross staticcheck workflows
 
 format:
 	@unformatted=$$(gofmt -l .) && test -z "$$unformatted" || { \
@@ -214,6 +214,11 @@ staticcheck:
 	cd tools && go build -o out/ honnef.co/go/tools/cmd/staticcheck
 	@set -e; for module in $(RACED); do echo "staticcheck, module $$module"; (cd $$module && GOFLAGS=-race "$(STATICCHECK)" ./...); done
 	cd benchmarks && "$(STATICCHECK)" ./...
+
+# What GitHub runs, and only there, is read by actionlint.
+workflows:
+	cd tools && go build -o out/ github.com/rhysd/actionlint/cmd/actionlint
+	tools/out/actionlint -shellcheck= -pyflakes=
 
 # The benchmarks' own tests. They need redis-server, and say so where they skip.
 bench-test:

@@ -1,0 +1,46 @@
+package docs_test
+
+import (
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// What GitHub does for the repository is read by actionlint; these tests compare it with the tree.
+
+func TestDependabotLooksAfterEachModule(t *testing.T) {
+	var modules []string
+	for _, file := range files(t) {
+		if path.Base(file) == "go.mod" {
+			modules = append(modules, path.Join("/", path.Dir(file)))
+		}
+	}
+	var listed []string
+	for _, m := range regexp.MustCompile(`(?m)^ +- (/\S*)$`).FindAllStringSubmatch(read(t, ".github/dependabot.yml"), -1) {
+		listed = append(listed, m[1])
+	}
+	require.ElementsMatch(t, modules, listed)
+}
+
+// A workflow runs targets of the Makefile and the script that decides about a change, not steps of its own.
+func TestWorkflowsRunTargetsThatExist(t *testing.T) {
+	makefile, runs := read(t, "Makefile"), 0
+	for _, file := range files(t) {
+		if !strings.HasPrefix(file, ".github/workflows/") {
+			continue
+		}
+		text := read(t, file)
+		for _, m := range regexp.MustCompile(`run: make (\S+)`).FindAllStringSubmatch(text, -1) {
+			runs++
+			assert.Regexp(t, `(?m)^`+regexp.QuoteMeta(m[1])+`:`, makefile, "%s: make %s", file, m[1])
+		}
+		if strings.Contains(text, "pull_request") {
+			assert.Contains(t, text, "- run: .ci/run\n", file)
+		}
+	}
+	require.Positive(t, runs)
+}
