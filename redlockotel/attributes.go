@@ -19,7 +19,6 @@ const (
 	ballotKey    = attribute.Key("redlock.ballot.name")    // lock, raise, extend, unlock, rollback, force unlock, transfer, resume, ping
 	outcomeKey   = attribute.Key("redlock.outcome")
 	reasonKey    = attribute.Key("redlock.lease.lost.reason") // expired, max_hold, revoked, no_quorum
-	lateKey      = attribute.Key("redlock.vote.late")
 	nodeKey      = attribute.Key("redlock.node.index")
 	stateKey     = attribute.Key("redlock.node.state")
 	nameKey      = attribute.Key("redlock.lock.name")

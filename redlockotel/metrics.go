@@ -12,10 +12,11 @@ import (
 )
 
 // Bounds of the histograms, in seconds: trips for round trips, from those within a rack to
-// those between continents; tasks for the time that callers hold locks or wait for them.
+// those between continents; tasks for the time that callers hold locks or wait for them. Each bound is a time series
+// for each set of attributes: a test bounds what a client has.
 var (
-	trips = []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
-	tasks = []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600}
+	trips = []float64{0.0005, 0.001, 0.0025, 0.005, 0.025, 0.1, 0.5, 2.5}
+	tasks = []float64{0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10, 60, 600}
 )
 
 // instruments are the instruments with which hooks record.
@@ -51,10 +52,9 @@ func (t *Telemetry) record(ctx context.Context, h metric.Float64Histogram, d tim
 // kind distinguishes ballots and votes in metrics. There are tens of thousands of them a
 // second, so the attributes of each kind are made once.
 type kind struct {
-	op      string
+	op      string // of a ballot
 	outcome redlock.Outcome
 	vote    bool
-	late    bool
 	index   int
 	node    string
 }
@@ -64,20 +64,21 @@ func (t *Telemetry) optionOf(k kind) metric.MeasurementOption {
 	if known, ok := t.kinds.Load(k); ok {
 		return known.(metric.MeasurementOption)
 	}
-	all := append(t.attributes[:len(t.attributes):len(t.attributes)], ballotKey.String(k.op), outcomeKey.String(word(string(k.outcome))))
+	all := append(t.attributes[:len(t.attributes):len(t.attributes)], outcomeKey.String(word(string(k.outcome))))
 	if k.vote {
-		all = append(append(all, nodeOf(k.index, k.node)...), lateKey.Bool(k.late))
+		all = append(all, nodeOf(k.index, k.node)...)
+	} else {
+		all = append(all, ballotKey.String(k.op))
 	}
 	made := metric.WithAttributeSet(attribute.NewSet(all...))
 	t.kinds.Store(k, made)
 	return made
 }
 
-// attributesOf adds the lock's name, if names are wanted, and the error's type to the
-// attributes of an event.
+// attributesOf adds what stands for the lock's name, and the error's type to the attributes of an event.
 func (t *Telemetry) attributesOf(name string, err error, attributes ...attribute.KeyValue) []attribute.KeyValue {
-	if t.lockNames {
-		attributes = append(attributes, nameKey.String(name))
+	if t.nameOf != nil {
+		attributes = append(attributes, nameKey.String(t.names.bound(t.nameOf(name))))
 	}
 	if err != nil {
 		attributes = append(attributes, errorType(err))
@@ -104,7 +105,7 @@ func (t *Telemetry) recordVote(ctx context.Context, e redlock.BallotVote) {
 		return
 	}
 	t.vote.Record(ctx, e.Latency.Seconds(),
-		t.optionOf(kind{op: e.Op, outcome: e.Outcome, vote: true, late: e.Late, index: e.Index, node: e.Node}))
+		t.optionOf(kind{outcome: e.Outcome, vote: true, index: e.Index, node: e.Node}))
 }
 
 // recordHold records how long a lease lasted that has ended.

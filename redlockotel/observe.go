@@ -37,8 +37,8 @@ func (o *observables) make(m metric.Meter) ([]metric.Observable, error) {
 		add(i, err)
 		return i
 	}
-	o.leases = now("redlock.lease.count", "{lease}", "Leases held.")
-	o.waiting = now("redlock.wait.count", "{call}", "Calls of Lock, RLock and Acquire that were refused and wait.")
+	o.leases = now("redlock.leases.held", "{lease}", "Leases held.")
+	o.waiting = now("redlock.calls.waiting", "{call}", "Calls of Lock, RLock and Acquire that were refused and wait.")
 	o.attempts = count("redlock.attempts", "{attempt}", "Attempts to lock: acquired, held by somebody else, or without a quorum of answers.")
 	o.renewals = count("redlock.renewals", "{renewal}", "Renewals of leases: granted, or inconclusive.")
 	o.ended = count("redlock.lease.ends", "{lease}", "Leases that ended: released, or lost.")

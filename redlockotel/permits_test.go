@@ -8,11 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/redlockotel"
 )
 
 func TestSpansOfALeaseOfPermitsHaveItsSlots(t *testing.T) {
-	b := start(t, redlockotel.WithLockNames())
+	b := start(t, asItIs)
 	s := b.client.Semaphore("x", 3)
 	lease, err := s.Acquire(t.Context(), 2)
 	require.NoError(t, err)

@@ -16,7 +16,7 @@
 // appear below these.
 //
 // Metrics have durations in seconds. Locks' names are attributes of spans, and of metrics
-// only with WithLockNames, since there may be any number of names. README.md lists all
+// only as WithNameAttribute says, since there may be any number of names. README.md lists all
 // spans, metrics and attributes.
 //
 // For Prometheus use OpenTelemetry's own exporter,
@@ -46,12 +46,13 @@ type Telemetry struct {
 	instruments
 	common metric.MeasurementOption // the user's attributes
 	kinds  sync.Map                 // metric.MeasurementOption by kind
+	names  names                    // in metrics
 }
 
 type settings struct {
 	tracers    trace.TracerProvider
 	meters     metric.MeterProvider
-	lockNames  bool
+	nameOf     func(string) string // nil: no names in metrics
 	attributes []attribute.KeyValue
 }
 
@@ -70,11 +71,12 @@ func WithMeterProvider(p metric.MeterProvider) Option {
 	return func(s *settings) { s.meters = p }
 }
 
-// WithLockNames makes the lock's name an attribute of the metrics of calls, waits and leases
-// too. Each name makes time series of its own, and so does each set of names of a Client.Multi:
-// use it only with few names.
-func WithLockNames() Option {
-	return func(s *settings) { s.lockNames = true }
+// WithNameAttribute makes f(name) the attribute redlock.lock.name of the metrics of calls, waits and leases; f gets
+// the lock's name, of a Client.Multi all names in one text. Each result makes time series of its own: return the
+// kind of lock, such as "invoice" for "invoice-42". After 100 results the further ones count as "other". f must
+// be safe for concurrent use.
+func WithNameAttribute(f func(name string) string) Option {
+	return func(s *settings) { s.nameOf = f }
 }
 
 // WithAttributes adds attributes to all spans and metrics, for example to distinguish the

@@ -7,11 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/redlockotel"
 )
 
 func TestLockOfSeveralNamesHasThemInOneAttribute(t *testing.T) {
-	b := start(t, redlockotel.WithLockNames())
+	b := start(t, asItIs)
 	set := b.client.Multi([]string{"b", "a"})
 	held, err := b.client.Mutex("b").Lock(t.Context())
 	require.NoError(t, err)
