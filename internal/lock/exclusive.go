@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math/bits"
+	"slices"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/node"
@@ -155,7 +156,7 @@ func (p *plainVote) Send(to pipe.Sender) (err error) {
 	}
 	set := p.set[:]
 	if !p.merged {
-		set = set[:len(set)-1]
+		set = slices.Clip(set[:len(set)-1])
 	}
 	send(queuePart, "ZCARD", p.lock.plain.queue[:])
 	send(setPart, "SET", set)
@@ -167,8 +168,12 @@ func (p *plainVote) Send(to pipe.Sender) (err error) {
 
 // Size implements pipe.Series.
 func (p *plainVote) Size() int {
-	const perCommand = 80 // without the key, an owner, or the record
-	return bits.OnesCount8(uint8(p.asked)) * (perCommand + len(p.lock.keys[0]))
+	const (
+		each  = 48  // a command with a key, but for the key; the reserved word before the queue's
+		other = 160 // HINCRBY, which has the record for a key, and SET's other arguments
+	)
+	keys := bits.OnesCount8(uint8(p.asked &^ countPart))
+	return keys*(each+len(p.lock.keys[0])) + other + len(p.vote.Ballot().Owner)
 }
 
 // Receive implements pipe.Receiver.

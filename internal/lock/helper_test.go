@@ -18,7 +18,10 @@ import (
 const ms = time.Millisecond
 
 // unconnected makes the lock "x" of a client of one node, without any goroutine or connection.
-func unconnected() *Exclusive {
+func unconnected() *Exclusive { return unconnectedAs("x", true) }
+
+// unconnectedAs is unconnected for another name, or without tokens.
+func unconnectedAs(name string, fencing bool) *Exclusive {
 	const ttl, timeout = 10 * time.Second, 500 * time.Millisecond
 	random := system.OSRandom{}
 	events := notify.NewQueue(slog.New(slog.DiscardHandler), false)
@@ -30,9 +33,9 @@ func unconnected() *Exclusive {
 		Cluster: &quorum.Cluster{Nodes: group.Members, Need: 1, Clock: system.Now}}
 	e.Life.Settle()
 	terms := &Terms{Lease: lease.Terms{TTL: ttl, Validity: ttl, NodeTimeout: timeout, Random: random},
-		Wait: waitqueue.Terms{TTL: ttl, Random: random}, Fencing: true, LeastToken: protocol.FirstCount, Random: random}
+		Wait: waitqueue.Terms{TTL: ttl, Random: random}, Fencing: fencing, LeastToken: protocol.FirstCount, Random: random}
 	terms.Box()
 	x := new(Exclusive)
-	x.Init(e, terms, "redlock:", "x")
+	x.Init(e, terms, "redlock:", name)
 	return x
 }

@@ -19,7 +19,7 @@
 // until the queue is empty, too much is unanswered, or the pipe breaks; when answers have
 // made room, the reader writes on. Calls receive their outcomes from the reader, or from
 // the goroutine that broke the pipe; so Receive must not block. A series of which one answer has come belongs to
-// the reader: it alone delivers the others, or an error in their place.
+// the reader: it alone delivers the others, as far as they have come, or an error in their place.
 //
 // # Locks
 //

@@ -370,8 +370,8 @@ func (p *Pipe) pop() (flush bool) {
 // a pipe that is broken.
 func (p *Pipe) Kill(why error) { p.fail(why) }
 
-// fail breaks the pipe, and delivers the error to every unanswered call but one that is begun: the reader, which
-// ends soon, does that.
+// fail breaks the pipe, and delivers the error to every unanswered call but one that is begun: the reader delivers
+// its last answers if they have come, else the error, and ends.
 func (p *Pipe) fail(why error) {
 	p.mu.Lock()
 	if p.err != nil {
