@@ -15,7 +15,7 @@ type names struct {
 	known map[string]bool
 }
 
-// bound returns the name if it is one of the first that were asked for.
+// bound returns the name if it is among the first maxNames that it was given, else otherName.
 func (n *names) bound(name string) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -111,7 +111,7 @@ func (c *call) ask(ctx context.Context) (a *Attempt, v quorum.Verdict, err error
 	return a, v, err
 }
 
-// send sends the attempt. At nodes that it does not ask, a waiter's attempt before is undone.
+// send sends the attempt. A node that is not asked may still have the waiter's previous attempt: send undoes that.
 func (a *Attempt) send() {
 	w := a.Waiter
 	if w == nil {
@@ -123,15 +123,15 @@ func (a *Attempt) send() {
 	a.lock.undo(w, w.Sent(a.Parked))
 }
 
-// undo undoes a waiter's stale attempt, with which the waiter leaves the queues there.
+// undo rolls a waiter's stale attempt back, and has the waiter leave the queues there.
 func (l *Lock) undo(w *waitqueue.Waiter, s waitqueue.Stale) {
 	if s.At != 0 {
 		l.NewRollback(s.Owner, w.Ticket(), false, s.Recorder).Send(s.At, false)
 	}
 }
 
-// Yield undoes an attempt of a waiter at some of the nodes, so that waiters that can go on do. The waiter keeps
-// its position in the queues.
+// Yield rolls a waiter's attempt back at some of the nodes, so that another waiter can get the lock there. The
+// waiter keeps its position in the queues.
 func (l *Lock) Yield(w *waitqueue.Waiter, owner string, at quorum.NodeSet, after quorum.Recorder) *quorum.Ballot {
 	b := l.NewRollback(owner, w.Ticket(), true, after)
 	b.Watcher = w.RollingBack(owner, at)
@@ -280,7 +280,7 @@ func (a *Attempt) rollBack() {
 		a.undoing = l.newRelease(Release{ReleaseCall: protocol.ReleaseCall{Owner: a.Owner, PassedQueue: passedQueue(&a.Ballot)}},
 			l.engine.Observer.Recorder(context.Background(), opRollback, l.Name, a.Owner, a.Recorder))
 		at := a.Sent()
-		if l.script == protocol.GiveBack { // it looks at all slots: nodes that refused the attempt are spared that
+		if l.script == protocol.GiveBack { // it looks at all slots, so nodes that refused the attempt do not get it
 			at = a.MayHold()
 		}
 		a.undoing.Send(at, false)

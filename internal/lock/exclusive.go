@@ -61,9 +61,10 @@ func (x *Exclusive) ReleaseArgs(c protocol.ReleaseCall, _ bool) []any {
 }
 
 // The fast path: an attempt of a caller that is not queued needs no script. Its commands are
-// sent in one go: ZCARD reports whether a waiter stands in the node's queue (first, since a
-// waiter that joins behind SET does so because of that), SET grants, HINCRBY counts, GET
-// returns the holder, and PTTL for how long it has the key.
+// sent in one go: ZCARD reports whether a waiter stands in the node's queue, SET grants, HINCRBY counts, GET
+// returns the holder, and PTTL for how long it has the key. ZCARD is ahead of SET: a waiter that joins after our
+// SET was refused because of it, and must not count. Without tokens there is no ZCARD and no HINCRBY: such a caller
+// does not see waiters.
 //
 // They are as good as one command. GET finds this attempt's owner only if the key was its own
 // from SET to GET, and so when it was counted: nobody else writes that value, and a renewal of
@@ -169,7 +170,7 @@ func (p *plainVote) Send(to pipe.Sender) (err error) {
 // Size implements pipe.Series.
 func (p *plainVote) Size() int {
 	const (
-		each  = 48  // a command with a key, but for the key; the reserved word before the queue's
+		each  = 48  // a command with a key, but for the key; the prefix of the queue's key is in it
 		other = 160 // HINCRBY, which has the record for a key, and SET's other arguments
 	)
 	keys := bits.OnesCount8(uint8(p.asked &^ countPart))
@@ -240,7 +241,7 @@ func (p *plainVote) answer() quorum.Answer {
 	case x.terms.Fencing && p.count < x.terms.LeastToken:
 		return forgot
 	case p.holder == owner && p.queue:
-		return quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: protocol.Reservation} // as it will be
+		return quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: protocol.Reservation} // the rollback makes it one: passedQueue
 	case p.holder == owner:
 		return quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed, Token: p.count}
 	}

@@ -15,7 +15,7 @@ const (
 	// stays in this process.
 	maxWireBytes = 64 << 10
 
-	// A caller writes for itself only while less than this is unanswered. A socket buffers
+	// A caller writes only while less than this is unanswered. A socket buffers
 	// that much even if the server does not read, in few large writes or in many small
 	// ones, each of which takes a buffer of about a kilobyte. Above that, a goroutine of the
 	// pipe writes, which may block; so no caller blocks on a server that has stopped reading.
@@ -33,15 +33,15 @@ var ErrNotSent = errors.New("not sent")
 
 // Receiver receives the outcome of a call.
 type Receiver interface {
-	// Receive is called exactly once for each command of a queued call, by the reader or by the
-	// goroutine that broke the pipe, never by two at a time. It must not block. err is nil, or the
-	// server's redis.Error, or wraps ErrNotSent, for all commands of the call; with any other error it is
-	// unknown whether the command was or will be executed.
+	// The pipe calls Receive once for each command of a queued call; in its place ReceiveQuick, for a reply of a
+	// QuickReceiver that is no error. The reader calls it, or the goroutine that broke the pipe, never two at a
+	// time. It must not block. err is nil, or the server's redis.Error. If it wraps ErrNotSent, the pipe has sent
+	// no command of the call. With any other error the server may have executed the command, or may still do so.
 	Receive(reply any, err error)
 }
 
-// Series is a Receiver that is several commands, too: nothing of the pipe's comes between them, and either all are
-// sent or none.
+// Series is a Receiver that is several commands, too. The pipe sends no other call's command between them. If it
+// has not sent the first, it sends none of them; if the connection breaks, the server may have got only some.
 type Series interface {
 	Receiver
 
@@ -106,7 +106,7 @@ type Pipe struct {
 	mu      sync.Mutex // protects what follows
 	calls   fifo       // unanswered calls, oldest first
 	load    int        // answers that have not come
-	sent    int        // how many calls were handed to conn
+	sent    int        // how many calls, from the front, a writer has taken
 	wire    int        // bytes of those
 	writes  int        // how many writes these took
 	bytes   int        // bytes of all calls
@@ -114,9 +114,9 @@ type Pipe struct {
 	users   int        // how many goroutines use conn
 	err     error      // why the pipe is broken
 
-	answered uint64        // calls that have been answered
-	seen     uint64        // of them, when a call was queued last
-	progress time.Duration // when a call was queued that found that more had been answered
+	answered uint64        // grows with a call's first answer, and with its last
+	seen     uint64        // its value when a call was queued last
+	progress time.Duration // when a caller that queued a call last saw that it had grown
 }
 
 // New starts a pipe over conn, which it owns from now on and closes when the pipe has
@@ -304,8 +304,8 @@ func (p *Pipe) receive(r *Reply) error {
 	return err
 }
 
-// Receive returns the next reply; timeout 0 is none. The readers of other libraries can panic at a reply that is
-// none: that ends the connection, and not the process.
+// Receive returns the next reply; timeout 0 is none. If a server sends bytes that are no reply, another library's
+// reader may panic: Receive then cuts the connection, and returns an error.
 func Receive(conn redis.Conn, timeout time.Duration) (reply any, err error) {
 	defer func() {
 		if why := recover(); why != nil {
@@ -468,7 +468,7 @@ func (p *Pipe) silence(now time.Duration) time.Duration {
 // Limit bounds what may be unanswered when a call is queued.
 type Limit struct {
 	Silence  time.Duration // how long the oldest call may have waited
-	Pause    time.Duration // while more than Bytes are unanswered: how long the server may not have answered
+	Pause    time.Duration // while more than Bytes are unanswered: no call is queued once the server has answered nothing for so long
 	Bytes    int
 	MaxBytes int // how many bytes may be unanswered in any case
 }
@@ -513,8 +513,7 @@ func Size(command string, args []any) int {
 	return n
 }
 
-// Answered returns how many calls have been answered. While this number grows, the server
-// makes progress.
+// Answered returns a number that grows while the server answers.
 func (p *Pipe) Answered() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

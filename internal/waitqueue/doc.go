@@ -1,18 +1,18 @@
 // Package waitqueue is a client's part in the wait queues of all locks: its waiters, how
 // nodes wake them, and when they look at the lock without a wake-up.
 //
-// A caller of Lock that is refused becomes a Waiter: it joins the wait queue for its lock at
-// every node that refuses it. The nodes' scripts keep the order. They hand a lock that is
+// A caller of Lock becomes a Waiter when it is refused; where the client listens already, before its first attempt. A
+// waiter joins the wait queue for its lock at every node that refuses it. The nodes' scripts keep the order. They hand a lock that is
 // released over to the first waiter: they reserve the lock and send the waiter's client a
-// wake-up. docs/algorithm.md describes the whole; internal/protocol/queue.lua has the rules.
+// wake-up. docs/algorithm.md describes the whole; internal/protocol/parts/queue.lua has the rules.
 //
 // # Life of a waiter
 //
 // NewWaiter makes it, with the ticket that gives it its position in all queues. Park prepares
 // an attempt; the caller sends it between Begin and Sent. AwaitTurn returns when it is time for the next one,
 // and Granted reports whether a quorum has executed the last attempt meanwhile. The waiter ends with LeaveQueues
-// and Leave. If it got the lease (GotLease), it stays in the queues until the lease's release: Retire gives its
-// ticket up.
+// and Leave. If it got the lease (GotLease), nodes that granted it have removed its ticket; at others the ticket stays
+// until the lease's release, and Retire gives it up.
 //
 // A waiter says when to ask, and which of its attempts are stale (Stale). It sends no ballots: package lock
 // sends attempts and rollbacks. It only queues undos at single nodes, where it learns of them first.

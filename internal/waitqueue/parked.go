@@ -32,7 +32,7 @@ type Parked struct {
 
 	// Written under the waiter's lock, serials only by the waiter's own goroutine, which reads
 	// them without it.
-	serials []uint64 // of the subscriptions that stood before the attempt was sent; 0: the node has not parked it
+	serials []uint64 // of the subscriptions that stood before the attempt was sent; 0: the node must not park it
 	tokens  []int64  // with which nodes have executed it; 0: not
 
 	// Set before the attempt is sent.
@@ -72,8 +72,8 @@ func (p *Parked) mayExecute() (at quorum.NodeSet) {
 }
 
 // Answered implements quorum.Watcher. It undoes the waiter's attempt before this one at a node
-// that did not execute this one: the attempt before is still parked there, and no one would
-// notice its execution. The waiter leaves the queue there, as at nodes that are not asked.
+// that did not execute this one: the attempt before may still be parked there, and the waiter ignores
+// messages about it. The waiter leaves the queue there, as at nodes that are not asked.
 func (p *Parked) Answered(v *quorum.Vote, a quorum.Answer) quorum.Answer {
 	if n := v.Node; a.Outcome == quorum.NotSent && p.beforeAt.Has(n.Index) {
 		n.Undo(p.waiter.lock.Undoer.NewUndo(p.before, p.waiter.ticket))
@@ -87,7 +87,8 @@ func (p *Parked) Decided(quorum.Verdict, bool) {}
 // executed records that a node has executed the parked attempt of this owner. It counts if the
 // message came over a subscription that stood before the attempt was sent, and the attempt's
 // own connection still stands: then no restart, by which the node may have forgotten a vote,
-// was between them. Else the node is ready for the next attempt, as one that sent a wake-up.
+// was between them. In any case the node is ready for the next attempt, as one that sent a wake-up. A message about
+// an older attempt is ignored.
 func (w *Waiter) executed(n *admission.Member, serial uint64, owner, token string) {
 	count, _ := strconv.ParseInt(token, 10, 64)
 	if !n.Believes(count) {

@@ -107,23 +107,23 @@ type Stale struct {
 	Recorder quorum.Recorder // of the attempt
 }
 
-// LeaveQueues leaves all queues, and returns the last attempt as stale. The ticket stays good: the waiter
-// may come back with a further attempt.
+// LeaveQueues notes that the waiter leaves all queues, and returns the last attempt as stale: the caller's undo takes
+// the ticket out of the nodes' queues. The waiter may come back with a further attempt.
 func (w *Waiter) LeaveQueues() Stale {
 	stale := w.leaveAt(w.last.queuedAt)
 	w.queue.part(w, false)
 	return stale
 }
 
-// leaveAt leaves the queues at some of the nodes, where the last attempt is stale.
+// leaveAt notes that the waiter leaves the queues at some of the nodes, where the last attempt is stale.
 func (w *Waiter) leaveAt(at quorum.NodeSet) Stale {
 	w.forgetExecuted(w.last.owner, at)
 	w.last.queuedAt &^= at
 	return Stale{at, w.last.owner, w.last.recorder}
 }
 
-// RollingBack comes before the caller undoes an attempt at some of the nodes, so that waiters that can go on do.
-// The waiter keeps its position in the queues. It returns what watches the rollback.
+// RollingBack comes before the caller rolls an attempt back at some of the nodes, where the waiter keeps its
+// position. It returns what watches the rollback.
 func (w *Waiter) RollingBack(owner string, at quorum.NodeSet) quorum.Watcher {
 	w.forgetExecuted(owner, at)
 	return (*yielding)(w)
@@ -143,14 +143,14 @@ func (y *yielding) Answered(v *quorum.Vote, a quorum.Answer) quorum.Answer {
 // Decided implements quorum.Watcher.
 func (y *yielding) Decided(quorum.Verdict, bool) {}
 
-// Begin comes before the caller sends an attempt that Park has parked. What nodes send from then on counts for
-// the next attempt, but for the execution of this one.
+// Begin comes before the caller sends an attempt that Park has prepared. From then on a wake-up counts for the
+// attempt after this one; only the message that a node has executed this attempt counts for this one.
 func (w *Waiter) Begin(p *Parked) {
-	w.forgetBefore(p)
+	w.replace(p)
 	w.queue.join(w)
 }
 
-// Sent comes after the caller has sent the attempt. It returns the attempt before as stale, at nodes that were
+// Sent comes after the caller has sent the attempt. It returns the previous attempt as stale, at nodes that were
 // not asked again.
 func (w *Waiter) Sent(p *Parked) Stale {
 	b := p.attempt
@@ -160,8 +160,8 @@ func (w *Waiter) Sent(p *Parked) Stale {
 	return stale
 }
 
-// forgetBefore forgets what belonged to the attempt before.
-func (w *Waiter) forgetBefore(p *Parked) {
+// replace has p take the previous attempt's place, and counts what led to it.
+func (w *Waiter) replace(p *Parked) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	before := w.parked
