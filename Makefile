@@ -10,7 +10,7 @@
 # make sim     the whole library in a simulation, for SEEDS seeds (100000) from SEED (1) on
 # make chaos   random faults on real servers for DURATION; SEED repeats those of an earlier run
 #
-# The library (.) is a module; so are cmd/redlock/, redlockotel/, each of adapters/, integration/, integration/programs/,
+# The library (.) is a module; so are cmd/redlock/, redlockotel/, deploy/, each of adapters/, integration/, integration/programs/,
 # integration/schedulers/, benchmarks/, examples/fencing/ and examples/schedulers/, which need more than the library may depend on.
 # tools/ is one without code of its own: it names the versions of staticcheck and actionlint. Written for GNU make 3.81, which macOS has.
 
@@ -22,7 +22,7 @@
 ADAPTERS    = adapters/redlockgoredis adapters/redlockrueidis adapters/redlockvalkey adapters/redlockgocron \
               adapters/redlockcertmagic adapters/redlockmigrate
 PROGRAMS    = integration/programs integration/schedulers
-RACED       = . cmd/redlock redlockotel $(ADAPTERS) integration $(PROGRAMS) examples/fencing examples/schedulers
+RACED       = . cmd/redlock redlockotel deploy $(ADAPTERS) integration $(PROGRAMS) examples/fencing examples/schedulers
 STATICCHECK = $(CURDIR)/tools/out/staticcheck
 TEST        = go test -race -shuffle=on -count=1
 FUZZTIME   ?= 20s
@@ -74,9 +74,10 @@ library:
 	REDLOCK_LONG=1 go test -shuffle=on -count=1 ./docs
 
 tools:
-	@echo "what: the command line tool and OpenTelemetry, with the race detector"
+	@echo "what: the command line tool, OpenTelemetry, rules and dashboard, with the race detector"
 	cd cmd/redlock && $(TEST) -parallel=6 ./...
 	cd redlockotel && $(TEST) ./...
+	cd deploy && $(TEST) ./...
 
 # examples/schedulers shows how to do without an adapter.
 adapters:

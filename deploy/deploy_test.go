@@ -1,0 +1,194 @@
+// Package deploy_test checks the rules and the dashboard against a client's metrics.
+package deploy_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	exporter "go.opentelemetry.io/otel/exporters/prometheus"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"gopkg.in/yaml.v3"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/redlockotel"
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+// scrape makes every kind of call that a rule or a panel speaks of, and returns what Prometheus then reads.
+func scrape(t *testing.T) []*dto.MetricFamily {
+	registry := prometheus.NewRegistry()
+	reader, err := exporter.New(exporter.WithRegisterer(registry))
+	require.NoError(t, err)
+	telemetry, err := redlockotel.New(redlockotel.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))))
+	require.NoError(t, err)
+	nodes := redlocktest.Start(t, 5)
+	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil),
+		redlock.WithTrace(telemetry.Trace()), redlock.WithNodeTimeout(4*time.Second))
+	require.NoError(t, err)
+	registration, err := telemetry.Observe(client)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, registration.Unregister()) })
+
+	held := nodes.Hold(t, "name", "another")
+	released := time.AfterFunc(200*time.Millisecond, func() { _ = held.Unlock(t.Context()) })
+	defer released.Stop()
+	lease, err := client.Mutex("name").Lock(t.Context()) // it waits
+	require.NoError(t, err)
+	require.NoError(t, lease.Extend(t.Context()))
+	nodes.Lose(t, "name")
+	require.Eventually(t, func() bool { return errors.Is(lease.Extend(t.Context()), redlock.ErrLost) }, 10*time.Second, 10*time.Millisecond)
+	require.NoError(t, client.Close())
+
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	return families
+}
+
+// labelsOfEach returns the labels of each metric.
+func labelsOfEach(families []*dto.MetricFamily) map[string][]string {
+	metrics := map[string][]string{}
+	for _, f := range families {
+		labels := []string{"job", "instance"} // Prometheus adds them
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				labels = append(labels, l.GetName())
+			}
+		}
+		metrics[f.GetName()] = labels
+		metrics[f.GetName()+"_bucket"] = append(labels, "le")
+	}
+	return metrics
+}
+
+var (
+	selector = regexp.MustCompile(`(redlock_\w+)(?:\{([^}]*)\})?`)
+	matcher  = regexp.MustCompile(`(\w+)\s*(?:=~|!=|!~|=)`)
+	grouping = regexp.MustCompile(`(?:by|on)\s*\(([^)]*)\)`)
+	word     = regexp.MustCompile(`\w+`)
+)
+
+// requireKnown expects each metric of an expression to exist, with the labels by which it is chosen and grouped.
+func requireKnown(t *testing.T, metrics map[string][]string, expr string) {
+	t.Helper()
+	var all []string
+	found := selector.FindAllStringSubmatch(expr, -1)
+	require.NotEmpty(t, found, expr)
+	for _, m := range found {
+		name := m[1]
+		if _, isLabel := labelsOf(metrics)[name]; isLabel {
+			continue
+		}
+		labels, known := metrics[name]
+		require.True(t, known, "no metric %s: %s", name, expr)
+		all = append(all, labels...)
+		for _, l := range matcher.FindAllStringSubmatch(m[2], -1) {
+			require.Contains(t, labels, l[1], "%s: %s", name, expr)
+		}
+	}
+	for _, g := range grouping.FindAllStringSubmatch(expr, -1) {
+		for _, l := range word.FindAllString(g[1], -1) {
+			require.Contains(t, all, l, expr)
+		}
+	}
+}
+
+func labelsOf(metrics map[string][]string) map[string]bool {
+	all := map[string]bool{}
+	for _, labels := range metrics {
+		for _, l := range labels {
+			all[l] = true
+		}
+	}
+	return all
+}
+
+func TestRulesAndDashboardNameMetricsThatExist(t *testing.T) {
+	metrics := labelsOfEach(scrape(t))
+	var rules struct {
+		Groups []struct {
+			Rules []struct {
+				Alert, Expr string
+				Annotations map[string]string
+			}
+		}
+	}
+	text, err := os.ReadFile("prometheus/rules.yml")
+	require.NoError(t, err)
+	require.NoError(t, yaml.Unmarshal(text, &rules))
+	var alerts []string
+	for _, r := range rules.Groups[0].Rules {
+		requireKnown(t, metrics, r.Expr)
+		alerts = append(alerts, r.Alert)
+		assert.Regexp(t, `/docs/operations\.md#[a-z-]+$`, r.Annotations["runbook_url"], r.Alert)
+	}
+	require.Len(t, alerts, 6)
+
+	var board struct {
+		Panels []struct {
+			ID      int
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	text, err = os.ReadFile("grafana/redlock.json")
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &board))
+	var ids []int
+	for _, p := range board.Panels {
+		ids = append(ids, p.ID)
+		require.NotEmpty(t, p.Targets, p.Title)
+		for _, target := range p.Targets {
+			requireKnown(t, metrics, target.Expr)
+		}
+	}
+	require.Len(t, slices.Compact(ids), len(board.Panels))
+	require.Greater(t, len(ids), 10)
+}
+
+func TestPromtoolIsContentWithTheMetrics(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is not installed (Debian: apt-get install prometheus)")
+	}
+	var text bytes.Buffer
+	encoder := expfmt.NewEncoder(&text, expfmt.NewFormat(expfmt.TypeTextPlain))
+	for _, f := range scrape(t) {
+		if strings.HasPrefix(f.GetName(), "redlock_") {
+			require.NoError(t, encoder.Encode(f))
+		}
+	}
+	require.Greater(t, text.Len(), 10_000)
+	cmd := exec.Command(promtool, "check", "metrics")
+	cmd.Stdin = &text
+	output, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(output))
+	require.Empty(t, string(output))
+}
+
+// promtool evaluates each rule over series in which its fault is planted.
+func TestEachRuleFiresForItsFaultAlone(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is not installed (Debian: apt-get install prometheus)")
+	}
+	for _, args := range [][]string{{"check", "rules", "rules.yml"}, {"test", "rules", "rules.test.yml"}} {
+		cmd := exec.Command(promtool, args...)
+		cmd.Dir = filepath.Join(".", "prometheus")
+		output, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(output))
+	}
+}
