@@ -7,7 +7,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -85,11 +84,12 @@ var (
 func requireKnown(t *testing.T, metrics map[string][]string, expr string) {
 	t.Helper()
 	var all []string
+	isLabel := labelsOf(metrics)
 	found := selector.FindAllStringSubmatch(expr, -1)
 	require.NotEmpty(t, found, expr)
 	for _, m := range found {
 		name := m[1]
-		if _, isLabel := labelsOf(metrics)[name]; isLabel {
+		if isLabel[name] {
 			continue
 		}
 		labels, known := metrics[name]
@@ -106,6 +106,7 @@ func requireKnown(t *testing.T, metrics map[string][]string, expr string) {
 	}
 }
 
+// labelsOf returns the labels of all metrics.
 func labelsOf(metrics map[string][]string) map[string]bool {
 	all := map[string]bool{}
 	for _, labels := range metrics {
@@ -155,15 +156,22 @@ func TestRulesAndDashboardNameMetricsThatExist(t *testing.T) {
 			requireKnown(t, metrics, target.Expr)
 		}
 	}
+	slices.Sort(ids)
 	require.Len(t, slices.Compact(ids), len(board.Panels))
 	require.Greater(t, len(ids), 10)
 }
 
-func TestPromtoolIsContentWithTheMetrics(t *testing.T) {
-	promtool, err := exec.LookPath("promtool")
+// promtool returns a command of promtool.
+func promtool(t *testing.T, args ...string) *exec.Cmd {
+	path, err := exec.LookPath("promtool")
 	if err != nil {
 		t.Skip("promtool is not installed (Debian: apt-get install prometheus)")
 	}
+	return exec.Command(path, args...)
+}
+
+func TestPromtoolIsContentWithTheMetrics(t *testing.T) {
+	cmd := promtool(t, "check", "metrics")
 	var text bytes.Buffer
 	encoder := expfmt.NewEncoder(&text, expfmt.NewFormat(expfmt.TypeTextPlain))
 	for _, f := range scrape(t) {
@@ -172,7 +180,6 @@ func TestPromtoolIsContentWithTheMetrics(t *testing.T) {
 		}
 	}
 	require.Greater(t, text.Len(), 10_000)
-	cmd := exec.Command(promtool, "check", "metrics")
 	cmd.Stdin = &text
 	output, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(output))
@@ -181,13 +188,9 @@ func TestPromtoolIsContentWithTheMetrics(t *testing.T) {
 
 // promtool evaluates each rule over series in which its fault is planted.
 func TestEachRuleFiresForItsFaultAlone(t *testing.T) {
-	promtool, err := exec.LookPath("promtool")
-	if err != nil {
-		t.Skip("promtool is not installed (Debian: apt-get install prometheus)")
-	}
 	for _, args := range [][]string{{"check", "rules", "rules.yml"}, {"test", "rules", "rules.test.yml"}} {
-		cmd := exec.Command(promtool, args...)
-		cmd.Dir = filepath.Join(".", "prometheus")
+		cmd := promtool(t, args...)
+		cmd.Dir = "prometheus"
 		output, err := cmd.CombinedOutput()
 		require.NoError(t, err, string(output))
 	}

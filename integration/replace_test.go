@@ -107,7 +107,7 @@ func awaitTheVote(t *testing.T, n *cluster.Node, since time.Time) {
 	t.Helper()
 	asked := time.Now()
 	ok := eventually(patience, func() bool { return admitted(t, n) })
-	t.Logf("admitted: %v, within %v, %v of them after its start", ok, time.Since(since), time.Since(asked))
+	t.Logf("admitted: %v, within %v; the test has waited for the last %v", ok, time.Since(since), time.Since(asked))
 	require.True(t, ok, "it is never admitted")
 	assert.GreaterOrEqual(t, time.Since(since), replaceTTL, "it votes before the leases of its predecessor have ended")
 }

@@ -17,20 +17,27 @@ import (
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
-// lockAnInvoice locks a name once, over three embedded nodes, and ends the client: then everything is recorded.
-func lockAnInvoice(telemetry *redlockotel.Telemetry) {
+// openExample opens a client over three embedded nodes. closeAll closes the client and the nodes.
+func openExample(opts ...redlock.ClientOption) (client *redlock.Client, closeAll func()) {
 	nodes, err := redlocktest.New(3)
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer nodes.Close()
-	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil),
-		redlock.WithTrace(telemetry.Trace()))
-	if err != nil {
+	opts = append(opts, redlock.WithRestartGuard(0), redlock.WithLogger(nil))
+	if client, err = redlock.Open(nodes.URLs(), opts...); err != nil {
 		log.Fatal(err)
 	}
-	defer client.Close()
-	err = client.Mutex("invoice-42").Do(context.Background(), func(context.Context, *redlock.Lease) error { return nil })
+	return client, func() {
+		_ = client.Close()
+		nodes.Close()
+	}
+}
+
+// lockAnInvoice locks a name once, and ends the client: then everything is recorded.
+func lockAnInvoice(telemetry *redlockotel.Telemetry) {
+	client, closeAll := openExample(redlock.WithTrace(telemetry.Trace()))
+	defer closeAll()
+	err := client.Mutex("invoice-42").Do(context.Background(), func(context.Context, *redlock.Lease) error { return nil })
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -139,17 +146,8 @@ func ExampleTelemetry_Trace() {
 
 // Gauges and counters are read from the client whenever metrics are collected.
 func ExampleTelemetry_Observe() {
-	nodes, err := redlocktest.New(3)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer nodes.Close()
-	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer client.Close()
-
+	client, closeAll := openExample()
+	defer closeAll()
 	telemetry, err := redlockotel.New()
 	if err != nil {
 		log.Fatal(err)

@@ -240,8 +240,8 @@ func (p *plainVote) answer() quorum.Answer {
 	switch x := p.lock; {
 	case x.terms.Fencing && p.count < x.terms.LeastToken:
 		return forgot
-	case p.holder == owner && p.queue:
-		return quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: protocol.Reservation} // the rollback makes it one: passedQueue
+	case p.holder == owner && p.queue: // the rollback makes the key a reservation: passedQueue
+		return quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: protocol.Reservation}
 	case p.holder == owner:
 		return quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed, Token: p.count}
 	}

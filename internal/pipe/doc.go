@@ -1,8 +1,8 @@
 // Package pipe lets many goroutines share one connection to a Redis server. It knows
 // nothing of locks.
 //
-// Calls are queued in order; a call is one command or a Series of them. A caller that finds no other goroutine writing becomes the
-// writer, and writes for all callers, in few flushes. One goroutine reads the replies and
+// Calls are queued in order; a call is one command or a Series of them. A caller that finds no other goroutine
+// writing becomes the writer, and writes for all callers, in few flushes. One goroutine reads the replies and
 // gives each to its call.
 //
 // # Life
@@ -18,8 +18,8 @@
 // for writes that could block its caller, or keep it for too long. That goroutine writes
 // until the queue is empty, too much is unanswered, or the pipe breaks; when answers have
 // made room, the reader writes on. Calls receive their outcomes from the reader, or from
-// the goroutine that broke the pipe; so Receive must not block. A series of which one answer has come belongs to
-// the reader: it alone delivers the others, as far as they have come, or an error in their place.
+// the goroutine that broke the pipe; so Receive must not block. Once the first answer to a series has come, the
+// reader alone delivers the others, and an error in the place of those that do not come.
 //
 // # Locks
 //

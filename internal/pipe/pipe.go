@@ -96,16 +96,16 @@ func (c *Call) Deliver(r *Reply, err error) {
 // Pipe is one shared connection. New makes it; it ends with Kill, or when the connection
 // breaks.
 type Pipe struct {
-	conn  redis.Conn
-	quick QuickConn     // conn, if it is one
-	done  chan struct{} // closed when conn was closed
-	fails chan struct{} // closed when fail has delivered its errors
+	conn   redis.Conn
+	quick  QuickConn     // conn, if it is one
+	done   chan struct{} // closed when conn was closed
+	failed chan struct{} // closed when fail has delivered its errors
 
 	batch []*Call // used by the writer alone
 
 	mu      sync.Mutex // protects what follows
 	calls   fifo       // unanswered calls, oldest first
-	load    int        // answers that have not come
+	load    int        // commands of these
 	sent    int        // how many calls, from the front, a writer has taken
 	wire    int        // bytes of those
 	writes  int        // how many writes these took
@@ -123,7 +123,7 @@ type Pipe struct {
 // ended. conn must implement redis.ConnWithContext and redis.ConnWithTimeout, as redigo's
 // connections do.
 func New(conn redis.Conn) *Pipe {
-	p := &Pipe{conn: conn, done: make(chan struct{}), fails: make(chan struct{}), users: 1}
+	p := &Pipe{conn: conn, done: make(chan struct{}), failed: make(chan struct{}), users: 1}
 	p.quick, _ = conn.(QuickConn)
 	go p.read()
 	return p
@@ -288,7 +288,7 @@ func (p *Pipe) read() {
 // abandon delivers the error of the broken pipe in the place of a series' last answers, after those of all other
 // calls: a simulation must be repeatable.
 func (p *Pipe) abandon(c *Call, left int) {
-	<-p.fails
+	<-p.failed
 	for why := p.Err(); left > 0; left-- {
 		p.deliverError(c, why)
 	}
@@ -397,7 +397,7 @@ func (p *Pipe) fail(why error) {
 			p.deliverError(c, err)
 		}
 	}
-	close(p.fails)
+	close(p.failed)
 	p.releaseConn()
 }
 
@@ -409,7 +409,7 @@ func (p *Pipe) deliverError(c *Call, err error) {
 	}
 }
 
-// stepper is a connection of a simulation, which waits after each call that fails with it.
+// stepper is a connection of a simulation, which waits after each error that is delivered because of it.
 // Otherwise the callers would race with each other and with goroutines that await Done, and
 // the simulation could not be repeated.
 type stepper interface {
@@ -468,8 +468,8 @@ func (p *Pipe) silence(now time.Duration) time.Duration {
 // Limit bounds what may be unanswered when a call is queued.
 type Limit struct {
 	Silence  time.Duration // how long the oldest call may have waited
-	Pause    time.Duration // while more than Bytes are unanswered: no call is queued once the server has answered nothing for so long
-	Bytes    int
+	Bytes    int           // while more are unanswered, no call is queued once the server has answered nothing for Pause
+	Pause    time.Duration
 	MaxBytes int // how many bytes may be unanswered in any case
 }
 

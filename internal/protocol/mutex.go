@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// What calls about one lock say, of any kind; and the calls about a lock of one name that one owner holds alone: acquire.lua,
-// raise.lua, renew.lua, release.lua and rest.lua. The scripts are called by EVALSHA. Arguments that many commands share are boxed once.
+// What calls about a lock of any kind say; then the calls about a lock of one name that one owner holds alone:
+// acquire.lua, raise.lua, renew.lua, release.lua and rest.lua. The scripts are called by EVALSHA. Arguments that many
+// commands share are boxed once.
 
 // Settings are what calls about a lock say of its terms.
 type Settings struct {

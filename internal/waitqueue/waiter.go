@@ -75,7 +75,8 @@ func (q *Queue) NewWaiter(ctx context.Context, lock Lock, asked time.Duration) (
 	}
 	defer q.cfg.Life.Leave()
 	q.cfg.Life.AddWaiter()
-	w := &Waiter{queue: q, lock: lock, asked: asked, poll: poller{queue: q, terms: lock.Terms}, bell: bell{wake: make(chan struct{}, 1)}}
+	w := &Waiter{queue: q, lock: lock, asked: asked,
+		poll: poller{queue: q, terms: lock.Terms}, bell: bell{wake: make(chan struct{}, 1)}}
 	w.ticket = q.newTicket(w)
 	return w, nil
 }
@@ -117,6 +118,9 @@ func (w *Waiter) LeaveQueues() Stale {
 
 // leaveAt notes that the waiter leaves the queues at some of the nodes, where the last attempt is stale.
 func (w *Waiter) leaveAt(at quorum.NodeSet) Stale {
+	if at == 0 {
+		return Stale{}
+	}
 	w.forgetExecuted(w.last.owner, at)
 	w.last.queuedAt &^= at
 	return Stale{at, w.last.owner, w.last.recorder}
