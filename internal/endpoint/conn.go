@@ -138,7 +138,7 @@ func (c *conn) Flush() error {
 
 // appendText appends an argument as the protocol has it: $, its length, and itself.
 func appendText[T string | []byte](to []byte, text T) []byte {
-	return append(append(appendLength(to, '$', len(text)), text...), "\r\n"...)
+	return append(append(appendLength(to, '$', len(text)), text...), '\r', '\n')
 }
 
 // appendInteger appends an argument without making a string of it.
@@ -147,8 +147,15 @@ func appendInteger(to []byte, n int64) []byte {
 	return appendText(to, strconv.AppendInt(digits[:0], n, 10))
 }
 
+// appendLength appends a length, most of which have two digits at most: each command has some.
 func appendLength(to []byte, kind byte, n int) []byte {
-	return append(strconv.AppendInt(append(to, kind), int64(n), 10), "\r\n"...)
+	switch {
+	case n < 10:
+		return append(to, kind, '0'+byte(n), '\r', '\n')
+	case n < 100:
+		return append(to, kind, '0'+byte(n/10), '0'+byte(n%10), '\r', '\n')
+	}
+	return append(strconv.AppendInt(append(to, kind), int64(n), 10), '\r', '\n')
 }
 
 // Receive implements redis.Conn.
