@@ -34,7 +34,7 @@ type workload struct {
 
 // workloads are all, in the order of a run. Leases come last: their ttl is long,
 // and the servers keep a note of it.
-var workloads = []workload{pairsWorkload, growthWorkload, wanWorkload, faultsWorkload, contentionWorkload, leasesWorkload}
+var workloads = []workload{pairsWorkload, kindsWorkload, growthWorkload, wanWorkload, faultsWorkload, contentionWorkload, leasesWorkload}
 
 // bench is one run.
 type bench struct {

@@ -87,10 +87,13 @@ func TestAnUnmetTargetIsSaidPlainly(t *testing.T) {
 	for _, c := range pairsTargets(r) {
 		verdicts[c.what] = c.verdict()
 	}
-	assert.Equal(t, "met", verdicts["pairs/s, goroutines: 128, redlock / redsync-redigo"])
-	assert.Equal(t, "not measured", verdicts["pairs/s, goroutines: 128, redlock-unfenced / redsync-redigo"])
+	assert.Equal(t, "met", verdicts["pairs/s, best adapter, goroutines: 128, redlock / redsync-redigo"])
+	assert.Equal(t, "not measured", verdicts["pairs/s, goroutines: 128, redlock / floor"])
 	c := atMost(1.25, "x").ofValue("x", 1.26)
 	assert.Equal(t, "NOT met", c.verdict())
+	assert.Equal(t, "a wall", c.because("a wall").why())
+	assert.Empty(t, atMost(1.25, "x").ofValue("x", 1).because("a wall").why())
+	assert.Empty(t, atMost(1.25, "x").ofValue("x", math.NaN()).because("a wall").why())
 	assert.Equal(t, "not measured", atMost(1, "").ofValue("x", math.NaN()).verdict())
 	assert.Equal(t, 2, unmet([]check{c, {}, {measured: "1", met: true}}))
 }

@@ -98,13 +98,13 @@ func (r *results) bySetting(workload, title string, c column) table {
 
 // checksTable shows targets and what became of them.
 func checksTable(checks []check) table {
-	t := table{title: "Targets", head: []string{"what", "target", "measured", "verdict"}}
+	t := table{title: "Targets", head: []string{"what", "target", "measured", "verdict", "what stands in the way"}}
 	for _, c := range checks {
 		measured := c.measured
 		if measured == "" {
 			measured = "-"
 		}
-		t.rows = append(t.rows, []string{c.what, c.target, measured, c.verdict()})
+		t.rows = append(t.rows, []string{c.what, c.target, measured, c.verdict(), c.why()})
 	}
 	return t
 }

@@ -11,6 +11,21 @@ type check struct {
 	target   string
 	measured string // "" where the run has no such figure
 	met      bool
+	obstacle string // what stands in the way if it is not met; "": that is not known
+}
+
+// because returns the check with what stands in its way.
+func (c check) because(obstacle string) check {
+	c.obstacle = obstacle
+	return c
+}
+
+// why is what stands in the way of a target that is not met.
+func (c check) why() string {
+	if c.met || c.measured == "" {
+		return ""
+	}
+	return c.obstacle
 }
 
 // verdict is one word, for the table.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -19,6 +18,7 @@ var pairsWorkload = workload{
 }
 
 const (
+	fewGoroutines  = 16
 	manyGoroutines = 128
 	mostGoroutines = 512
 )
@@ -26,17 +26,13 @@ const (
 func runPairs(ctx context.Context, b *bench) error {
 	peers := b.openAll(ctx, b.site(nodes), false, func(contender) bool { return true })
 	defer b.closeAll(peers)
-	for _, g := range bySize(b, []int{1, 8}, []int{1, 16, manyGoroutines, mostGoroutines}, []int{1, 8, 32, manyGoroutines, mostGoroutines}) {
+	for _, g := range bySize(b, []int{1, 8}, []int{1, fewGoroutines, manyGoroutines, mostGoroutines}, []int{1, fewGoroutines, manyGoroutines, mostGoroutines}) {
 		l := load{
 			goroutines: g,
 			warmUp:     bySize(b, 20*time.Millisecond, 150*time.Millisecond, 150*time.Millisecond),
 			length:     b.lengthOf(bySize(b, 50*time.Millisecond, 500*time.Millisecond, 600*time.Millisecond)),
 		}
-		rounds := bySize(b, 1, 3, 3)
-		if b.size == full && slices.Contains([]int{1, manyGoroutines, mostGoroutines}, g) {
-			rounds = 5 // targets are measured here
-		}
-		b.drivePeers(ctx, "pairs", pairsSetting(nodes, g), peers, b.roundsOf(rounds), l)
+		b.drivePeers(ctx, "pairs", pairsSetting(nodes, g), peers, b.roundsOf(bySize(b, 1, 3, 7)), l)
 	}
 	return nil
 }
@@ -132,28 +128,42 @@ func pairsCharts(r *results) []chart {
 	}
 }
 
+// What stands in the way of targets that are missed; docs/performance.md has the profile.
+const (
+	ownWork = "the client's own work: ballots, leases, timeouts and checks of the nodes, none of which the floor has"
+	wakeUps = "five connections' readers wake, and one of them wakes the caller; the bare loop reads five sockets itself"
+	twoCrew = "a lock's and a release's votes, of five nodes each, are reached by late answers, so neither takes the other's room"
+)
+
 func pairsTargets(r *results) []check {
 	var all []check
-	compare := func(b bound, what, ours, theirs string, goroutines int, unit string) {
+	compare := func(b bound, what, ours, theirs string, goroutines int, unit, obstacle string) {
 		setting := pairsSetting(nodes, goroutines)
-		all = append(all, b.ofRatio(r, fmt.Sprintf("%s, goroutines: %d, %s / %s", what, goroutines, ours, theirs),
-			cell{"pairs", ours, setting}, cell{"pairs", theirs, setting}, unit))
+		c := b.ofRatio(r, fmt.Sprintf("%s, goroutines: %d, %s / %s", what, goroutines, ours, theirs),
+			cell{"pairs", ours, setting}, cell{"pairs", theirs, setting}, unit)
+		c.obstacle = obstacle
+		all = append(all, c)
 	}
-	const speed, p50 = "pairs/s", "lock-p50-ns"
-	ours, unfenced := redlockDefault.name, redlockUnfenced.name
+	const speed, p50, cpu = "pairs/s", "lock-p50-ns", "cpu-ns/op"
+	ours, floor := redlockDefault.name, floorPipelined.name
 	best := r.bestOf("pairs", pairsSetting(nodes, manyGoroutines), speed, redsyncOnRedigo, redsyncOnGoRedis, redsyncOnRueidis)
-	compare(atLeast(5, "x"), "pairs/s", ours, redsyncOnRedigo.name, manyGoroutines, speed)
-	compare(atLeast(2.5, "x"), "pairs/s, best adapter", ours, best, manyGoroutines, speed)
-	compare(atLeast(8, "x"), "pairs/s", unfenced, redsyncOnRedigo.name, manyGoroutines, speed)
-	compare(atLeast(4, "x"), "pairs/s, best adapter", unfenced, best, manyGoroutines, speed)
-	compare(atLeast(0.5, "x"), "pairs/s", ours, floorPipelined.name, mostGoroutines, speed)
-	for _, c := range []contender{redsyncOnRedigo, redsyncOnGoRedis, redsyncOnRueidis} {
-		compare(atMost(0.85, "x"), "p50 of Lock", ours, c.name, 1, p50)
+	compare(atLeast(2.5, "x"), "pairs/s, best adapter", ours, best, manyGoroutines, speed, "")
+	compare(atLeast(0.75, "x"), "pairs/s", ours, floor, manyGoroutines, speed, ownWork)
+	compare(atLeast(0.78, "x"), "pairs/s", ours, floor, mostGoroutines, speed, ownWork)
+	compare(atMost(2.2, "x"), "client CPU", ours, floor, manyGoroutines, cpu, ownWork)
+	compare(atMost(0.14, "x"), "client CPU", ours, redsyncOnRedigo.name, manyGoroutines, cpu, ownWork)
+	compare(atMost(0.66, "x"), "p50 of Lock", ours, redsyncOnRedigo.name, 1, p50, wakeUps)
+	for _, c := range []contender{redsyncOnGoRedis, redsyncOnRueidis} {
+		compare(atMost(0.85, "x"), "p50 of Lock", ours, c.name, 1, p50, "")
 	}
 	for _, c := range []contender{redsyncOnRedigoFast, redsyncOnGoRedisFast, redsyncOnRueidisFast} {
-		compare(atMost(1.2, "x"), "p50 of Lock", ours, c.name, 1, p50)
+		compare(atMost(1.2, "x"), "p50 of Lock", ours, c.name, 1, p50, "")
 	}
-	compare(atMost(1.25, "x"), "p50 of Lock", ours, floorBare.name, 1, p50)
+	compare(atMost(1.2, "x"), "p50 of Lock", ours, floorBare.name, 1, p50, wakeUps)
+	at := cell{"pairs", ours, pairsSetting(nodes, manyGoroutines)}
+	all = append(all,
+		atMost(13, "").ofValue("allocations for a pair, by name", r.median(at, "allocs/op")).because("the lock's three keys are boxed once for all of its commands"),
+		atMost(2600, " B").ofValue("bytes for a pair, by name", r.median(at, "B/op")).because(twoCrew))
 	return append(all, failureCheck(r, "pairs"))
 }
 
@@ -161,7 +171,7 @@ func pairsTargets(r *results) []check {
 func failureCheck(r *results, workload string) check {
 	failed, rounds := 0.0, 0
 	for _, e := range r.entries {
-		if e.workload == workload && (e.peer == redlockDefault.name || e.peer == redlockUnfenced.name) {
+		if e.workload == workload && (workload == "kinds" || e.peer == redlockDefault.name || e.peer == redlockUnfenced.name) {
 			failed += e.figures["failures"] + e.figures["hung"]
 			rounds++
 		}
