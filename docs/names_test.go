@@ -36,7 +36,7 @@ type code struct {
 	files    []string
 	declared map[string]bool // "file: name" and "file: type.method"
 	tests    map[string]bool // of all modules
-	exported map[string]bool // of the library and of fence: Name, Type.Method, Type.Field
+	exported map[string]bool // of the library, fence and redlockotel: Name, Type.Method, Type.Field
 }
 
 func readCode(t *testing.T) code {
@@ -51,7 +51,7 @@ func readCode(t *testing.T) code {
 			c.declared[file+": "+name] = true
 			if isTest {
 				c.tests[name] = true
-			} else if dir := path.Dir(file); dir == "." || dir == "fence" {
+			} else if dir := path.Dir(file); dir == "." || dir == "fence" || dir == "redlockotel" {
 				c.exported[name] = true
 			}
 		}
