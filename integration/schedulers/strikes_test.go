@@ -40,6 +40,14 @@ type targets struct {
 	free []int
 }
 
+func newTargets(n int) *targets {
+	s := &targets{}
+	for i := range n {
+		s.free = append(s.free, i)
+	}
+	return s
+}
+
 // take takes one of them, that is preferred if it is free.
 func (s *targets) take(preferred int) int {
 	s.mu.Lock()
@@ -63,7 +71,7 @@ func (s *targets) giveBack(target int) {
 
 // strikeUntil makes faults of processes and servers until ctx ends, and returns when all are well again.
 func (r *run) strikeUntil(ctx context.Context, t *testing.T) {
-	processes, servers := &targets{free: []int{0, 1, 2, 3, 4}}, &targets{free: []int{0, 1, 2, 3, 4}}
+	processes, servers := newTargets(len(r.processes)), newTargets(len(r.nodes))
 	var all sync.WaitGroup
 	for range atOnce {
 		all.Go(func() {
