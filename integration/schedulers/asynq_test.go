@@ -20,18 +20,19 @@ const (
 	// longer retained.
 	asynqWindow = 25 * time.Second
 
-	// maxHook is how long the hooks take at most, so that faults strike between a tick, its task and the record.
-	maxHook = 60 * time.Millisecond
+	// maxHook is how long each hook takes at most, so that faults strike between a tick, its task and the record.
+	maxHook = 100 * time.Millisecond
 )
 
-// startAsynq takes part in the election of the process that enqueues tasks. The history serves to aim faults.
+// startAsynq takes part in the election of the process that enqueues tasks. The history serves to aim faults: it has each tick before
+// its task is enqueued, or after that.
 func startAsynq(s settings, h *history) (func() error, error) {
 	client, err := openClient(s, h)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	result := make(chan error, 1)
+	result, before := make(chan error, 1), false
 	go func() {
 		result <- redlockasynq.Run(ctx, client.Mutex(leaderName), asynqWindow, asynq.PeriodicTaskManagerOpts{
 			RedisConnOpt:               asynq.RedisClientOpt{Addr: s.Queue},
@@ -39,10 +40,17 @@ func startAsynq(s settings, h *history) (func() error, error) {
 			SchedulerOpts: &asynq.SchedulerOpts{
 				LogLevel: asynq.FatalLevel,
 				PreEnqueueFunc: func(*asynq.Task, []asynq.Option) {
-					h.add(ran, s.clock().tick(time.Now()))
+					if before = rand.N(2) == 0; before {
+						h.add(ran, s.clock().tick(time.Now()))
+					}
 					time.Sleep(rand.N(maxHook))
 				},
-				PostEnqueueFunc: func(*asynq.TaskInfo, error) { time.Sleep(rand.N(maxHook)) },
+				PostEnqueueFunc: func(*asynq.TaskInfo, error) {
+					if !before {
+						h.add(ran, s.clock().tick(time.Now()))
+					}
+					time.Sleep(rand.N(maxHook))
+				},
 			},
 		})
 	}()

@@ -81,7 +81,7 @@ func (r *run) strikeUntil(ctx context.Context, t *testing.T) {
 					preferred = r.awaitGrant(ctx, t)
 				}
 				slot := processes.take(preferred)
-				r.strikeProcess(t, slot)
+				r.strikeProcess(t, slot, rand.N(2) == 0)
 				processes.giveBack(slot)
 			}
 		})
@@ -132,10 +132,10 @@ func (r *run) awaitGrant(ctx context.Context, t *testing.T) int {
 	return -1
 }
 
-// strikeProcess kills a process, and starts another one in its place, or stops it for a while.
-func (r *run) strikeProcess(t *testing.T, slot int) {
+// strikeProcess kills a process, and starts another one in its place; or it stops the process for a while.
+func (r *run) strikeProcess(t *testing.T, slot int, kill bool) {
 	p := r.processes[slot]
-	s := strike{slot: slot, process: p.cmd.Process.Pid, killed: rand.N(2) == 0, from: time.Now()}
+	s := strike{slot: slot, process: p.cmd.Process.Pid, killed: kill, from: time.Now()}
 	if s.killed {
 		p.kill()
 		r.processes[slot] = startProcess(t, r.settings(slot))

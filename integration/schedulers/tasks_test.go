@@ -79,17 +79,44 @@ func missing(counts map[int64]int, first, last int64) (ticks []int64) {
 	return ticks
 }
 
-// Four processes have the same periodic task. Each tick has one task, whichever processes are struck, while at most two servers of five are.
+// newTasksRun starts four processes that have the same periodic task, and returns when one enqueued it: for tick first.
+func newTasksRun(t *testing.T) (r *run, s *tasks, first int64) {
+	t.Helper()
+	r = newRun(t, asynqKind)
+	s = r.work(t)
+	require.True(t, cluster.Eventually(startTimeout, func() bool { return len(s.snapshot()) > 0 }), "no task was enqueued")
+	return r, s, slices.Min(slices.Collect(maps.Keys(s.snapshot())))
+}
+
+// judgeTasks expects that each tick from first until now gets one task, and ends the processes.
+func (r *run) judgeTasks(t *testing.T, s *tasks, first int64) {
+	t.Helper()
+	last := time.Now().Unix()
+	cluster.Eventually(asynqWindow, func() bool { return len(missing(s.snapshot(), first, last)) == 0 })
+	for _, p := range r.processes {
+		p.end(t)
+	}
+	counts := s.snapshot()
+	assert.Empty(t, missing(counts, first, last), "ticks without a task, of %d to %d", first, last)
+	for tick, n := range counts {
+		assert.Equal(t, 1, n, "tasks of tick %d", tick)
+		assert.GreaterOrEqual(t, tick, first)
+	}
+	assert.Zero(t, s.others, "tasks of no tick")
+	r.reportTasks(t, counts)
+	r.explain(t)
+}
+
+// Each tick has one task, whichever processes are struck, while at most two servers of five are.
 func TestEachTickIsEnqueuedOnceWhateverFails(t *testing.T) {
 	t.Parallel()
-	r := newRun(t, asynqKind)
-	tasks := r.work(t)
-	require.True(t, cluster.Eventually(startTimeout, func() bool { return len(tasks.snapshot()) > 0 }), "no task was enqueued")
-	first := slices.Min(slices.Collect(maps.Keys(tasks.snapshot())))
-
+	r, tasks, first := newTasksRun(t)
 	faults := 90 * time.Second
 	if !long.Tests() {
 		faults = 5 * time.Second
+	}
+	if leader := r.awaitGrant(t.Context(), t); assert.NotEqual(t, -1, leader) {
+		r.strikeProcess(t, leader, true) // another process leads after a ttl, which is three ticks
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), faults)
 	defer cancel()
@@ -97,21 +124,24 @@ func TestEachTickIsEnqueuedOnceWhateverFails(t *testing.T) {
 	queue.Go(func() { r.strikeQueue(ctx, t) })
 	r.strikeUntil(ctx, t)
 	queue.Wait()
+	r.judgeTasks(t, tasks, first)
+}
 
-	last := time.Now().Unix()
-	cluster.Eventually(asynqWindow, func() bool { return len(missing(tasks.snapshot(), first, last)) == 0 })
-	for _, p := range r.processes {
-		p.end(t)
+// Without a majority the leader stops when its lease ends. The ticks since then are enqueued when a majority is back.
+func TestTicksWithoutAMajorityAreEnqueuedLater(t *testing.T) {
+	t.Parallel()
+	r, tasks, first := newTasksRun(t)
+	for _, n := range r.nodes[:3] {
+		n.Freeze(t)
 	}
-	counts := tasks.snapshot()
-	assert.Empty(t, missing(counts, first, last), "ticks without a task, of %d to %d", first, last)
-	for tick, n := range counts {
-		assert.Equal(t, 1, n, "tasks of tick %d", tick)
-		assert.GreaterOrEqual(t, tick, first)
+	time.Sleep(ttl + time.Second)
+	before := len(tasks.snapshot())
+	time.Sleep(2 * asynqPeriod)
+	assert.Len(t, tasks.snapshot(), before, "no process leads")
+	for _, n := range r.nodes[:3] {
+		n.Thaw(t)
 	}
-	assert.Zero(t, tasks.others, "tasks of no tick")
-	r.reportTasks(t, counts)
-	r.explain(t)
+	r.judgeTasks(t, tasks, first)
 }
 
 // reportTasks prints the figures.
