@@ -23,10 +23,16 @@ type entry struct {
 	opts     []asynq.Option // with the retention, and without a TaskID
 }
 
-// newEntry returns the entry of a config. group keeps the names of one lock's entries apart from those of others.
-func newEntry(group string, config *asynq.PeriodicTaskConfig, location *time.Location, retention time.Duration) (*entry, error) {
+// newEntry returns the entry of a config. group keeps the names of one lock's entries apart from
+// those of others.
+func newEntry(
+	group string, config *asynq.PeriodicTaskConfig, location *time.Location, retention time.Duration,
+) (*entry, error) {
 	if config == nil || config.Task == nil {
 		return nil, errors.New("a periodic task's config, or its task, is nil")
+	}
+	if slices.Contains(config.Opts, nil) {
+		return nil, fmt.Errorf("periodic task %q has an option that is nil", config.Task.Type())
 	}
 	schedule, err := parse(config.Cronspec)
 	if err != nil {
@@ -36,19 +42,20 @@ func newEntry(group string, config *asynq.PeriodicTaskConfig, location *time.Loc
 	for _, opt := range config.Opts {
 		switch opt.Type() {
 		case asynq.TaskIDOpt:
-			e.name = opt.Value().(string)
-			continue
+			e.name, _ = opt.Value().(string)
 		case asynq.RetentionOpt:
-			retention = max(retention, opt.Value().(time.Duration))
-			continue
+			own, _ := opt.Value().(time.Duration)
+			retention = max(retention, own)
+		default:
+			e.opts = append(e.opts, opt)
 		}
-		e.opts = append(e.opts, opt)
 	}
 	e.opts = append(e.opts, asynq.Retention(retention))
 	return e, nil
 }
 
-// hashOf returns what tells an entry from others: what asynq's PeriodicTaskManager compares, and the group.
+// hashOf returns what tells an entry from others: what asynq's PeriodicTaskManager compares, and
+// the group.
 func hashOf(group string, config *asynq.PeriodicTaskConfig) string {
 	parts := []string{group, config.Cronspec, config.Task.Type(), string(config.Task.Payload())}
 	opts := make([]string, len(config.Opts))
@@ -63,7 +70,8 @@ func hashOf(group string, config *asynq.PeriodicTaskConfig) string {
 	return hex.EncodeToString(hash.Sum(nil)[:16])
 }
 
-// parse reads a schedule as asynq does. But "@every d" has the same ticks in every process: the multiples of d.
+// parse reads a schedule as asynq does. But "@every d" has the same ticks in every process: the
+// multiples of d.
 func parse(spec string) (cron.Schedule, error) {
 	schedule, err := cron.ParseStandard(spec)
 	if every, ok := schedule.(cron.ConstantDelaySchedule); ok {
@@ -100,8 +108,9 @@ func (e *entry) ticks(all []tick, from, to time.Time) []tick {
 // id returns the ID of the tick's task. Ticks are whole seconds apart.
 func (t tick) id() string { return t.entry.name + "@" + t.due.UTC().Format(time.RFC3339) }
 
-// Tick returns the scheduled time of the task that an asynq.Handler runs with ctx. The task may run later: it waited in its
-// queue, or its tick fell between two leaders. ok is false if Run did not enqueue the task.
+// Tick returns the scheduled time of the task that an asynq.Handler runs with ctx. The task may run
+// later: it waited in its queue, or its tick fell between two leaders. ok is false if Run did not
+// enqueue the task.
 func Tick(ctx context.Context) (due time.Time, ok bool) {
 	id, _ := asynq.GetTaskID(ctx)
 	at := strings.LastIndexByte(id, '@')

@@ -14,7 +14,7 @@ var tokyo = time.FixedZone("Tokyo", 9*60*60)
 
 func entryOf(t *testing.T, spec string, location *time.Location, opts ...asynq.Option) *entry {
 	t.Helper()
-	e, err := newEntry(lockName, &asynq.PeriodicTaskConfig{Cronspec: spec, Task: asynq.NewTask("report", []byte("x")), Opts: opts}, location, window)
+	e, err := newEntry(lockName, periodic(spec, "report", opts...), location, window)
 	require.NoError(t, err)
 	return e
 }
@@ -46,20 +46,24 @@ func TestAScheduleWithoutTicksHasNone(t *testing.T) {
 
 func TestEntriesThatDifferHaveIDsThatDiffer(t *testing.T) {
 	ids := make(map[string]string)
+	payload := func(text string) *asynq.PeriodicTaskConfig {
+		return &asynq.PeriodicTaskConfig{Cronspec: "@hourly", Task: asynq.NewTask("t", []byte(text))}
+	}
 	for _, c := range []struct {
 		what, group string
-		config      asynq.PeriodicTaskConfig
+		config      *asynq.PeriodicTaskConfig
 	}{
-		{"the first", "a", asynq.PeriodicTaskConfig{Cronspec: "@hourly", Task: asynq.NewTask("t", []byte("p"))}},
-		{"another lock", "b", asynq.PeriodicTaskConfig{Cronspec: "@hourly", Task: asynq.NewTask("t", []byte("p"))}},
-		{"another schedule", "a", asynq.PeriodicTaskConfig{Cronspec: "@daily", Task: asynq.NewTask("t", []byte("p"))}},
-		{"another type", "a", asynq.PeriodicTaskConfig{Cronspec: "@hourly", Task: asynq.NewTask("u", []byte("p"))}},
-		{"another payload", "a", asynq.PeriodicTaskConfig{Cronspec: "@hourly", Task: asynq.NewTask("t", []byte("q"))}},
-		{"the same bytes, cut elsewhere", "a", asynq.PeriodicTaskConfig{Cronspec: "@hourly", Task: asynq.NewTask("tp", nil)}},
-		{"another queue", "a", asynq.PeriodicTaskConfig{Cronspec: "@hourly", Task: asynq.NewTask("t", []byte("p")), Opts: []asynq.Option{asynq.Queue("q")}}},
-		{"a TaskID", "a", asynq.PeriodicTaskConfig{Cronspec: "@hourly", Task: asynq.NewTask("t", []byte("p")), Opts: []asynq.Option{asynq.TaskID("id")}}},
+		{"the first", "a", payload("p")},
+		{"another lock", "b", payload("p")},
+		{"another payload", "a", payload("q")},
+		{"no payload", "a", periodic("@hourly", "t")},
+		{"another schedule", "a", periodic("@daily", "t")},
+		{"another type", "a", periodic("@hourly", "u")},
+		{"the first's bytes, cut elsewhere", "a", periodic("@hourly", "tp")},
+		{"another queue", "a", periodic("@hourly", "t", asynq.Queue("q"))},
+		{"a TaskID", "a", periodic("@hourly", "t", asynq.TaskID("id"))},
 	} {
-		e, err := newEntry(c.group, &c.config, time.UTC, window)
+		e, err := newEntry(c.group, c.config, time.UTC, window)
 		require.NoError(t, err)
 		id := tick{entry: e, due: noon}.id()
 		assert.Empty(t, ids[id], "%s has the ID of an earlier one", c.what)
@@ -89,8 +93,9 @@ func TestTasksAreRetainedForTwiceTheWindowAtLeast(t *testing.T) {
 }
 
 func TestBadConfigsAreRefused(t *testing.T) {
-	for _, config := range []*asynq.PeriodicTaskConfig{nil, {Cronspec: "@hourly"}, {Cronspec: "", Task: asynq.NewTask("t", nil)},
-		{Cronspec: "hourly", Task: asynq.NewTask("t", nil)}} {
+	bad := []*asynq.PeriodicTaskConfig{nil, {Cronspec: "@hourly"}, periodic("", "t"), periodic("hourly", "t"),
+		periodic("@hourly", "t", nil)}
+	for _, config := range bad {
 		_, err := newEntry(lockName, config, time.UTC, window)
 		assert.Error(t, err)
 	}

@@ -15,7 +15,8 @@ import (
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
-// openExample opens a client over three nodes, and a server for asynq. They are embedded in this process and are not Redis.
+// openExample opens a client over three nodes, and a server for asynq. They are embedded in this
+// process and are not Redis.
 func openExample() (client *redlock.Client, queue asynq.RedisClientOpt, closeAll func()) {
 	nodes, err := redlocktest.New(3)
 	if err != nil {
@@ -86,7 +87,7 @@ func ExampleTick() {
 	client, queue, closeAll := openExample()
 	defer closeAll()
 	ctx, cancel := context.WithCancel(context.Background())
-	server := asynq.NewServer(queue, asynq.Config{Concurrency: 1, LogLevel: asynq.FatalLevel, TaskCheckInterval: 10 * time.Millisecond})
+	server := asynq.NewServer(queue, asynq.Config{LogLevel: asynq.FatalLevel, TaskCheckInterval: 10 * time.Millisecond})
 	err := server.Start(asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error {
 		due, ok := redlockasynq.Tick(ctx)
 		fmt.Println("a whole second:", ok && due.Equal(due.Truncate(time.Second)))

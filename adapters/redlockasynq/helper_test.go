@@ -41,6 +41,16 @@ func openClient(t *testing.T, nodes *redlocktest.Nodes) *redlock.Client {
 	return client
 }
 
+// periodic is a config of a task without a payload.
+func periodic(spec, kind string, opts ...asynq.Option) *asynq.PeriodicTaskConfig {
+	return &asynq.PeriodicTaskConfig{Cronspec: spec, Task: asynq.NewTask(kind, nil), Opts: opts}
+}
+
+// named is a config of a task whose type is its TaskID, too.
+func named(spec, id string, opts ...asynq.Option) *asynq.PeriodicTaskConfig {
+	return periodic(spec, id, append(opts, asynq.TaskID(id))...)
+}
+
 // lines are what a logger got.
 type lines struct {
 	mu  sync.Mutex
@@ -65,7 +75,8 @@ func (l *lines) String() string {
 	return strings.Join(l.all, "\n")
 }
 
-// stage is what terms of a test share: the nodes' client, asynq's Redis, and a clock that the test sets.
+// stage is what terms of a test share: the nodes' client, asynq's Redis, and a clock that the test
+// sets.
 type stage struct {
 	t      *testing.T
 	client *redlock.Client
@@ -78,20 +89,21 @@ type stage struct {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	s := &stage{t: t, client: openClient(t, redlocktest.Start(t, 3)), queue: miniredis.RunT(t), clock: noon, log: &lines{}}
+	s := &stage{t: t, client: openClient(t, redlocktest.Start(t, 3)), queue: miniredis.RunT(t), clock: noon}
+	s.log = &lines{}
 	s.store = redis.NewClient(&redis.Options{Addr: s.queue.Addr(), MaxRetries: -1})
 	t.Cleanup(func() { assert.NoError(t, s.store.Close()) })
 	s.opts.SchedulerOpts = &asynq.SchedulerOpts{Logger: s.log}
 	return s
 }
 
-// lead begins a term of a new leader with entries of these schedules. Their tasks' types are "a", "b" and so on.
+// lead begins a term of a new leader with entries of these schedules. Their tasks' types are "a",
+// "b" and so on.
 func (s *stage) lead(specs ...string) *term {
 	s.t.Helper()
 	var tasks Tasks
 	for i, spec := range specs {
-		tasks = append(tasks, &asynq.PeriodicTaskConfig{Cronspec: spec, Task: asynq.NewTask(string(rune('a'+i)), nil),
-			Opts: []asynq.Option{asynq.TaskID(string(rune('a' + i)))}})
+		tasks = append(tasks, named(spec, string(rune('a'+i))))
 	}
 	return s.leadTasks(tasks)
 }
@@ -124,7 +136,8 @@ func (s *stage) after(d time.Duration, term *term) {
 	require.NoError(s.t, term.round(s.t.Context()))
 }
 
-// enqueued returns the tasks at asynq's Redis, the oldest first: the part of the ID before the @, and the seconds after noon.
+// enqueued returns the tasks at asynq's Redis, the oldest first: the part of the ID before the @,
+// and the seconds after noon.
 func (s *stage) enqueued() (ids []string) {
 	s.t.Helper()
 	pending, err := s.queue.List("asynq:{default}:pending")

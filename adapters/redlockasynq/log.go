@@ -33,7 +33,9 @@ func (l logger) errorf(format string, args ...any) {
 	l.write(asynq.ErrorLevel, asynq.Logger.Error, slog.Error, format, args)
 }
 
-func (l logger) write(level asynq.LogLevel, method func(asynq.Logger, ...any), fallback func(string, ...any), format string, args []any) {
+func (l logger) write(
+	level asynq.LogLevel, method func(asynq.Logger, ...any), fallback func(string, ...any), format string, args []any,
+) {
 	switch text := fmt.Sprintf(format, args...); {
 	case level < l.level:
 	case l.to == nil:

@@ -12,8 +12,9 @@ import (
 // recordPrefix and the lock's name are the key of the record at asynq's Redis.
 const recordPrefix = "redlockasynq:"
 
-// record is the instant up to which all ticks are enqueued, as the leaders of a lock write it. It does not expire. A leader that
-// was suspended may write an earlier instant late: then the next leader tries ticks again, and asynq's Redis refuses their IDs.
+// record is the instant up to which all ticks are enqueued, as the leaders of a lock write it. It
+// does not expire. A leader that was suspended may write an earlier instant late: then the next
+// leader tries ticks again, and asynq's Redis refuses their IDs.
 type record struct {
 	store redis.UniversalClient
 	key   string
@@ -30,7 +31,8 @@ func (r record) load(ctx context.Context) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("redlockasynq: key %q at asynq's Redis has no time: %w; delete it, and the ticks from then on are enqueued", r.key, err)
+		return time.Time{}, fmt.Errorf("redlockasynq: key %q at asynq's Redis has no time: %w; "+
+			"delete it, and the ticks from then on are enqueued", r.key, err)
 	}
 	return at, nil
 }

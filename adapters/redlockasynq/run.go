@@ -11,7 +11,8 @@ import (
 	"github.com/redlock-go/redlock"
 )
 
-// DefaultWindow suits most schedules: another process leads within seconds, and no task waits for minutes.
+// DefaultWindow suits most schedules: another process leads within seconds, and no task waits for
+// minutes.
 const DefaultWindow = 5 * time.Minute
 
 const (
@@ -19,17 +20,17 @@ const (
 	defaultSyncInterval = 3 * time.Minute // asynq's
 )
 
-// Tasks is a fixed list of periodic tasks, for programs that call asynq's Scheduler.Register. It is an
-// asynq.PeriodicTaskConfigProvider.
+// Tasks is a fixed list of periodic tasks, for programs that call asynq's Scheduler.Register. It is
+// an asynq.PeriodicTaskConfigProvider.
 type Tasks []*asynq.PeriodicTaskConfig
 
 // GetConfigs returns the list, and no error.
 func (t Tasks) GetConfigs() ([]*asynq.PeriodicTaskConfig, error) { return t, nil }
 
-// Run enqueues periodic tasks while this process leads, until ctx ends. All processes call it with a Mutex of
-// the same name; one of them leads. A tick is enqueued up to window late, after a change of leaders or a failure
-// of asynq's Redis; tasks are retained for at least twice the window. opts are those of
-// asynq.NewPeriodicTaskManager. See README.md.
+// Run enqueues periodic tasks while this process leads, until ctx ends. All processes call it with
+// a Mutex of the same name; one of them leads. A tick is enqueued up to window late, after a change
+// of leaders or a failure of asynq's Redis; tasks are retained for at least twice the window. opts
+// are those of asynq.NewPeriodicTaskManager. See README.md.
 //
 // Errors: those of Mutex.Lead, so ctx's Err and cause; redlock.ErrConfig for bad settings. Other
 // failures end a term, and Run goes on.
@@ -77,7 +78,8 @@ func openStore(opts asynq.PeriodicTaskManagerOpts) (store redis.UniversalClient,
 	}
 	store, ok := opts.RedisConnOpt.MakeRedisClient().(redis.UniversalClient)
 	if !ok {
-		return nil, nil, fmt.Errorf("redlockasynq: %w: RedisConnOpt %T makes no redis.UniversalClient", redlock.ErrConfig, opts.RedisConnOpt)
+		return nil, nil, fmt.Errorf("redlockasynq: %w: RedisConnOpt %T makes no redis.UniversalClient",
+			redlock.ErrConfig, opts.RedisConnOpt)
 	}
 	return store, store.Close, nil
 }

@@ -19,22 +19,23 @@ import (
 
 func TestBadSettingsAreErrConfig(t *testing.T) {
 	client := openClient(t, redlocktest.Start(t, 3))
-	good := asynq.PeriodicTaskManagerOpts{PeriodicTaskConfigProvider: Tasks{}, RedisConnOpt: asynq.RedisClientOpt{Addr: "localhost:1"}}
-	mutex := client.Mutex(lockName)
+	mutex, nowhere := client.Mutex(lockName), asynq.RedisClientOpt{Addr: "localhost:1"}
+	good := asynq.PeriodicTaskManagerOpts{PeriodicTaskConfigProvider: Tasks{}, RedisConnOpt: nowhere}
+	noProvider := asynq.PeriodicTaskManagerOpts{RedisConnOpt: nowhere}
+	noRedis := asynq.PeriodicTaskManagerOpts{PeriodicTaskConfigProvider: Tasks{}}
 	assert.ErrorIs(t, Run(t.Context(), nil, window, good), redlock.ErrConfig)
 	assert.ErrorIs(t, Run(t.Context(), mutex, time.Millisecond, good), redlock.ErrConfig)
 	assert.ErrorIs(t, Run(t.Context(), client.Mutex(""), window, good), redlock.ErrConfig)
-	assert.ErrorIs(t, Run(t.Context(), mutex, window, asynq.PeriodicTaskManagerOpts{RedisConnOpt: good.RedisConnOpt}), redlock.ErrConfig)
-	assert.ErrorIs(t, Run(t.Context(), mutex, window, asynq.PeriodicTaskManagerOpts{PeriodicTaskConfigProvider: Tasks{}}), redlock.ErrConfig)
+	assert.ErrorIs(t, Run(t.Context(), mutex, window, noProvider), redlock.ErrConfig)
+	assert.ErrorIs(t, Run(t.Context(), mutex, window, noRedis), redlock.ErrConfig)
 }
 
 func TestOneProcessEnqueuesAndAnotherGoesOn(t *testing.T) {
 	nodes, queue := redlocktest.Start(t, 3), miniredis.RunT(t)
 	opts := asynq.PeriodicTaskManagerOpts{
-		RedisConnOpt:  asynq.RedisClientOpt{Addr: queue.Addr()},
-		SchedulerOpts: &asynq.SchedulerOpts{LogLevel: asynq.FatalLevel},
-		PeriodicTaskConfigProvider: Tasks{{Cronspec: "@every 1s", Task: asynq.NewTask("t", nil),
-			Opts: []asynq.Option{asynq.TaskID("t")}}},
+		RedisConnOpt:               asynq.RedisClientOpt{Addr: queue.Addr()},
+		SchedulerOpts:              &asynq.SchedulerOpts{LogLevel: asynq.FatalLevel},
+		PeriodicTaskConfigProvider: Tasks{named("@every 1s", "t")},
 	}
 	first := startMember(t, nodes, opts)
 	<-first.asked
@@ -75,7 +76,7 @@ func (c *changing) GetConfigs() ([]*asynq.PeriodicTaskConfig, error) {
 	} else if n < 4 {
 		return nil, nil
 	}
-	return Tasks{{Cronspec: "@every 1s", Task: asynq.NewTask("t", nil), Opts: []asynq.Option{asynq.TaskID("t")}}}, nil
+	return Tasks{named("@every 1s", "t")}, nil
 }
 
 func TestTheProviderIsAskedAgainAndMayFail(t *testing.T) {

@@ -17,13 +17,15 @@ import (
 )
 
 const (
-	// maxSleep bounds how long a leader sleeps: the wall clock may be set, and failed ticks are tried again.
+	// maxSleep bounds how long a leader sleeps: the wall clock may be set, and failed ticks are
+	// tried again.
 	maxSleep = time.Second
 
 	// saveEvery is how often a leader without ticks writes the record.
 	saveEvery = time.Second
 
-	// giveUpAfter is for how long the record may fail until another process leads: it may reach asynq's Redis.
+	// giveUpAfter is for how long the record may fail until another process leads: it may reach
+	// asynq's Redis.
 	giveUpAfter = 10 * time.Second
 
 	// maxTogether bounds the tasks that are enqueued at the same time.
@@ -47,7 +49,9 @@ type term struct {
 	saved   time.Time         // when the record was written, by the monotonic clock
 }
 
-func newTerm(lease *redlock.Lease, store redis.UniversalClient, window time.Duration, opts asynq.PeriodicTaskManagerOpts) *term {
+func newTerm(
+	lease *redlock.Lease, store redis.UniversalClient, window time.Duration, opts asynq.PeriodicTaskManagerOpts,
+) *term {
 	t := &term{
 		lease:    lease,
 		queue:    asynq.NewClientFromRedisClient(store),
@@ -64,7 +68,8 @@ func newTerm(lease *redlock.Lease, store redis.UniversalClient, window time.Dura
 	return t
 }
 
-// run enqueues what is due until ctx ends, or the lease, or asynq's Redis fails for long. It returns why.
+// run enqueues what is due until ctx ends, or the lease, or asynq's Redis fails for long. It
+// returns why.
 func (t *term) run(ctx context.Context) error {
 	configs, err := t.opts.PeriodicTaskConfigProvider.GetConfigs()
 	if err != nil {
@@ -117,7 +122,8 @@ func (t *term) provide(ctx context.Context, lists chan<- []*asynq.PeriodicTaskCo
 	}
 }
 
-// use takes the entries of configs in place of those before. An entry that is new has ticks from now on.
+// use takes the entries of configs in place of those before. An entry that is new has ticks from
+// now on.
 func (t *term) use(configs []*asynq.PeriodicTaskConfig) {
 	entries := make(map[string]*entry, len(configs))
 	for _, config := range configs {
@@ -155,11 +161,12 @@ func (t *term) start(recorded time.Time) time.Time {
 	case recorded.IsZero():
 		return now
 	case recorded.Before(oldest):
-		t.log.errorf("redlockasynq: no ticks of %q were enqueued since %v; those older than the window of %v are missed",
+		t.log.errorf("redlockasynq: not all ticks of %q after %v were enqueued; those older than the window of %v are missed",
 			t.lease.Name(), recorded.Format(time.RFC3339), t.window)
 		return oldest
 	case recorded.After(now.Add(t.window)):
-		t.log.errorf("redlockasynq: the ticks of %q are enqueued up to %v, says a leader whose clock was wrong, or this process's is; go on from now",
+		t.log.errorf("redlockasynq: the ticks of %q are enqueued up to %v, says the record; "+
+			"a clock was or is wrong; they go on from now",
 			t.lease.Name(), recorded.Format(time.RFC3339))
 		return now
 	}
@@ -189,7 +196,8 @@ func (t *term) round(ctx context.Context) error {
 	return t.save(ctx)
 }
 
-// end returns why the term is over; nil if it is not. A process that was suspended may run before its context is cancelled.
+// end returns why the term is over; nil if it is not. A process that was suspended may run before
+// its context is cancelled.
 func (t *term) end(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
@@ -263,7 +271,8 @@ func (t *term) enqueue(ctx context.Context, k tick) (done bool) {
 	return err == nil || errors.Is(err, asynq.ErrDuplicateTask) // the program's own asynq.Unique
 }
 
-// save writes the record: all ticks before the first failed one are enqueued. It returns an error if it fails for too long.
+// save writes the record: all ticks before the first failed one are enqueued. It returns an error
+// if it fails for too long.
 func (t *term) save(ctx context.Context) error {
 	upTo := t.settled
 	for _, k := range t.failed {
@@ -275,6 +284,9 @@ func (t *term) save(ctx context.Context) error {
 	if err == nil {
 		t.saved = time.Now()
 		return nil
+	}
+	if end := t.end(ctx); end != nil {
+		return end
 	}
 	if time.Since(t.saved) > giveUpAfter {
 		return err

@@ -2,6 +2,7 @@ package redlockasynq
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -79,7 +80,7 @@ func TestTicksOlderThanTheWindowAreMissed(t *testing.T) {
 	s.clock = noon.Add(5 * time.Minute)
 	s.after(5*time.Minute, s.lead("@every 30s"))
 	assert.Equal(t, []string{"a30", "a270", "a300"}, s.enqueued())
-	assert.Contains(t, s.log.String(), `no ticks of "periodic" were enqueued since 2026-03-01T12:00:30Z`)
+	assert.Contains(t, s.log.String(), `not all ticks of "periodic" after 2026-03-01T12:00:30Z were enqueued`)
 }
 
 func TestALeaderWhoseClockIsBehindRepeatsNoTick(t *testing.T) {
@@ -107,7 +108,7 @@ func TestAClockThatWasFarAheadDoesNotStopTheTicks(t *testing.T) {
 	second := s.lead("@every 2s")
 	s.after(2*time.Second, second)
 	assert.Equal(t, []string{"a2"}, s.enqueued())
-	assert.Contains(t, s.log.String(), "whose clock was wrong")
+	assert.Contains(t, s.log.String(), "a clock was or is wrong")
 }
 
 func TestTicksThatFailAreTriedAgain(t *testing.T) {
@@ -134,12 +135,11 @@ func TestATickThatFailsForTheWindowIsMissed(t *testing.T) {
 	assert.Contains(t, s.log.String(), `task "a@2026-03-01T12:01:30Z" is missed`)
 }
 
-// A task that asynq always refuses delays no other task, and the record stays before it: it may be asynq's Redis that fails.
+// A task that asynq always refuses delays no other task, and the record stays before it: it may be
+// asynq's Redis that fails.
 func TestATaskThatFailsDelaysNoOther(t *testing.T) {
 	s := newStage(t)
-	bad := &asynq.PeriodicTaskConfig{Cronspec: "@every 3s", Task: asynq.NewTask("bad", nil), Opts: []asynq.Option{asynq.Queue("")}}
-	good := &asynq.PeriodicTaskConfig{Cronspec: "@every 2s", Task: asynq.NewTask("good", nil), Opts: []asynq.Option{asynq.TaskID("g")}}
-	term := s.leadTasks(Tasks{bad, good})
+	term := s.leadTasks(Tasks{periodic("@every 3s", "bad", asynq.Queue("")), named("@every 2s", "g")})
 	s.after(6*time.Second, term)
 	assert.Equal(t, []string{"g2", "g4", "g6"}, s.enqueued())
 	recorded, err := term.record.load(t.Context())
@@ -181,21 +181,34 @@ func TestEntriesThatChangeHaveTicksFromThenOn(t *testing.T) {
 	s := newStage(t)
 	term := s.lead("@every 2s")
 	s.after(4*time.Second, term)
-	task := func(spec, id string) *asynq.PeriodicTaskConfig {
-		return &asynq.PeriodicTaskConfig{Cronspec: spec, Task: asynq.NewTask(id, nil), Opts: []asynq.Option{asynq.TaskID(id)}}
-	}
-	term.use(Tasks{task("@every 1s", "b"), task("often", "c"), task("@every 1s", "b")})
+	term.use(Tasks{named("@every 1s", "b"), named("often", "c"), named("@every 1s", "b")})
 	s.after(6*time.Second, term)
 	assert.Equal(t, []string{"a2", "a4", "b5", "b6"}, s.enqueued())
 	assert.Contains(t, s.log.String(), `periodic task "c" has a bad schedule`)
 	assert.Contains(t, s.log.String(), `two periodic tasks are equal, or have the TaskID "b"`)
 }
 
+func TestTicksAreInTheProgramsTimeZone(t *testing.T) {
+	s := newStage(t)
+	s.opts.Location = tokyo
+	s.after(time.Minute, s.lead("1 21 * * *", "1 12 * * *"))
+	assert.Equal(t, []string{"a60"}, s.enqueued())
+}
+
+func TestTasksOfOneInstantAreAllEnqueued(t *testing.T) {
+	s := newStage(t)
+	term := s.lead(slices.Repeat([]string{"@every 2s"}, maxTogether+3)...)
+	s.after(2*time.Second, term)
+	assert.Len(t, s.enqueued(), maxTogether+3)
+}
+
 func TestHooksSeeWhatIsEnqueued(t *testing.T) {
 	s := newStage(t)
 	var before, after []string
 	var failures []error
-	s.opts.PreEnqueueFunc = func(_ *asynq.Task, opts []asynq.Option) { before = append(before, opts[len(opts)-1].String()) }
+	s.opts.PreEnqueueFunc = func(_ *asynq.Task, opts []asynq.Option) {
+		before = append(before, opts[len(opts)-1].String())
+	}
 	s.opts.PostEnqueueFunc = func(info *asynq.TaskInfo, err error) {
 		if err != nil {
 			failures = append(failures, err)
@@ -204,9 +217,7 @@ func TestHooksSeeWhatIsEnqueued(t *testing.T) {
 		after = append(after, info.ID)
 		assert.Equal(t, 2*window, info.Retention)
 	}
-	unique := &asynq.PeriodicTaskConfig{Cronspec: "@every 2s", Task: asynq.NewTask("t", nil),
-		Opts: []asynq.Option{asynq.TaskID("u"), asynq.Unique(time.Hour)}}
-	term := s.leadTasks(Tasks{unique})
+	term := s.leadTasks(Tasks{named("@every 2s", "u", asynq.Unique(time.Hour))})
 	s.after(4*time.Second, term)
 	assert.Equal(t, []string{`TaskID("u@2026-03-01T12:00:02Z")`, `TaskID("u@2026-03-01T12:00:04Z")`}, before)
 	assert.Equal(t, []string{"u@2026-03-01T12:00:02Z"}, after)

@@ -16,16 +16,17 @@ const (
 	asynqPeriod = time.Second // "@every 1s" is due at each whole second
 	asynqSlots  = 4           // processes
 
-	// asynqWindow is longer than it takes until another process leads, and so short that in a long test the first tasks are no
-	// longer retained.
+	// asynqWindow is longer than it takes until another process leads, and so short that in a long
+	// test the first tasks are no longer retained.
 	asynqWindow = 25 * time.Second
 
-	// maxHook is how long each hook takes at most, so that faults strike between a tick, its task and the record.
+	// maxHook is how long each hook takes at most, so that faults strike between a tick, its task
+	// and the record.
 	maxHook = 100 * time.Millisecond
 )
 
-// startAsynq takes part in the election of the process that enqueues tasks. The history serves to aim faults: it has each tick before
-// its task is enqueued, or after that.
+// startAsynq takes part in the election of the process that enqueues tasks. The history serves to
+// aim faults: it has each tick before its task is enqueued, or after that.
 func startAsynq(s settings, h *history) (func() error, error) {
 	client, err := openClient(s, h)
 	if err != nil {

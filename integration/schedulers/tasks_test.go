@@ -48,7 +48,8 @@ func (s *tasks) snapshot() map[int64]int {
 	return maps.Clone(s.counts)
 }
 
-// work runs asynq's tasks until the test ends. Completed tasks are deleted when they are no longer retained.
+// work runs asynq's tasks until the test ends. Completed tasks are deleted when they are no longer
+// retained.
 func (r *run) work(t *testing.T) *tasks {
 	t.Helper()
 	s := &tasks{counts: make(map[int64]int)}
@@ -79,7 +80,8 @@ func missing(counts map[int64]int, first, last int64) (ticks []int64) {
 	return ticks
 }
 
-// newTasksRun starts four processes that have the same periodic task, and returns when one enqueued it: for tick first.
+// newTasksRun starts four processes that have the same periodic task, and returns when one enqueued
+// it: for tick first.
 func newTasksRun(t *testing.T) (r *run, s *tasks, first int64) {
 	t.Helper()
 	r = newRun(t, asynqKind)
@@ -127,7 +129,8 @@ func TestEachTickIsEnqueuedOnceWhateverFails(t *testing.T) {
 	r.judgeTasks(t, tasks, first)
 }
 
-// Without a majority the leader stops when its lease ends. The ticks since then are enqueued when a majority is back.
+// Without a majority the leader stops when its lease ends. The ticks since then are enqueued when a
+// majority is back.
 func TestTicksWithoutAMajorityAreEnqueuedLater(t *testing.T) {
 	t.Parallel()
 	r, tasks, first := newTasksRun(t)
@@ -153,5 +156,6 @@ func (r *run) reportTasks(t *testing.T, counts map[int64]int) {
 			killed++
 		}
 	}
-	t.Logf("%s: %d ticks; processes killed %d times, stopped %d times; servers struck %d times", r.kind, len(counts), killed, len(r.strikes)-killed, r.blows)
+	t.Logf("%s: %d ticks; processes killed %d times, stopped %d times; servers struck %d times",
+		r.kind, len(counts), killed, len(r.strikes)-killed, r.blows)
 }
