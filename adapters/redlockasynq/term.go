@@ -262,8 +262,9 @@ func (t *term) enqueue(ctx context.Context, k tick) (done bool) {
 	if t.opts.PostEnqueueFunc != nil {
 		t.opts.PostEnqueueFunc(info, err)
 	}
-	if err != nil && t.opts.EnqueueErrorHandler != nil {
-		t.opts.EnqueueErrorHandler(k.entry.task, opts, err)
+	//lint:ignore SA1019 programs that have this handler keep it
+	if handler := t.opts.EnqueueErrorHandler; err != nil && handler != nil {
+		handler(k.entry.task, opts, err)
 	}
 	if err != nil && k.tries == 0 {
 		t.log.warnf("redlockasynq: cannot enqueue task %q: %v", k.id(), err)

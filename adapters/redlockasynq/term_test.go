@@ -209,6 +209,9 @@ func TestHooksSeeWhatIsEnqueued(t *testing.T) {
 	s.opts.PreEnqueueFunc = func(_ *asynq.Task, opts []asynq.Option) {
 		before = append(before, opts[len(opts)-1].String())
 	}
+	handled := 0
+	//lint:ignore SA1019 programs that have this handler keep it
+	s.opts.EnqueueErrorHandler = func(*asynq.Task, []asynq.Option, error) { handled++ }
 	s.opts.PostEnqueueFunc = func(info *asynq.TaskInfo, err error) {
 		if err != nil {
 			failures = append(failures, err)
@@ -222,6 +225,7 @@ func TestHooksSeeWhatIsEnqueued(t *testing.T) {
 	assert.Equal(t, []string{`TaskID("u@2026-03-01T12:00:02Z")`, `TaskID("u@2026-03-01T12:00:04Z")`}, before)
 	assert.Equal(t, []string{"u@2026-03-01T12:00:02Z"}, after)
 	require.Len(t, failures, 1)
+	assert.Equal(t, 1, handled)
 	assert.True(t, errors.Is(failures[0], asynq.ErrDuplicateTask), "the program's own Unique skips a tick")
 	assert.Empty(t, term.failed)
 }
