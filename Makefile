@@ -20,7 +20,7 @@
 .PHONY: lint format vet cross staticcheck workflows bench bench-full fuzz
 
 ADAPTERS    = adapters/redlockgoredis adapters/redlockrueidis adapters/redlockvalkey adapters/redlockgocron \
-              adapters/redlockcertmagic adapters/redlockmigrate
+              adapters/redlockasynq adapters/redlockcertmagic adapters/redlockmigrate
 PROGRAMS    = integration/programs integration/schedulers
 RACED       = . cmd/redlock redlockotel deploy $(ADAPTERS) integration $(PROGRAMS) examples/fencing examples/schedulers
 STATICCHECK = $(CURDIR)/tools/out/staticcheck

@@ -3,35 +3,56 @@ package schedulers
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"github.com/hibiken/asynq"
 
-	"github.com/redlock-go/redlock/examples/schedulers/asynqlead"
+	"github.com/redlock-go/redlock/adapters/redlockasynq"
 )
 
 const (
-	asynqKind   = "asynq, RunScheduler"
+	asynqKind   = "asynq, Run"
 	asynqPeriod = time.Second // "@every 1s" is due at each whole second
+	asynqSlots  = 4           // processes
 
-	// asynqApart is by how much asynq's clocks differ. asynq has no clock of its own that a test could set. But its schedule is the
-	// same for a clock that is behind by a whole second: what differs is how the process calls its ticks.
-	asynqApart  = time.Second
-	asynqMargin = 1300 * time.Millisecond
+	// asynqWindow is longer than it takes until another process leads, and so short that in a long
+	// test the first tasks are no longer retained.
+	asynqWindow = 25 * time.Second
+
+	// maxHook is how long each hook takes at most, so that faults strike between a tick, its task
+	// and the record.
+	maxHook = 100 * time.Millisecond
 )
 
-// startAsynq takes part in the election of the process that enqueues tasks. A tick is recorded before its task is enqueued: so
-// none that was enqueued is unknown, also if the process is killed.
+// startAsynq takes part in the election of the process that enqueues tasks. The history serves to
+// aim faults: it has each tick before its task is enqueued, or after that.
 func startAsynq(s settings, h *history) (func() error, error) {
 	client, err := openClient(s, h)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	result := make(chan error, 1)
+	result, before := make(chan error, 1), false
 	go func() {
-		result <- asynqlead.RunScheduler(ctx, client, leaderName, asynqMargin, func(check func(*asynq.Task, []asynq.Option)) *asynq.Scheduler {
-			return newAsynqScheduler(s, h, check)
+		result <- redlockasynq.Run(ctx, client.Mutex(leaderName), asynqWindow, asynq.PeriodicTaskManagerOpts{
+			RedisConnOpt:               asynq.RedisClientOpt{Addr: s.Queue},
+			PeriodicTaskConfigProvider: redlockasynq.Tasks{{Cronspec: "@every 1s", Task: asynq.NewTask(jobName, nil)}},
+			SchedulerOpts: &asynq.SchedulerOpts{
+				LogLevel: asynq.FatalLevel,
+				PreEnqueueFunc: func(*asynq.Task, []asynq.Option) {
+					if before = rand.N(2) == 0; before {
+						h.add(ran, s.clock().tick(time.Now()))
+					}
+					time.Sleep(rand.N(maxHook))
+				},
+				PostEnqueueFunc: func(*asynq.TaskInfo, error) {
+					if !before {
+						h.add(ran, s.clock().tick(time.Now()))
+					}
+					time.Sleep(rand.N(maxHook))
+				},
+			},
 		})
 	}()
 	return func() error {
@@ -42,25 +63,4 @@ func startAsynq(s settings, h *history) (func() error, error) {
 		}
 		return errors.Join(err, client.Close())
 	}, nil
-}
-
-func newAsynqScheduler(s settings, h *history, check func(*asynq.Task, []asynq.Option)) *asynq.Scheduler {
-	scheduler := asynq.NewScheduler(asynq.RedisClientOpt{Addr: s.Queue}, &asynq.SchedulerOpts{
-		LogLevel: asynq.FatalLevel,
-		PreEnqueueFunc: func(task *asynq.Task, opts []asynq.Option) {
-			tick := s.clock().tick(time.Now())
-			check(task, opts)
-			h.add(ran, tick)
-		},
-		PostEnqueueFunc: func(_ *asynq.TaskInfo, err error) {
-			if err != nil {
-				panic(err) // no fault strikes asynq's server
-			}
-			h.add(ended, 0)
-		},
-	})
-	if _, err := scheduler.Register("@every 1s", asynq.NewTask(jobName, nil), asynq.Retention(time.Hour)); err != nil {
-		panic(err)
-	}
-	return scheduler
 }

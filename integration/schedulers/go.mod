@@ -9,8 +9,8 @@ require (
 	github.com/hibiken/asynq v0.26.0
 	github.com/jonboulle/clockwork v0.5.0
 	github.com/redlock-go/redlock v0.0.0
+	github.com/redlock-go/redlock/adapters/redlockasynq v0.0.0
 	github.com/redlock-go/redlock/adapters/redlockgocron v0.0.0
-	github.com/redlock-go/redlock/examples/schedulers v0.0.0
 	github.com/redlock-go/redlock/integration v0.0.0
 	github.com/robfig/cron/v3 v3.0.1
 	github.com/stretchr/testify v1.12.1
@@ -77,7 +77,7 @@ require (
 
 replace (
 	github.com/redlock-go/redlock => ../..
+	github.com/redlock-go/redlock/adapters/redlockasynq => ../../adapters/redlockasynq
 	github.com/redlock-go/redlock/adapters/redlockgocron => ../../adapters/redlockgocron
-	github.com/redlock-go/redlock/examples/schedulers => ../../examples/schedulers
 	github.com/redlock-go/redlock/integration => ..
 )

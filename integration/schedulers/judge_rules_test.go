@@ -146,16 +146,6 @@ func TestJudgeExplainsALossByAServerThatWentOnShortlyBefore(t *testing.T) {
 	}
 }
 
-func TestJudgeKnowsThatAnOverdueTickHasTheNameOfTheNext(t *testing.T) {
-	j := trialOf(true, 3, nil, seen(3999, 0, ran, 2), seen(4000, 0, ran, 2), seen(0, 0, ran, 0), seen(6000, 0, ran, 3))
-	assert.Equal(t, []int64{2}, j.judge().twice)
-	j.overdue = true
-	assert.Empty(t, j.judge().twice)
-	assert.Empty(t, j.judge().missed)
-	j.events = append(j.events, seen(2000, 1, ran, 1))
-	assert.Equal(t, []int64{1}, j.judge().twice, "another process ran the tick that was overdue")
-}
-
 func TestHistoryIsReadWithoutALineThatIsBeingWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history")
 	none, err := readHistory(path)

@@ -27,7 +27,6 @@ type trial struct {
 	clock       func(slot int) clock
 	leads       bool          // one process runs all ticks
 	rest        time.Duration // how long after its election a leader runs its first tick
-	overdue     bool          // a scheduler may run a tick so late that it is called by the name of the next one
 	events      []event
 	strikes     []strike
 	servers     []outage
@@ -37,8 +36,10 @@ type trial struct {
 // judge counts the runs of each tick.
 func (j *trial) judge() (v verdict) {
 	runs := make(map[int64]int)
-	for _, tick := range j.runs() {
-		runs[tick]++
+	for _, e := range j.events {
+		if e.what == ran {
+			runs[e.tick]++
+		}
 	}
 	for tick := j.first; tick <= j.last; tick++ {
 		v.ticks++
@@ -55,24 +56,6 @@ func (j *trial) judge() (v verdict) {
 		}
 	}
 	return v
-}
-
-// runs returns the tick of each run. A process of asynq does not know the scheduled time: it calls the tick by the time at which it
-// runs. Its scheduler never runs a scheduled time twice. So of two ticks with one name the earlier one is an overdue one, which
-// the process ran just when the next one was due.
-func (j *trial) runs() (ticks []int64) {
-	before := make(map[int]int) // by process: where its last run is
-	for _, e := range j.events {
-		if e.what != ran {
-			continue
-		}
-		if at, known := before[e.process]; known && j.overdue && ticks[at] == e.tick {
-			ticks[at]--
-		}
-		before[e.process] = len(ticks)
-		ticks = append(ticks, e.tick)
-	}
-	return ticks
 }
 
 // explained reports whether a strike explains that the tick was missed.

@@ -1,6 +1,5 @@
 // Package schedulers tests schedulers of several processes that share their jobs by locks over five real Redis servers, while
-// processes and servers are killed and stopped: gocron with module redlockgocron, and asynq with the example of
-// examples/schedulers.
+// processes and servers are killed and stopped: gocron with module redlockgocron, and asynq with module redlockasynq.
 //
 // # What is promised
 //
@@ -16,6 +15,8 @@
 // A fault of a server explains a miss in two cases only. A server that was stopped executes the last request of a process that was
 // killed meanwhile, when it goes on: then that key stays for a ttl from there (strike.keysEnd). And a leader loses its lease if two servers are struck at
 // a time while a third one has such a key (trial.lossExplains).
+//
+// Of asynq more is promised: each tick's task is enqueued once, and none is missed (TestEachTickIsEnqueuedOnceWhateverFails).
 //
 // The same schedule over redsync on one server, which is what gocron's own Redis locker is, is reported beside it, and not judged.
 package schedulers

@@ -40,6 +40,14 @@ type targets struct {
 	free []int
 }
 
+func newTargets(n int) *targets {
+	s := &targets{}
+	for i := range n {
+		s.free = append(s.free, i)
+	}
+	return s
+}
+
 // take takes one of them, that is preferred if it is free.
 func (s *targets) take(preferred int) int {
 	s.mu.Lock()
@@ -63,7 +71,7 @@ func (s *targets) giveBack(target int) {
 
 // strikeUntil makes faults of processes and servers until ctx ends, and returns when all are well again.
 func (r *run) strikeUntil(ctx context.Context, t *testing.T) {
-	processes, servers := &targets{free: []int{0, 1, 2, 3, 4}}, &targets{free: []int{0, 1, 2, 3, 4}}
+	processes, servers := newTargets(len(r.processes)), newTargets(len(r.nodes))
 	var all sync.WaitGroup
 	for range atOnce {
 		all.Go(func() {
@@ -73,7 +81,7 @@ func (r *run) strikeUntil(ctx context.Context, t *testing.T) {
 					preferred = r.awaitGrant(ctx, t)
 				}
 				slot := processes.take(preferred)
-				r.strikeProcess(t, slot)
+				r.strikeProcess(t, slot, rand.N(2) == 0)
 				processes.giveBack(slot)
 			}
 		})
@@ -124,10 +132,10 @@ func (r *run) awaitGrant(ctx context.Context, t *testing.T) int {
 	return -1
 }
 
-// strikeProcess kills a process, and starts another one in its place, or stops it for a while.
-func (r *run) strikeProcess(t *testing.T, slot int) {
+// strikeProcess kills a process, and starts another one in its place; or it stops the process for a while.
+func (r *run) strikeProcess(t *testing.T, slot int, kill bool) {
 	p := r.processes[slot]
-	s := strike{slot: slot, process: p.cmd.Process.Pid, killed: rand.N(2) == 0, from: time.Now()}
+	s := strike{slot: slot, process: p.cmd.Process.Pid, killed: kill, from: time.Now()}
 	if s.killed {
 		p.kill()
 		r.processes[slot] = startProcess(t, r.settings(slot))
