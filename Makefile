@@ -25,7 +25,7 @@
 ADAPTERS    = adapters/redlockgoredis adapters/redlockrueidis adapters/redlockvalkey adapters/redlockgocron \
               adapters/redlockcertmagic adapters/redlockmigrate
 PROGRAMS    = integration/programs integration/schedulers
-RACED       = . cmd/redlock redlockotel deploy $(ADAPTERS) integration $(PROGRAMS) examples/fencing examples/schedulers tools
+RACED       = . cmd/redlock redlockotel deploy $(ADAPTERS) integration $(PROGRAMS) examples/fencing examples/schedulers
 STATICCHECK = $(CURDIR)/tools/out/staticcheck
 TEST        = go test -race -shuffle=on -count=1
 FUZZTIME   ?= 20s
@@ -205,7 +205,7 @@ format:
 # With -race where the tests have it, so that both use the same compiled packages.
 vet:
 	@set -e; for module in $(RACED); do echo "go vet, module $$module"; (cd $$module && go vet -race ./...); done
-	cd benchmarks && go vet ./...
+	@set -e; for module in benchmarks tools; do echo "go vet, module $$module"; (cd $$module && go vet ./...); done
 
 # The library and the tool must build, and pass vet, on every system that they support.
 cross:
@@ -217,7 +217,7 @@ cross:
 staticcheck:
 	cd tools && go build -o out/ honnef.co/go/tools/cmd/staticcheck
 	@set -e; for module in $(RACED); do echo "staticcheck, module $$module"; (cd $$module && GOFLAGS=-race "$(STATICCHECK)" ./...); done
-	cd benchmarks && "$(STATICCHECK)" ./...
+	@set -e; for module in benchmarks tools; do echo "staticcheck, module $$module"; (cd $$module && "$(STATICCHECK)" ./...); done
 
 # What GitHub runs, and only there, is read by actionlint.
 workflows:
@@ -226,7 +226,7 @@ workflows:
 
 # Here and not among the tools: this module may need the newest Go, and the tools must do with the one before.
 release-test:
-	cd tools && $(TEST) ./...
+	cd tools && go test -shuffle=on -count=1 ./...
 
 # The benchmarks' own tests. They need redis-server, and say so where they skip.
 bench-test:

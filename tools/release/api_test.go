@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -51,7 +52,7 @@ func TestTheAPIOfEachPublishedModuleIsCompared(t *testing.T) {
 			repo := newSmall(t)
 			repo.must(t, "tag", "v0.1.0")
 			repo.change(t, append(c.changes, changelogFile, section)...)
-			s, err := newStage(t.Context(), repo, "HEAD", "v0.1.1")
+			s, err := newStage(t.Context(), repo, "HEAD", "v0.1.1", io.Discard)
 			require.NoError(t, err)
 			t.Cleanup(s.discard)
 			err = s.check(t.Context())

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 )
 
 // target is a system that the tool is built for.
@@ -45,10 +46,12 @@ func (s *stage) makeFiles(ctx context.Context, targets []target, folder string) 
 	}
 	var binaries []string
 	for _, t := range targets {
+		began := time.Now()
 		file := filepath.Join(folder, t.binary(s.version))
 		if err := build(ctx, s.golang, s.repository, t, file); err != nil {
 			return err
 		}
+		fmt.Fprintf(s.progress, "%6.1f s  %s\n", time.Since(began).Seconds(), filepath.Base(file))
 		binaries = append(binaries, file)
 	}
 	bill, err := billOfMaterials(s.version, binaries)

@@ -22,7 +22,7 @@ func prepare(ctx context.Context, repo repository, version string, targets []tar
 	if err != nil {
 		return err
 	}
-	s, err := newStage(ctx, repo, before, version)
+	s, err := newStage(ctx, repo, before, version, out)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func files(ctx context.Context, repo repository, version string, targets []targe
 	if err != nil {
 		return err
 	}
-	s, err := newStage(ctx, repo, head, version)
+	s, err := newStage(ctx, repo, head, version, out)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ var rehearsedTargets = []target{{"linux", "amd64"}, {"windows", "arm64"}}
 // the next one, and the section Unreleased for its notes if the changelog has none of it.
 func rehearse(ctx context.Context, repo repository, version string, targets []target, out io.Writer) error {
 	began := time.Now()
-	s, err := newStage(ctx, repo, "HEAD", version)
+	s, err := newStage(ctx, repo, "HEAD", version, out)
 	if err != nil {
 		return err
 	}

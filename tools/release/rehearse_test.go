@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,7 +14,7 @@ import (
 // rehearsal is all of a rehearsal but the build without caches, which compiles Go's own library.
 func rehearsal(t *testing.T, repo repository) (said string, err error) {
 	t.Helper()
-	s, err := newStage(t.Context(), repo, "HEAD", "")
+	s, err := newStage(t.Context(), repo, "HEAD", "", io.Discard)
 	require.NoError(t, err)
 	t.Cleanup(s.discard)
 	require.NoError(t, s.setUp(t.Context()))

@@ -3,14 +3,16 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 )
 
 // stage is a release in a clone of the repository, with its commits and tags.
 type stage struct {
-	repository        // the clone, with the release's commit checked out
-	dir        string // the temporary folder around it
+	repository           // the clone, with the release's commit checked out
+	dir        string    // the temporary folder around it
+	progress   io.Writer // for the person who waits
 	version    string
 	modules    []module // as released
 	notes      string
@@ -21,12 +23,12 @@ type stage struct {
 }
 
 // newStage clones a commit of the repository. discard removes it.
-func newStage(ctx context.Context, repo repository, commit, version string) (s *stage, err error) {
+func newStage(ctx context.Context, repo repository, commit, version string, progress io.Writer) (s *stage, err error) {
 	dir, err := os.MkdirTemp("", "redlock-release-")
 	if err != nil {
 		return nil, err
 	}
-	s = &stage{dir: dir, version: version, proxy: moduleProxy{filepath.Join(dir, "proxy")}}
+	s = &stage{dir: dir, progress: progress, version: version, proxy: moduleProxy{filepath.Join(dir, "proxy")}}
 	if s.repository, err = repo.clone(ctx, filepath.Join(dir, "clone"), commit); err != nil {
 		s.discard()
 		return nil, err
