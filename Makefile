@@ -3,21 +3,24 @@
 # make verify  the other tests that a change must pass: ten minutes of simulation, planted bugs, chaos
 # make servers the contract tests on each server program that REDLOCK_TEST_SERVERS names, and on all in one cluster
 # make soak    tests that take hours or compare speeds, on a quiet machine
-# make lint    formatting, vet, staticcheck, actionlint
+# make lint    formatting, vet, staticcheck, actionlint, the tests of the program that makes releases
 # make bench   side by side with the peers, on local redis-server processes: a few minutes
 # make bench-full  everything, and docs/benchmarks.md from it: at most 20 minutes, on a quiet machine
 # make fuzz    every fuzz target for FUZZTIME
 # make sim     the whole library in a simulation, for SEEDS seeds (100000) from SEED (1) on
 # make chaos   random faults on real servers for DURATION; SEED repeats those of an earlier run
+# make release commits, tags and files of VERSION, for a maintainer to push; docs/releasing.md says how
+# make release-check  a release in a clone, used as its users will use it: some minutes
 #
 # The library (.) is a module; so are cmd/redlock/, redlockotel/, deploy/, each of adapters/, integration/, integration/programs/,
 # integration/schedulers/, benchmarks/, examples/fencing/ and examples/schedulers/, which need more than the library may depend on.
-# tools/ is one without code of its own: it names the versions of staticcheck and actionlint. Written for GNU make 3.81, which macOS has.
+# tools/ is one that names the versions of staticcheck and actionlint, and has the program that makes releases. Written for GNU make 3.81, which macOS has.
 
 .NOTPARALLEL:
 .PHONY: demo test verify soak unit library tools adapters fencing simulated thorough sim sim-timed sim-hash sim-repeat
 .PHONY: need-servers servers soak-servers integration integration-rest soak-integration programs soak-programs soak-benchmarks chaos chaos-minute soak-chaos bench-test bench-rest
-.PHONY: lint format vet cross staticcheck workflows bench bench-full fuzz
+.PHONY: lint format vet cross staticcheck workflows release-test bench bench-full fuzz
+.PHONY: release release-check release-files release-program
 
 ADAPTERS    = adapters/redlockgoredis adapters/redlockrueidis adapters/redlockvalkey adapters/redlockgocron \
               adapters/redlockasynq adapters/redlockcertmagic adapters/redlockmigrate
@@ -193,7 +196,7 @@ need-servers:
 		echo "Without either, make unit runs the other tests, and make demo needs no server."; \
 		exit 1; } >&2
 
-lint: format vet cross staticcheck workflows
+lint: format vet cross staticcheck workflows release-test
 
 format:
 	@unformatted=$$(gofmt -l .) && test -z "$$unformatted" || { \
@@ -202,7 +205,7 @@ format:
 # With -race where the tests have it, so that both use the same compiled packages.
 vet:
 	@set -e; for module in $(RACED); do echo "go vet, module $$module"; (cd $$module && go vet -race ./...); done
-	cd benchmarks && go vet ./...
+	@set -e; for module in benchmarks tools; do echo "go vet, module $$module"; (cd $$module && go vet ./...); done
 
 # The library and the tool must build, and pass vet, on every system that they support.
 cross:
@@ -214,12 +217,16 @@ cross:
 staticcheck:
 	cd tools && go build -o out/ honnef.co/go/tools/cmd/staticcheck
 	@set -e; for module in $(RACED); do echo "staticcheck, module $$module"; (cd $$module && GOFLAGS=-race "$(STATICCHECK)" ./...); done
-	cd benchmarks && "$(STATICCHECK)" ./...
+	@set -e; for module in benchmarks tools; do echo "staticcheck, module $$module"; (cd $$module && "$(STATICCHECK)" ./...); done
 
 # What GitHub runs, and only there, is read by actionlint.
 workflows:
 	cd tools && go build -o out/ github.com/rhysd/actionlint/cmd/actionlint
 	tools/out/actionlint -shellcheck= -pyflakes=
+
+# Here and not among the tools: this module may need the newest Go, and the tools must do with the one before.
+release-test:
+	cd tools && go test -shuffle=on -count=1 ./...
 
 # The benchmarks' own tests. They need redis-server, and say so where they skip.
 bench-test:
@@ -254,3 +261,18 @@ fuzz:
 			echo "$$package $$target, $(FUZZTIME)"; \
 			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package; \
 		done; done
+
+# A version is made in a clone; the repository gets its commits and tags at the end. It pushes nothing.
+release: release-program
+	tools/out/release prepare "$(VERSION)"
+
+# Without a VERSION, the next one. A module that a folder of adapters/ has is part of it by that alone.
+release-check: release-program
+	tools/out/release rehearse "$(VERSION)"
+
+# The files of the VERSION whose tags are checked out, as the workflow makes them.
+release-files: release-program
+	tools/out/release files "$(VERSION)"
+
+release-program:
+	cd tools && go build -o out/ ./release
