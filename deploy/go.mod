@@ -1,6 +1,6 @@
 module github.com/redlock-go/redlock/deploy
 
-go 1.25.0
+go 1.26.0
 
 replace (
 	github.com/redlock-go/redlock => ../
@@ -16,6 +16,7 @@ require (
 	github.com/stretchr/testify v1.12.1
 	go.opentelemetry.io/otel/exporters/prometheus v0.68.0
 	go.opentelemetry.io/otel/sdk/metric v1.46.0
+	go.uber.org/goleak v1.3.0
 	gopkg.in/yaml.v3 v3.0.1
 )
 
