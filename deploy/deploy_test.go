@@ -117,39 +117,51 @@ func labelsOf(metrics map[string][]string) map[string]bool {
 	return all
 }
 
-func TestRulesAndDashboardNameMetricsThatExist(t *testing.T) {
-	metrics := labelsOfEach(scrape(t))
-	var rules struct {
-		Groups []struct {
-			Rules []struct {
-				Alert, Expr string
-				Annotations map[string]string
-			}
-		}
-	}
+// rule is an alert of prometheus/rules.yml.
+type rule struct {
+	Alert, Expr string
+	Annotations map[string]string
+}
+
+func readRules(t *testing.T) []rule {
+	t.Helper()
+	var rules struct{ Groups []struct{ Rules []rule } }
 	text, err := os.ReadFile("prometheus/rules.yml")
 	require.NoError(t, err)
 	require.NoError(t, yaml.Unmarshal(text, &rules))
+	require.Len(t, rules.Groups, 1)
+	return rules.Groups[0].Rules
+}
+
+// board is what the tests read of grafana/redlock.json.
+type board struct {
+	Panels []struct {
+		ID      int
+		Title   string
+		Targets []struct{ Expr string }
+	}
+}
+
+func readBoard(t *testing.T) (b board) {
+	t.Helper()
+	text, err := os.ReadFile("grafana/redlock.json")
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &b))
+	return b
+}
+
+func TestRulesAndDashboardNameMetricsThatExist(t *testing.T) {
+	metrics := labelsOfEach(scrape(t))
 	var alerts []string
-	for _, r := range rules.Groups[0].Rules {
+	for _, r := range readRules(t) {
 		requireKnown(t, metrics, r.Expr)
 		alerts = append(alerts, r.Alert)
 		assert.Regexp(t, `/docs/operations\.md#[a-z-]+$`, r.Annotations["runbook_url"], r.Alert)
 	}
 	require.Len(t, alerts, 6)
 
-	var board struct {
-		Panels []struct {
-			ID      int
-			Title   string
-			Targets []struct{ Expr string }
-		}
-	}
-	text, err = os.ReadFile("grafana/redlock.json")
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, &board))
 	var ids []int
-	for _, p := range board.Panels {
+	for _, p := range readBoard(t).Panels {
 		ids = append(ids, p.ID)
 		require.NotEmpty(t, p.Targets, p.Title)
 		for _, target := range p.Targets {
@@ -157,8 +169,9 @@ func TestRulesAndDashboardNameMetricsThatExist(t *testing.T) {
 		}
 	}
 	slices.Sort(ids)
-	require.Len(t, slices.Compact(ids), len(board.Panels))
-	require.Greater(t, len(ids), 10)
+	panels := len(ids)
+	require.Len(t, slices.Compact(ids), panels, "panels have ids of their own")
+	require.Greater(t, panels, 10)
 }
 
 // promtool returns a command of promtool.
