@@ -58,9 +58,7 @@ func startPrometheus(t *testing.T, program, target string) prometheusProcess {
 // rewrite writes a file into dir, with all matches of patterns replaced by the text behind each. Each pattern must match.
 func rewrite(t *testing.T, file, dir string, replacements ...string) {
 	t.Helper()
-	raw, err := os.ReadFile(file)
-	require.NoError(t, err)
-	text := string(raw)
+	text := readFile(t, file)
 	for i := 0; i < len(replacements); i += 2 {
 		pattern := regexp.MustCompile(replacements[i])
 		require.Regexp(t, pattern, text)
