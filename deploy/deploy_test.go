@@ -5,8 +5,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -220,6 +222,25 @@ func TestPromtoolIsContentWithTheMetrics(t *testing.T) {
 	output, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(output))
 	require.Empty(t, string(output))
+}
+
+// The alerts about servers that the page names are expressions, and none of them is written without a metric.
+func TestAlertsOfTheServersAreExpressions(t *testing.T) {
+	page := readFile(t, "../docs/operations.md")
+	_, table, found := strings.Cut(page, "**Alerts about the masters themselves**")
+	require.True(t, found)
+	table, _, _ = strings.Cut(table, "**Hooks**")
+	var rules strings.Builder
+	rules.WriteString("groups:\n  - name: servers\n    rules:\n")
+	expressions := regexp.MustCompile("`([^`]*\\b(?:redis|node)_\\w+[^`]*)`").FindAllStringSubmatch(table, -1)
+	require.Greater(t, len(expressions), 10)
+	for i, m := range expressions {
+		fmt.Fprintf(&rules, "      - { alert: A%d, expr: %q }\n", i, m[1])
+	}
+	file := filepath.Join(t.TempDir(), "rules.yml")
+	require.NoError(t, os.WriteFile(file, []byte(rules.String()), 0o600))
+	output, err := promtool(t, "check", "rules", file).CombinedOutput()
+	require.NoError(t, err, string(output))
 }
 
 // promtool evaluates each rule over series in which its fault is planted.

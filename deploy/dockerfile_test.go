@@ -1,6 +1,7 @@
 package deploy_test
 
 import (
+	"go/version"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -73,6 +74,12 @@ func TestDockerfileNamesWhatExists(t *testing.T) {
 		require.Contains(t, "\n"+main, "\npackage main\n", name)
 		require.Regexp(t, `^[1-9]\d*:[1-9]\d*$`, s.find(t, `^USER (\S+)$`)[0], "%s does not run as root", name)
 		s.find(t, `^LABEL .*image\.title="[^"]+".*image\.source="https://github\.com/redlock-go/redlock".*image\.licenses="BSD-3-Clause"`)
+	}
+	image := strings.TrimPrefix(stages["source"].from, "golang:")
+	for _, module := range []string{"go.mod", "../cmd/redlock/go.mod"} {
+		needed := regexp.MustCompile(`(?m)^go (\S+)$`).FindStringSubmatch(readFile(t, module))[1]
+		release, _, _ := strings.Cut(image, "-")
+		require.GreaterOrEqual(t, version.Compare("go"+release, version.Lang("go"+needed)), 0, "%s needs go %s", module, needed)
 	}
 	require.Equal(t, "tool", readStages(t)[len(stages)-1].name, "the last stage is the one that is built by default")
 }
