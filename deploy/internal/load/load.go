@@ -76,7 +76,9 @@ func (c Config) open(registry *prometheus.Registry) (*redlock.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("instruments: %w", err)
 	}
-	options := []redlock.ClientOption{redlock.WithTrace(telemetry.Trace()), redlock.WithTTL(c.TTL), redlock.WithNodeTimeout(c.NodeTimeout)}
+	options := []redlock.ClientOption{
+		redlock.WithTrace(telemetry.Trace()), redlock.WithTTL(c.TTL), redlock.WithNodeTimeout(c.NodeTimeout),
+	}
 	client, err := redlock.Open(c.Masters, append(options, c.Options...)...)
 	if err != nil {
 		return nil, err
