@@ -18,7 +18,7 @@
 
 .NOTPARALLEL:
 .PHONY: demo test verify soak unit library tools adapters fencing simulated thorough sim sim-timed sim-hash sim-repeat
-.PHONY: need-servers servers soak-servers integration integration-rest soak-integration programs soak-programs soak-benchmarks chaos chaos-minute soak-chaos bench-test bench-rest
+.PHONY: need-servers servers soak-servers integration integration-rest soak-integration programs soak-programs alerts soak-benchmarks chaos chaos-minute soak-chaos bench-test bench-rest
 .PHONY: lint format vet cross staticcheck workflows release-test bench bench-full fuzz
 .PHONY: release release-check release-files release-program
 
@@ -58,14 +58,14 @@ test: need-servers
 	$(PARTS) "make test" "library simulated" "integration tools adapters fencing bench-test"
 
 verify: need-servers
-	$(PARTS) "make verify" "sim-timed" "thorough servers integration-rest programs chaos-minute bench-rest"
+	$(PARTS) "make verify" "sim-timed" "thorough servers integration-rest programs alerts chaos-minute bench-rest"
 
 # One after the other: a comparison of speeds needs a quiet machine.
 soak: need-servers
 	$(PARTS) "make soak" "soak-integration soak-programs soak-servers soak-benchmarks soak-chaos sim fuzz"
 
 # The parts in which the long tests run, too.
-thorough integration-rest chaos bench-rest soak-integration soak-programs soak-benchmarks: export REDLOCK_LONG = 1
+thorough integration-rest alerts chaos bench-rest soak-integration soak-programs soak-benchmarks: export REDLOCK_LONG = 1
 
 # The tests that need no Redis server.
 unit: library tools adapters fencing
@@ -77,7 +77,7 @@ library:
 	REDLOCK_LONG=1 go test -shuffle=on -count=1 ./docs
 
 tools:
-	@echo "what: the command line tool, OpenTelemetry, rules and dashboard, with the race detector"
+	@echo "what: the command line tool, OpenTelemetry, what deploy/ has, with the race detector"
 	cd cmd/redlock && $(TEST) -parallel=6 ./...
 	cd redlockotel && $(TEST) ./...
 	cd deploy && $(TEST) ./...
@@ -156,6 +156,11 @@ programs: need-servers
 soak-programs: need-servers
 	@echo "what: all tests of certificates, migrations and schedulers, with the race detector"
 	@set -e; for module in $(PROGRAMS); do (cd $$module && $(TEST) -v ./...); done
+
+# It needs prometheus too, and says so where it skips.
+alerts: need-servers
+	@echo "what: each alert on a Prometheus over real servers that fail, with the race detector"
+	cd deploy && $(TEST) -v -run 'OnRealServers$$' .
 
 # One cluster for each server program that REDLOCK_TEST_SERVERS names (paths, separated by colons;
 # without it the servers of make integration), and a mixed one of all. It prints their versions.

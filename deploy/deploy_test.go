@@ -5,8 +5,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -73,6 +75,18 @@ func labelsOfEach(families []*dto.MetricFamily) map[string][]string {
 	return metrics
 }
 
+// boundsOf returns the upper bounds of a histogram's buckets.
+func boundsOf(families []*dto.MetricFamily, name string) (bounds []float64) {
+	for _, f := range families {
+		if f.GetName() == name {
+			for _, b := range f.GetMetric()[0].GetHistogram().GetBucket() {
+				bounds = append(bounds, b.GetUpperBound())
+			}
+		}
+	}
+	return bounds
+}
+
 var (
 	selector = regexp.MustCompile(`(redlock_\w+)(?:\{([^}]*)\})?`)
 	matcher  = regexp.MustCompile(`(\w+)\s*(?:=~|!=|!~|=)`)
@@ -117,39 +131,62 @@ func labelsOf(metrics map[string][]string) map[string]bool {
 	return all
 }
 
-func TestRulesAndDashboardNameMetricsThatExist(t *testing.T) {
-	metrics := labelsOfEach(scrape(t))
-	var rules struct {
-		Groups []struct {
-			Rules []struct {
-				Alert, Expr string
-				Annotations map[string]string
-			}
-		}
-	}
-	text, err := os.ReadFile("prometheus/rules.yml")
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
 	require.NoError(t, err)
-	require.NoError(t, yaml.Unmarshal(text, &rules))
+	return string(text)
+}
+
+func readYAML(t *testing.T, file string, into any) {
+	t.Helper()
+	require.NoError(t, yaml.Unmarshal([]byte(readFile(t, file)), into), file)
+}
+
+// rule is an alert of prometheus/rules.yml.
+type rule struct {
+	Alert, Expr string
+	Annotations map[string]string
+}
+
+func readRules(t *testing.T) []rule {
+	t.Helper()
+	var rules struct{ Groups []struct{ Rules []rule } }
+	readYAML(t, "prometheus/rules.yml", &rules)
+	require.Len(t, rules.Groups, 1)
+	return rules.Groups[0].Rules
+}
+
+// board is what the tests read of grafana/redlock.json.
+type board struct {
+	Panels []struct {
+		ID      int
+		Title   string
+		Targets []struct{ Expr string }
+	}
+}
+
+func readBoard(t *testing.T) (b board) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(readFile(t, "grafana/redlock.json")), &b))
+	return b
+}
+
+func TestRulesAndDashboardNameMetricsThatExist(t *testing.T) {
+	families := scrape(t)
+	metrics := labelsOfEach(families)
 	var alerts []string
-	for _, r := range rules.Groups[0].Rules {
+	for _, r := range readRules(t) {
 		requireKnown(t, metrics, r.Expr)
 		alerts = append(alerts, r.Alert)
 		assert.Regexp(t, `/docs/operations\.md#[a-z-]+$`, r.Annotations["runbook_url"], r.Alert)
 	}
 	require.Len(t, alerts, 6)
+	// A quantile lies anywhere between two bounds: without one at 30 s, shorter waits make RedlockLongWaits fire.
+	require.Contains(t, boundsOf(families, "redlock_wait_duration_seconds"), 30.0)
 
-	var board struct {
-		Panels []struct {
-			ID      int
-			Title   string
-			Targets []struct{ Expr string }
-		}
-	}
-	text, err = os.ReadFile("grafana/redlock.json")
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, &board))
 	var ids []int
-	for _, p := range board.Panels {
+	for _, p := range readBoard(t).Panels {
 		ids = append(ids, p.ID)
 		require.NotEmpty(t, p.Targets, p.Title)
 		for _, target := range p.Targets {
@@ -157,8 +194,9 @@ func TestRulesAndDashboardNameMetricsThatExist(t *testing.T) {
 		}
 	}
 	slices.Sort(ids)
-	require.Len(t, slices.Compact(ids), len(board.Panels))
-	require.Greater(t, len(ids), 10)
+	panels := len(ids)
+	require.Len(t, slices.Compact(ids), panels, "panels have ids of their own")
+	require.Greater(t, panels, 10)
 }
 
 // promtool returns a command of promtool.
@@ -184,6 +222,25 @@ func TestPromtoolIsContentWithTheMetrics(t *testing.T) {
 	output, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(output))
 	require.Empty(t, string(output))
+}
+
+// The alerts about servers that the page names are expressions, and none of them is written without a metric.
+func TestAlertsOfTheServersAreExpressions(t *testing.T) {
+	page := readFile(t, "../docs/operations.md")
+	_, table, found := strings.Cut(page, "**Alerts about the masters themselves**")
+	require.True(t, found)
+	table, _, _ = strings.Cut(table, "**Hooks**")
+	var rules strings.Builder
+	rules.WriteString("groups:\n  - name: servers\n    rules:\n")
+	expressions := regexp.MustCompile("`([^`]*\\b(?:redis|node)_\\w+[^`]*)`").FindAllStringSubmatch(table, -1)
+	require.Greater(t, len(expressions), 10)
+	for i, m := range expressions {
+		fmt.Fprintf(&rules, "      - { alert: A%d, expr: %q }\n", i, m[1])
+	}
+	file := filepath.Join(t.TempDir(), "rules.yml")
+	require.NoError(t, os.WriteFile(file, []byte(rules.String()), 0o600))
+	output, err := promtool(t, "check", "rules", file).CombinedOutput()
+	require.NoError(t, err, string(output))
 }
 
 // promtool evaluates each rule over series in which its fault is planted.

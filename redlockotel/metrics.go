@@ -13,10 +13,10 @@ import (
 
 // Bounds of the histograms, in seconds: trips for round trips, from those within a rack to
 // those between continents; tasks for the time that callers hold locks or wait for them. Each bound is a time series
-// for each set of attributes: a test bounds what a client has.
+// for each set of attributes: a test bounds what a client has. The alert RedlockLongWaits needs 30 as a bound.
 var (
 	trips = []float64{0.0005, 0.001, 0.0025, 0.005, 0.025, 0.1, 0.5, 2.5}
-	tasks = []float64{0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10, 60, 600}
+	tasks = []float64{0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10, 30, 300}
 )
 
 // instruments are the instruments with which hooks record.
