@@ -243,3 +243,15 @@ func TestFilesRefusesWhatCannotBeHadByVersion(t *testing.T) {
 		})
 	}
 }
+
+func TestFilesRefusesTagsOfSeveralCommits(t *testing.T) {
+	repo := newSmall(t)
+	repo.must(t, "tag", "cmd/redlock/v0.1.0")
+	repo.change(t, "lock.go", small["lock.go"]+"\nfunc New() {}\n")
+	for _, tag := range smallTags("v0.1.0") {
+		if tag != "cmd/redlock/v0.1.0" {
+			repo.must(t, "tag", tag)
+		}
+	}
+	require.ErrorContains(t, files(t.Context(), repo, "v0.1.0", host, nil), "the tag cmd/redlock/v0.1.0 is not at the commit")
+}
