@@ -36,7 +36,8 @@ func (s *stage) checkAPI(ctx context.Context) error {
 func refuseBroken(previous, version, notes, broken string) error {
 	switch {
 	case semver.Major(previous) != "v0":
-		return fmt.Errorf("%s breaks the API of %s, which only a v2 could:\n%sput back what is gone", version, previous, broken)
+		return fmt.Errorf("%s breaks the API of %s, which only a v2 could:\n%sput back what is gone",
+			version, previous, broken)
 	case semver.MajorMinor(previous) == semver.MajorMinor(version):
 		return fmt.Errorf("%s breaks the API of %s, which a patch version must not:\n%sput back what is gone, or make it %s",
 			version, previous, broken, nextVersion("", previous))

@@ -23,10 +23,12 @@ func releaseNotes(changelog, version string) (string, error) {
 			continue
 		}
 		if h[4] < 0 {
-			return "", fmt.Errorf(`%s: the heading "## [%s]" has no day: write "## [%s] - 2006-01-02"`, changelogFile, name, name)
+			return "", fmt.Errorf(`%s: the heading "## [%s]" has no day: write "## [%s] - 2006-01-02"`,
+				changelogFile, name, name)
 		}
 		if _, err := time.Parse(time.DateOnly, changelog[h[4]:h[5]]); err != nil {
-			return "", fmt.Errorf(`%s: %q is no day: write "## [%s] - 2006-01-02"`, changelogFile, changelog[h[4]:h[5]], name)
+			return "", fmt.Errorf(`%s: %q is no day: write "## [%s] - 2006-01-02"`,
+				changelogFile, changelog[h[4]:h[5]], name)
 		}
 		end := len(changelog)
 		if i+1 < len(headings) {

@@ -57,7 +57,8 @@ func (g golang) start(ctx context.Context, dir, program string, args ...string) 
 	command.Stderr = &stderr
 	stdout, err := command.Output()
 	if err != nil {
-		return "", fmt.Errorf("%s %s: %w: %s", filepath.Base(program), strings.Join(args, " "), err, bytes.TrimSpace(stderr.Bytes()))
+		return "", fmt.Errorf("%s %s: %w: %s",
+			filepath.Base(program), strings.Join(args, " "), err, bytes.TrimSpace(stderr.Bytes()))
 	}
 	return strings.TrimRight(string(stdout), "\n"), nil
 }

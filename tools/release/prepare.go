@@ -64,7 +64,8 @@ func files(ctx context.Context, repo repository, version string, targets []targe
 		return err
 	}
 	for _, tag := range tags(s.modules, version) {
-		if named, err := s.git(ctx, "rev-parse", "--verify", "--quiet", "refs/tags/"+tag+"^{commit}"); err != nil || named != head {
+		named, err := s.git(ctx, "rev-parse", "--verify", "--quiet", "refs/tags/"+tag+"^{commit}")
+		if err != nil || named != head {
 			return fmt.Errorf("the tag %s is not at the commit %.12s: check out the tag %s, after git fetch --tags; "+
 				"make release makes all tags at one commit", tag, head, version)
 		}

@@ -133,18 +133,26 @@ func TestPrepareRefuses(t *testing.T) {
 		spoil   func(t *testing.T, repo repository)
 		says    string
 	}{
-		"a changed file": {says: "the work tree has changes: commit, stash or remove them\n M lock.go", spoil: func(t *testing.T, repo repository) {
-			repo.put(t, "lock.go", "package lock\n")
-		}},
-		"a new file": {says: "the work tree has changes: commit, stash or remove them\n?? new.go", spoil: func(t *testing.T, repo repository) {
-			repo.put(t, "new.go", "package lock\n")
-		}},
-		"no branch": {says: "no branch is checked out: check out the one to release", spoil: func(t *testing.T, repo repository) {
-			repo.must(t, "checkout", "--quiet", "--detach")
-		}},
-		"the root's tag": {says: "the tag v0.1.0 exists: choose a higher version", spoil: func(t *testing.T, repo repository) {
-			repo.must(t, "tag", "v0.1.0")
-		}},
+		"a changed file": {
+			says: "the work tree has changes: commit, stash or remove them\n M lock.go",
+			spoil: func(t *testing.T, repo repository) {
+				repo.put(t, "lock.go", "package lock\n")
+			}},
+		"a new file": {
+			says: "the work tree has changes: commit, stash or remove them\n?? new.go",
+			spoil: func(t *testing.T, repo repository) {
+				repo.put(t, "new.go", "package lock\n")
+			}},
+		"no branch": {
+			says: "no branch is checked out: check out the one to release",
+			spoil: func(t *testing.T, repo repository) {
+				repo.must(t, "checkout", "--quiet", "--detach")
+			}},
+		"the root's tag": {
+			says: "the tag v0.1.0 exists: choose a higher version",
+			spoil: func(t *testing.T, repo repository) {
+				repo.must(t, "tag", "v0.1.0")
+			}},
 		"an adapter's tag": {says: "the tag adapters/redlockone/v0.1.0 exists", spoil: func(t *testing.T, repo repository) {
 			repo.must(t, "tag", "adapters/redlockone/v0.1.0")
 		}},
@@ -152,12 +160,16 @@ func TestPrepareRefuses(t *testing.T) {
 			repo.must(t, "tag", "v0.2.0")
 		}},
 		"no section": {version: "v0.3.0", says: `CHANGELOG.md has no section of v0.3.0: put the heading "## [0.3.0] - 2006-01-02"`},
-		"an empty section": {says: "the section of v0.1.0 is empty: say what is new", spoil: func(t *testing.T, repo repository) {
-			repo.change(t, changelogFile, "## [0.1.0] - 2026-12-01\n\n## [0.0.1] - 2026-11-01\n\n- Nothing.\n")
-		}},
-		"a section without a day": {says: `the heading "## [0.1.0]" has no day`, spoil: func(t *testing.T, repo repository) {
-			repo.change(t, changelogFile, "## [0.1.0]\n\n- New.\n")
-		}},
+		"an empty section": {
+			says: "the section of v0.1.0 is empty: say what is new",
+			spoil: func(t *testing.T, repo repository) {
+				repo.change(t, changelogFile, "## [0.1.0] - 2026-12-01\n\n## [0.0.1] - 2026-11-01\n\n- Nothing.\n")
+			}},
+		"a section without a day": {
+			says: `the heading "## [0.1.0]" has no day`,
+			spoil: func(t *testing.T, repo repository) {
+				repo.change(t, changelogFile, "## [0.1.0]\n\n- New.\n")
+			}},
 		"a section with a bad day": {says: `"2026-13-01" is no day`, spoil: func(t *testing.T, repo repository) {
 			repo.change(t, changelogFile, "## [0.1.0] - 2026-13-01\n\n- New.\n")
 		}},
@@ -165,15 +177,19 @@ func TestPrepareRefuses(t *testing.T) {
 			spoil: func(t *testing.T, repo repository) {
 				repo.change(t, "adapters/redlockone/go.mod", adapter+"\nrequire example.com/lock/integration v0.0.0\n")
 			}},
-		"a replace of another module": {says: "cmd/redlock/go.mod has a replace of example.com/other", spoil: func(t *testing.T, repo repository) {
-			repo.change(t, "cmd/redlock/go.mod", tool+"\nreplace example.com/other => example.com/fork v1.0.0\n")
-		}},
+		"a replace of another module": {
+			says: "cmd/redlock/go.mod has a replace of example.com/other",
+			spoil: func(t *testing.T, repo repository) {
+				repo.change(t, "cmd/redlock/go.mod", tool+"\nreplace example.com/other => example.com/fork v1.0.0\n")
+			}},
 		"an exclude": {says: "cmd/redlock/go.mod has an exclude", spoil: func(t *testing.T, repo repository) {
 			repo.change(t, "cmd/redlock/go.mod", tool+"\nexclude example.com/other v1.0.0\n")
 		}},
-		"a path to which no tag leads": {says: "make it example.com/lock/redlockotel, or no tag leads to it", spoil: func(t *testing.T, repo repository) {
-			repo.change(t, "redlockotel/go.mod", "module example.com/otel\n\ngo 1.25.0\n")
-		}},
+		"a path to which no tag leads": {
+			says: "make it example.com/lock/redlockotel, or no tag leads to it",
+			spoil: func(t *testing.T, repo repository) {
+				repo.change(t, "redlockotel/go.mod", "module example.com/otel\n\ngo 1.25.0\n")
+			}},
 		"a tool that does not build": {says: "build", spoil: func(t *testing.T, repo repository) {
 			repo.change(t, "cmd/redlock/main.go", "package main\n")
 		}},
@@ -242,4 +258,16 @@ func TestFilesRefusesWhatCannotBeHadByVersion(t *testing.T) {
 			assert.Equal(t, before, repo.state(t))
 		})
 	}
+}
+
+func TestFilesRefusesTagsOfSeveralCommits(t *testing.T) {
+	repo := newSmall(t)
+	repo.must(t, "tag", "cmd/redlock/v0.1.0")
+	repo.change(t, "lock.go", small["lock.go"]+"\nfunc New() {}\n")
+	for _, tag := range smallTags("v0.1.0") {
+		if tag != "cmd/redlock/v0.1.0" {
+			repo.must(t, "tag", tag)
+		}
+	}
+	require.ErrorContains(t, files(t.Context(), repo, "v0.1.0", host, nil), "the tag cmd/redlock/v0.1.0 is not at the commit")
 }

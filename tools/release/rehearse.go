@@ -69,7 +69,8 @@ func runSteps(ctx context.Context, out io.Writer, steps []step) error {
 // setUp gives the clone an author, and takes the next version where none is given.
 func (s *stage) setUp(ctx context.Context) error {
 	for _, setting := range [][2]string{
-		{"user.name", "rehearsal"}, {"user.email", "rehearsal@localhost"}, {"commit.gpgsign", "false"}, {"tag.gpgsign", "false"},
+		{"user.name", "rehearsal"}, {"user.email", "rehearsal@localhost"},
+		{"commit.gpgsign", "false"}, {"tag.gpgsign", "false"},
 	} {
 		if _, err := s.git(ctx, "config", setting[0], setting[1]); err != nil {
 			return err
@@ -122,7 +123,8 @@ func (s *stage) uses(targets []target) (steps []step) {
 
 // getModule gets a module by version in a new program that imports all of its packages, and builds that.
 func (s *stage) getModule(ctx context.Context, m module) error {
-	listed, err := s.golang.run(ctx, s.path(m.dir), "list", "-find", "-f", "{{if .GoFiles}}{{.Name}} {{.ImportPath}}{{end}}", "./...")
+	const packages = "{{if .GoFiles}}{{.Name}} {{.ImportPath}}{{end}}"
+	listed, err := s.golang.run(ctx, s.path(m.dir), "list", "-find", "-f", packages, "./...")
 	if err != nil {
 		return err
 	}
@@ -163,7 +165,8 @@ func (s *stage) getModule(ctx context.Context, m module) error {
 // installTool installs the tool as a user does, and asks it for its version.
 func (s *stage) installTool(ctx context.Context) error {
 	bin := filepath.Join(s.dir, "bin")
-	if _, err := s.golang.with("GOBIN="+bin).run(ctx, s.dir, "install", s.modules[0].path()+"/"+toolDir+"@latest"); err != nil {
+	latest := s.modules[0].path() + "/" + toolDir + "@latest"
+	if _, err := s.golang.with("GOBIN="+bin).run(ctx, s.dir, "install", latest); err != nil {
 		return err
 	}
 	return s.askVersion(ctx, filepath.Join(bin, "redlock"))
