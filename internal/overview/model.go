@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"sync"
+	"time"
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/system"
@@ -38,12 +39,17 @@ type Model struct {
 
 // New returns a Model. Nothing is asked before Run runs and somebody watches.
 func New(source Source, opts Options) *Model {
+	if opts.Pattern == "" {
+		opts.Pattern = "*"
+	}
+	if opts.Clock == nil {
+		opts.Clock = system.Now
+	}
+	if opts.Wall == nil {
+		opts.Wall = time.Now
+	}
 	return &Model{source: source, opts: opts, watchers: make(map[*Watcher]View), changed: make(chan struct{}, 1)}
 }
-
-// Run looks at the locks while there are watchers, until ctx ends. It must run once. It returns when all that it has
-// started has ended.
-func (m *Model) Run(ctx context.Context) { <-ctx.Done() }
 
 // Watch begins to watch. The caller must Close the Watcher.
 func (m *Model) Watch(v View) *Watcher {
@@ -52,16 +58,21 @@ func (m *Model) Watch(v View) *Watcher {
 	return w
 }
 
-// Snapshot returns a current snapshot for a view: it watches until the first one comes. It returns ctx's
+// Snapshot returns a current snapshot for a view: it watches until the first one of a whole
+// pass comes. It returns ctx's
 // cause if none has come by its end.
 func (m *Model) Snapshot(ctx context.Context, v View) (*Snapshot, error) {
 	w := m.Watch(v)
 	defer w.Close()
-	select {
-	case s := <-w.Updates():
-		return s, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	for {
+		select {
+		case s := <-w.Updates():
+			if s.IsWhole() {
+				return s, nil
+			}
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
 }
 
@@ -84,6 +95,16 @@ func (m *Model) notify() {
 type Watcher struct {
 	model   *Model
 	updates chan *Snapshot
+	last    *Snapshot // that was delivered; Run's goroutine has it
+}
+
+// deliver puts a snapshot in the place of one that was not received. Run's goroutine alone calls it.
+func (w *Watcher) deliver(s *Snapshot) {
+	select {
+	case <-w.updates:
+	default:
+	}
+	w.updates <- s
 }
 
 // Updates returns the channel of the snapshots: it has the latest one that was not received yet. The first comes at

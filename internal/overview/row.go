@@ -85,6 +85,22 @@ type Row struct {
 	Says string
 }
 
+// LeftAt returns the time left at an instant, unless the holder renews it meanwhile; negative: it never ends.
+func (r *Row) LeftAt(t time.Time) time.Duration {
+	if r.Left < 0 {
+		return r.Left
+	}
+	return max(r.Left-t.Sub(r.Looked), 0)
+}
+
+// Oldest returns since when the first of the waiters waits; zero without waiters.
+func (r *Row) Oldest() time.Time {
+	if len(r.Waiters) == 0 {
+		return time.Time{}
+	}
+	return r.Waiters[0].Since
+}
+
 // Holder is an owner that has a lock, a share of it, the names of a set, or permits.
 type Holder struct {
 	Label     string // the label; the owner if it has none
@@ -106,5 +122,5 @@ type Waiter struct {
 	Ticket  string
 	Since   time.Time // when it asked, by the masters' clocks
 	Masters int       // that have it in their queues
-	Wants   string    // "the lock", "to read", "to write", "2 permits"
+	Wants   string    // "the lock", "to read", "to write", "several locks", "2 permits"
 }

@@ -14,8 +14,8 @@ type Snapshot struct {
 
 	Listed time.Time     // when the last whole pass ended; zero: none has yet
 	Took   time.Duration // that pass
-	Stale  bool          // a newer pass failed: Rows are those of Listed, with what the masters say since
-	Cause  string        // why it failed; "" unless Stale
+	Stale  bool          // there is no quorum: Rows are those of Listed, with what the masters say since
+	Cause  string        // why; "" unless Stale
 }
 
 // Age returns how old the list of the locks is; 0 before the first whole pass.
@@ -25,6 +25,10 @@ func (s *Snapshot) Age() time.Duration {
 	}
 	return max(s.Taken.Sub(s.Listed), 0)
 }
+
+// IsWhole reports whether the rows are those of a whole pass, or a pass has failed: the first one may take long, and shows what
+// it has found meanwhile.
+func (s *Snapshot) IsWhole() bool { return !s.Listed.IsZero() || s.Stale }
 
 // Headline is the one sentence: are locks available?
 type Headline struct {

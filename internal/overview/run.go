@@ -1,0 +1,279 @@
+package overview
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/printable"
+)
+
+const (
+	// lookEvery is how often the visible rows are looked at.
+	lookEvery = time.Second
+
+	// restFactor is how many times as long as a pass took none is begun: passes take a third of the time at most.
+	restFactor = 2
+
+	// minRest bounds how often the servers are asked for all keys, where they have few.
+	minRest = time.Second
+)
+
+// run is what Run's goroutine knows.
+type run struct {
+	*Model
+	picture picture
+	masters masters
+	views   map[View]*shown
+
+	listed  time.Time // as Snapshot has them
+	took    time.Duration
+	passErr error
+
+	restUntil time.Duration // no pass begins before
+	isCurrent bool          // the picture is of now: a pass has ended since somebody watches
+	pinged    bool          // the masters were looked at since somebody watches
+	changes   uint64        // it grows with each change that somebody sees
+	common    *Snapshot     // what the snapshots of all views share, as of changes
+	commonOf  uint64
+}
+
+// Run looks at the locks while there are watchers, until ctx ends. It must run once. It returns when all that it has
+// started has ended.
+func (m *Model) Run(ctx context.Context) {
+	r := &run{Model: m, views: make(map[View]*shown), picture: picture{facts: make(map[key]*fact)}}
+	for ctx.Err() == nil {
+		if len(r.current()) > 0 {
+			r.watch(ctx)
+			continue
+		}
+		select {
+		case <-m.changed:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// current returns the watchers, and their views.
+func (m *Model) current() map[*Watcher]View {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make(map[*Watcher]View, len(m.watchers))
+	for w, v := range m.watchers {
+		all[w] = v
+	}
+	return all
+}
+
+// watch looks at the locks until there is no watcher any more.
+func (r *run) watch(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	var started sync.WaitGroup
+	defer started.Wait()
+	defer cancel()
+	r.isCurrent, r.pinged = !r.listed.IsZero() && r.passErr == nil && r.opts.Clock() < r.restUntil, false
+
+	passes, rounds := make(chan pass), make(chan round, 1)
+	listing, looking := false, false
+	lookAt := r.opts.Clock()
+	for {
+		watchers := r.current()
+		if len(watchers) == 0 || ctx.Err() != nil {
+			if listing { // what it has cost counts
+				r.rest(r.opts.Clock() - r.restUntil)
+			}
+			return
+		}
+		r.publish(watchers)
+		now := r.opts.Clock()
+		if !listing && now >= r.restUntil {
+			listing, r.restUntil = true, now
+			quarantined := r.masters.quarantined()
+			started.Go(func() {
+				listAll(ctx, r.source, r.opts.Pattern, r.opts.Clock, quarantined, func(p pass) {
+					select {
+					case passes <- p:
+					case <-ctx.Done():
+					}
+				})
+			})
+		}
+		if !looking && now >= lookAt {
+			looking, lookAt = true, now+lookEvery
+			questions, quarantined := r.questions(), r.masters.quarantined()
+			started.Go(func() { rounds <- lookAround(ctx, r.source, r.opts.Clock, quarantined, questions) })
+		}
+		wake := time.NewTimer(r.untilNext(now, listing, looking, lookAt))
+		select {
+		case <-r.changed:
+		case p := <-passes:
+			listing = p.isPart
+			r.list(&p)
+		case s := <-rounds:
+			looking = false
+			r.look(&s)
+		case <-wake.C:
+		case <-ctx.Done():
+		}
+		wake.Stop()
+	}
+}
+
+// untilNext returns the time until something is due.
+func (r *run) untilNext(now time.Duration, listing, looking bool, lookAt time.Duration) time.Duration {
+	wait := time.Hour
+	if !listing {
+		wait = min(wait, r.restUntil-now)
+	}
+	if !looking {
+		wait = min(wait, lookAt-now)
+	}
+	return max(wait, time.Millisecond)
+}
+
+// rest begins the pause after a pass.
+func (r *run) rest(took time.Duration) {
+	r.restUntil = r.opts.Clock() + max(restFactor*took, minRest)
+}
+
+// questions returns what a look must ask: all visible rows of all views, MaxVisible at most. Each view has its first rows
+// looked at.
+func (r *run) questions() (all []question) {
+	asked := make(map[*entry]bool)
+	for i := range MaxVisible {
+		for _, s := range r.views {
+			visible := s.visible()
+			if i < len(visible) && !asked[visible[i]] && len(all) < MaxVisible {
+				asked[visible[i]] = true
+				all = append(all, newQuestion(visible[i]))
+			}
+		}
+	}
+	return all
+}
+
+// list puts a pass into the picture.
+func (r *run) list(p *pass) {
+	if p.isPart {
+		if r.listed.IsZero() {
+			r.picture.add(p.found)
+			r.changes++
+		}
+		return
+	}
+	r.rest(p.ended - p.begun)
+	r.isCurrent = true
+	before := r.passErr
+	if r.passErr = p.err; p.err != nil {
+		r.picture.add(p.found)
+	} else {
+		r.picture.replace(p.found, p.begun)
+		r.listed, r.took = r.wallAt(p.ended), p.ended-p.begun
+	}
+	if before != nil || p.err != nil || r.picture.changed {
+		r.changes++
+	}
+}
+
+// look puts a round of looks into the picture.
+func (r *run) look(s *round) {
+	r.pinged = true
+	version := r.picture.version
+	fresh := r.picture.refresh(s.looks)
+	if r.picture.version != version {
+		for _, v := range r.views {
+			if v.version == version {
+				v.amend(&r.picture, fresh)
+			}
+		}
+		r.changes++
+	}
+	if r.masters.observe(s.stats, s.ping, r.opts.Trips, r.opts.Wall()) || r.isStale() { // its age grows
+		r.changes++
+	}
+}
+
+// isStale reports whether the rows are older than they should be.
+func (r *run) isStale() bool { return r.passErr != nil || r.pinged && !r.masters.headline.Available }
+
+// publish sends each watcher the newest snapshot of its view, unless it has it.
+func (r *run) publish(watchers map[*Watcher]View) {
+	wanted := make(map[View]bool, len(watchers))
+	for w, v := range watchers {
+		wanted[v] = true
+		s := r.views[v]
+		if s == nil {
+			s = newShown(v)
+			r.views[v] = s
+		}
+		if !r.isShowable() {
+			continue
+		}
+		r.bringUpToDate(s)
+		if w.last != s.last {
+			w.last = s.last
+			w.deliver(s.last)
+		}
+	}
+	for v := range r.views {
+		if !wanted[v] {
+			delete(r.views, v)
+		}
+	}
+}
+
+// isShowable reports whether the picture may be shown: it is of now, or the first pass takes long.
+func (r *run) isShowable() bool {
+	return r.pinged && (r.isCurrent || r.listed.IsZero() && len(r.picture.entries) > 0)
+}
+
+// bringUpToDate makes a view's newest snapshot, unless it has it.
+func (r *run) bringUpToDate(s *shown) {
+	if s.version != r.picture.version || s.order == nil {
+		s.arrange(&r.picture)
+	}
+	if s.last != nil && s.of == r.changes {
+		return
+	}
+	if r.common == nil || r.commonOf != r.changes {
+		r.common, r.commonOf = r.newCommon(), r.changes
+	}
+	s.last, s.of = s.snapshot(r.common, r.wallAt), r.changes
+}
+
+// newCommon makes what the snapshots of all views share.
+func (r *run) newCommon() *Snapshot {
+	now := r.opts.Wall()
+	c := &Snapshot{Taken: now, Headline: r.masters.headline, Masters: r.masters.all, Counts: r.picture.counts(now),
+		Listed: r.listed, Took: r.took, Stale: r.isStale()}
+	switch {
+	case r.passErr != nil:
+		c.Cause = causeText(r.passErr)
+	case c.Stale:
+		c.Cause = r.masters.headline.Text
+	}
+	return c
+}
+
+// causeText returns why a pass failed, in short: the masters have their own causes.
+func causeText(err error) string {
+	var q *redlock.QuorumError
+	if !errors.As(err, &q) {
+		return printable.Line(err.Error())
+	}
+	listed, refusal := 0, ""
+	for i := range q.Votes {
+		switch v := &q.Votes[i]; {
+		case v.Outcome == "granted":
+			listed++
+		case v.Outcome == "refused" && v.Cause != nil && refusal == "":
+			refusal = "; " + v.Cause.Error()
+		}
+	}
+	return printable.Line(itoa(listed) + " of " + Counted(len(q.Votes), "master") + " answered, and " + itoa(q.Need) + " must" + refusal)
+}
+
+// wallAt returns the instant of the wall clock at one of the model's clock.
+func (r *run) wallAt(at time.Duration) time.Time { return r.opts.Wall().Add(at - r.opts.Clock()) }
