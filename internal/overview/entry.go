@@ -86,7 +86,7 @@ func (e *entry) finish() {
 		}
 		for k := range f.claims {
 			c := &f.claims[k]
-			if !c.since.IsZero() && c.holds && (e.since.IsZero() || c.since.Before(e.since)) {
+			if !c.since.IsZero() && (c.holds || f.state == Resting) && (e.since.IsZero() || c.since.Before(e.since)) {
 				e.since = c.since
 			}
 			e.ends = max(e.ends, c.ends)
