@@ -23,9 +23,9 @@ type fake struct {
 	mu       sync.Mutex // protects what follows
 	locks    []redlock.Status
 	since    time.Time // they are as they were then; zero: their holders renew them all the time
-	listings int // begun
-	under    int // way
-	busiest  int // listings at a time
+	listings int       // begun
+	under    int       // way
+	busiest  int       // listings at a time
 	listed   time.Duration
 	looks    map[string]int
 	pings    int

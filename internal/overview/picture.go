@@ -79,6 +79,10 @@ func (p *picture) put(f *fact, slack time.Duration, changed map[key]bool) {
 	p.facts[f.key] = now
 	if !same(old, now) {
 		changed[f.key] = true
+	} else if e := p.home[f.key]; e != nil {
+		if i := slices.Index(e.facts, old); i >= 0 {
+			e.facts[i] = now
+		}
 	}
 }
 
@@ -101,41 +105,32 @@ func (p *picture) regroup(changed map[key]bool) {
 	p.version++
 }
 
-// look is what a look has shown of an entry.
-type look struct {
-	entry *entry
-	facts []*fact
-	none  []key  // of which nothing stands at the masters
-	says  string // what the masters that answer say, where they are too few; "" else
-	words string // of a key of which they have nothing
-	at    time.Duration
-	slack time.Duration
-}
-
-// refresh puts what looks have shown into the picture, and returns the entries that took the place of others; none
+// refresh puts what a look has shown into the picture, and returns the entries that took the place of others; none
 // if nothing has changed.
-func (p *picture) refresh(looks []look) (fresh []*entry) {
+func (p *picture) refresh(all []sighting) (fresh []*entry) {
 	changed := make(map[key]bool)
-	touched := make(map[*entry]bool)
-	for i := range looks {
-		l := &looks[i]
-		for _, f := range l.facts {
-			p.put(f, l.slack, changed)
+	for i := range all {
+		seen := &all[i]
+		for _, f := range seen.facts {
+			p.put(f, seen.slack, changed)
 		}
-		for _, k := range l.none {
+		for _, k := range seen.none {
 			if p.facts[k] != nil {
-				p.put(l.nothing(k), l.slack, changed)
+				nothing := seen.nothing
+				nothing.key = k
+				p.put(&nothing, seen.slack, changed)
 			}
 		}
 	}
 	var loose []*fact
+	touched := make(map[*entry]bool)
 	for k := range changed {
-		if e := p.home[k]; e == nil {
-			if s := p.semaphoreOf(k); s != nil && !touched[s] { // a permit or a waiter that is new
-				touched[s] = true
-			}
+		e := p.home[k]
+		if e == nil {
 			loose = append(loose, p.facts[k])
-		} else {
+			e = p.semaphoreOf(k) // of which a permit or the queue is new
+		}
+		if e != nil {
 			touched[e] = true
 		}
 	}
@@ -144,22 +139,10 @@ func (p *picture) refresh(looks []look) (fresh []*entry) {
 			loose = append(loose, p.facts[f.key])
 		}
 	}
-	p.keepUp(looks, touched)
 	if len(loose) == 0 {
 		return nil
 	}
 	return p.exchange(touched, p.withoutEmptySlots(loose))
-}
-
-// keepUp puts the facts of entries that have not changed in the place of older ones.
-func (p *picture) keepUp(looks []look, touched map[*entry]bool) {
-	for i := range looks {
-		if e := looks[i].entry; !touched[e] && !e.gone {
-			for k, f := range e.facts {
-				e.facts[k] = p.facts[f.key]
-			}
-		}
-	}
 }
 
 // semaphoreOf returns the entry of the semaphore that a key is of; nil if there is none.
@@ -213,15 +196,6 @@ func (p *picture) exchange(old map[*entry]bool, facts []*fact) (fresh []*entry) 
 	}
 	p.version++
 	return fresh
-}
-
-// nothing returns the fact that nothing stands for a key; or that too few masters have said so.
-func (l *look) nothing(k key) *fact {
-	f := &fact{key: k, at: l.at, state: Free, words: l.words}
-	if l.says != "" {
-		f.state, f.says = Incomplete, l.says
-	}
-	return f
 }
 
 // merge returns a new fact, with what the one before it knew: the trends of its claims, and all of it where too few

@@ -27,6 +27,7 @@ type run struct {
 	picture picture
 	masters masters
 	views   map[View]*shown
+	ask     asker
 
 	listed  time.Time // as Snapshot has them
 	took    time.Duration
@@ -43,7 +44,7 @@ type run struct {
 // Run looks at the locks while there are watchers, until ctx ends. It must run once. It returns when all that it has
 // started has ended.
 func (m *Model) Run(ctx context.Context) {
-	r := &run{Model: m, views: make(map[View]*shown), picture: picture{facts: make(map[key]*fact)}}
+	r := &run{Model: m, ask: newAsker(m.source, m.opts.Clock), views: make(map[View]*shown), picture: picture{facts: make(map[key]*fact)}}
 	for ctx.Err() == nil {
 		if len(r.current()) > 0 {
 			r.watch(ctx)
@@ -102,8 +103,8 @@ func (r *run) watch(ctx context.Context) {
 		}
 		if !looking && now >= lookAt {
 			looking, lookAt = true, now+lookEvery
-			questions, quarantined := r.questions(), r.masters.quarantined()
-			started.Go(func() { rounds <- lookAround(ctx, r.source, r.opts.Clock, quarantined, questions) })
+			questions, l := r.questions(), looker{r.source, r.ask, r.opts.Clock, r.masters.quarantined()}
+			started.Go(func() { rounds <- l.look(ctx, questions) })
 		}
 		wake := time.NewTimer(r.untilNext(now, listing, looking, lookAt))
 		select {
@@ -140,18 +141,19 @@ func (r *run) rest(took time.Duration) {
 
 // questions returns what a look must ask: all visible rows of all views, MaxVisible at most. Each view has its first rows
 // looked at.
-func (r *run) questions() (all []question) {
+func (r *run) questions() *questions {
+	q := &questions{keys: make(map[string][]key)}
 	asked := make(map[*entry]bool)
 	for i := range MaxVisible {
 		for _, s := range r.views {
 			visible := s.visible()
-			if i < len(visible) && !asked[visible[i]] && len(all) < MaxVisible {
+			if i < len(visible) && !asked[visible[i]] && len(asked) < MaxVisible {
 				asked[visible[i]] = true
-				all = append(all, newQuestion(visible[i]))
+				q.add(visible[i])
 			}
 		}
 	}
-	return all
+	return q
 }
 
 // list puts a pass into the picture.
@@ -181,7 +183,7 @@ func (r *run) list(p *pass) {
 func (r *run) look(s *round) {
 	r.pinged = true
 	version := r.picture.version
-	fresh := r.picture.refresh(s.looks)
+	fresh := r.picture.refresh(s.sightings)
 	if r.picture.version != version {
 		for _, v := range r.views {
 			if v.version == version {
