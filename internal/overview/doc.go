@@ -5,7 +5,7 @@
 // # The idea
 //
 // A Model looks at the locks through a Source, which *redlock.Client is. Whatever the number of its
-// watchers, one listing (a pass) is under way at most, and passes take a third of the time at most. The
+// watchers, one listing (a pass) is under way at most, and passes take a quarter of the time at most. The
 // rows that watchers see are looked at again each second in between. Without a watcher the
 // Model asks nothing.
 //

@@ -41,16 +41,22 @@ func (s *shown) amend(p *picture, fresh []*entry) {
 	}
 	slices.SortFunc(more, s.compare)
 	merged := make([]*entry, 0, len(s.order)+len(more))
-	for _, e := range s.order {
-		if e.gone {
-			continue
-		}
-		for len(more) > 0 && s.compare(more[0], e) < 0 {
-			merged, more = append(merged, more[0]), more[1:]
-		}
-		merged = append(merged, e)
+	rest := s.order
+	for _, e := range more {
+		at, _ := slices.BinarySearchFunc(rest, e, s.compare)
+		merged, rest = append(appendPresent(merged, rest[:at]), e), rest[at:]
 	}
-	s.order, s.version = append(merged, more...), p.version
+	s.order, s.version = appendPresent(merged, rest), p.version
+}
+
+// appendPresent appends the entries that are not gone.
+func appendPresent(to, from []*entry) []*entry {
+	for _, e := range from {
+		if !e.gone {
+			to = append(to, e)
+		}
+	}
+	return to
 }
 
 // lets reports whether the filter lets an entry through.

@@ -1,13 +1,11 @@
 package overview
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/system"
 )
 
@@ -26,87 +24,50 @@ const (
 
 // picture is all that is known of the locks. Run's goroutine has it.
 type picture struct {
-	facts   map[key]*fact
-	home    map[key]*entry // where each fact is
-	entries []*entry
-	version uint64 // of entries: it grows with each change
-	changed bool   // the last pass has changed something that somebody sees
+	facts      map[key]*fact
+	entries    []*entry
+	home       map[key]*entry    // where each fact is
+	semaphores map[string]*entry // by name
+	sets       map[string]*entry // by owner: entries of one owner's locks, also of one lock
+	version    uint64            // of entries: it grows with each change
 }
 
-// replace makes the picture of a pass that saw all names. Facts that a look has shown since the pass began stay.
-func (p *picture) replace(found []*fact, begun time.Duration) {
-	facts := make(map[key]*fact, len(found))
-	changed := make(map[key]bool)
+func newPicture() picture {
+	return picture{facts: make(map[key]*fact), home: make(map[key]*entry), semaphores: make(map[string]*entry),
+		sets: make(map[string]*entry)}
+}
+
+// replace puts a pass into the picture that saw all names, and returns the entries that took the place of others. Facts that a
+// look has shown since the pass began stay.
+func (p *picture) replace(found []*fact, begun time.Duration) (fresh []*entry) {
+	changed, seen := make(map[key]bool), make(map[key]bool, len(found))
 	for _, f := range found {
-		if known := facts[f.key]; known != nil && known.at >= f.at {
-			continue
-		}
-		old := p.facts[f.key]
-		if old != nil && old.at > f.at {
-			facts[f.key] = old
-			continue
-		}
-		facts[f.key] = merge(old, f, passSlack)
-		if !same(old, facts[f.key]) {
-			changed[f.key] = true
+		seen[f.key] = true
+		if old := p.facts[f.key]; old == nil || old.at <= f.at {
+			p.put(f, passSlack, changed)
 		}
 	}
 	for k, old := range p.facts {
-		if facts[k] == nil && old.at > begun {
-			facts[k] = old
+		if !seen[k] && old.at <= begun {
+			delete(p.facts, k)
+			changed[k] = true
 		}
 	}
-	p.changed = len(changed) > 0 || len(facts) != len(p.facts)
-	p.facts = facts
-	p.regroup(changed)
+	return p.regroup(changed)
 }
 
-// add adds what a pass saw that did not see all names.
-func (p *picture) add(found []*fact) {
+// add is replace for a pass that did not see all names.
+func (p *picture) add(found []*fact) (fresh []*entry) {
 	changed := make(map[key]bool)
 	for _, f := range found {
 		if old := p.facts[f.key]; old == nil || old.at <= f.at {
 			p.put(f, passSlack, changed)
 		}
 	}
-	p.regroup(changed)
+	return p.regroup(changed)
 }
 
-// put puts a fact in the place of the one that is known.
-func (p *picture) put(f *fact, slack time.Duration, changed map[key]bool) {
-	old := p.facts[f.key]
-	now := merge(old, f, slack)
-	p.facts[f.key] = now
-	if !same(old, now) {
-		changed[f.key] = true
-	} else if e := p.home[f.key]; e != nil {
-		if i := slices.Index(e.facts, old); i >= 0 {
-			e.facts[i] = now
-		}
-	}
-}
-
-// regroup makes the entries anew. An entry of which nothing has changed keeps its row.
-func (p *picture) regroup(changed map[key]bool) {
-	before := p.home
-	p.entries = group(slices.Collect(maps.Values(p.facts)))
-	p.home = make(map[key]*entry, len(p.facts))
-	for _, e := range p.entries {
-		old := before[e.facts[0].key]
-		keep := old != nil && len(old.facts) == len(e.facts)
-		for _, f := range e.facts {
-			p.home[f.key] = e
-			keep = keep && !changed[f.key] && before[f.key] == old
-		}
-		if keep {
-			e.row = old.row
-		}
-	}
-	p.version++
-}
-
-// refresh puts what a look has shown into the picture, and returns the entries that took the place of others; none
-// if nothing has changed.
+// refresh puts what a look has shown into the picture, and returns the entries that took the place of others.
 func (p *picture) refresh(all []sighting) (fresh []*entry) {
 	changed := make(map[key]bool)
 	for i := range all {
@@ -122,40 +83,99 @@ func (p *picture) refresh(all []sighting) (fresh []*entry) {
 			}
 		}
 	}
+	return p.regroup(changed)
+}
+
+// put puts a fact in the place of the one that is known. It adds the key to changed if somebody sees the difference.
+func (p *picture) put(f *fact, slack time.Duration, changed map[key]bool) {
+	old := p.facts[f.key]
+	now := merge(old, f, slack)
+	p.facts[f.key] = now
+	if !same(old, now) {
+		changed[f.key] = true
+	} else if e := p.home[f.key]; e != nil {
+		if i := slices.Index(e.facts, old); i >= 0 {
+			e.facts[i] = now
+		}
+	}
+}
+
+// regroup makes anew the entries that have facts of these keys, or that such facts join. The version grows if there are any.
+func (p *picture) regroup(changed map[key]bool) (fresh []*entry) {
+	if len(changed) == 0 {
+		return nil
+	}
 	var loose []*fact
 	touched := make(map[*entry]bool)
 	for k := range changed {
-		e := p.home[k]
-		if e == nil {
-			loose = append(loose, p.facts[k])
-			e = p.semaphoreOf(k) // of which a permit or the queue is new
-		}
+		f, e := p.facts[k], p.home[k]
 		if e != nil {
+			touched[e] = true
+		} else if f != nil {
+			loose = append(loose, f)
+		}
+		if e := p.joins(f); e != nil {
 			touched[e] = true
 		}
 	}
 	for e := range touched {
+		p.forget(e)
 		for _, f := range e.facts {
-			loose = append(loose, p.facts[f.key])
+			if now := p.facts[f.key]; now != nil {
+				loose = append(loose, now)
+			}
 		}
 	}
-	if len(loose) == 0 {
-		return nil
+	fresh = group(p.withoutEmptySlots(loose))
+	if len(touched) > 0 {
+		p.entries = slices.DeleteFunc(p.entries, func(e *entry) bool { return e.gone })
 	}
-	return p.exchange(touched, p.withoutEmptySlots(loose))
+	p.entries = append(p.entries, fresh...)
+	for _, e := range fresh {
+		p.remember(e)
+	}
+	p.version++
+	return fresh
 }
 
-// semaphoreOf returns the entry of the semaphore that a key is of; nil if there is none.
-func (p *picture) semaphoreOf(k key) *entry {
-	if k.slot == noSlot {
+// joins returns the entry of the semaphore or the set that a fact belongs to; nil if there is none.
+func (p *picture) joins(f *fact) *entry {
+	switch {
+	case f == nil:
 		return nil
-	}
-	for slot := queueSlot; slot < protocol.MaxPermits; slot++ {
-		if e := p.home[key{k.name, slot}]; e != nil && slot != noSlot {
-			return e
-		}
+	case f.key.slot != noSlot:
+		return p.semaphores[f.key.name]
+	case f.hasOwner():
+		return p.sets[f.claims[0].owner]
 	}
 	return nil
+}
+
+// forget takes an entry out of the maps, and marks it as gone.
+func (p *picture) forget(e *entry) {
+	e.gone = true
+	for _, f := range e.facts {
+		delete(p.home, f.key)
+	}
+	switch f := e.facts[0]; {
+	case f.key.slot != noSlot:
+		delete(p.semaphores, f.key.name)
+	case f.hasOwner():
+		delete(p.sets, f.claims[0].owner)
+	}
+}
+
+// remember puts an entry into the maps.
+func (p *picture) remember(e *entry) {
+	for _, f := range e.facts {
+		p.home[f.key] = e
+	}
+	switch f := e.facts[0]; {
+	case f.key.slot != noSlot:
+		p.semaphores[f.key.name] = e
+	case f.hasOwner():
+		p.sets[f.claims[0].owner] = e
+	}
 }
 
 // withoutEmptySlots drops the slots of semaphores that are free, and their queues that are empty, but for one of them: a
@@ -176,26 +196,8 @@ func (p *picture) withoutEmptySlots(loose []*fact) []*fact {
 			return false
 		}
 		delete(p.facts, f.key)
-		delete(p.home, f.key)
 		return true
 	})
-}
-
-// exchange puts entries made of facts in the place of others.
-func (p *picture) exchange(old map[*entry]bool, facts []*fact) (fresh []*entry) {
-	fresh = group(facts)
-	for e := range old {
-		e.gone = true
-	}
-	p.entries = slices.DeleteFunc(p.entries, func(e *entry) bool { return e.gone })
-	p.entries = append(p.entries, fresh...)
-	for _, e := range fresh {
-		for _, f := range e.facts {
-			p.home[f.key] = e
-		}
-	}
-	p.version++
-	return fresh
 }
 
 // merge returns a new fact, with what the one before it knew: the trends of its claims, and all of it where too few

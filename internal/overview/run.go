@@ -14,8 +14,8 @@ const (
 	// lookEvery is how often the visible rows are looked at.
 	lookEvery = time.Second
 
-	// restFactor is how many times as long as a pass took none is begun: passes take a third of the time at most.
-	restFactor = 2
+	// restFactor is how many times as long as a pass took none is begun: passes take a quarter of the time.
+	restFactor = 3
 
 	// minRest bounds how often the servers are asked for all keys, where they have few.
 	minRest = time.Second
@@ -44,7 +44,7 @@ type run struct {
 // Run looks at the locks while there are watchers, until ctx ends. It must run once. It returns when all that it has
 // started has ended.
 func (m *Model) Run(ctx context.Context) {
-	r := &run{Model: m, ask: newAsker(m.source, m.opts.Clock), views: make(map[View]*shown), picture: picture{facts: make(map[key]*fact)}}
+	r := &run{Model: m, ask: newAsker(m.source, m.opts.Clock), views: make(map[View]*shown), picture: newPicture()}
 	for ctx.Err() == nil {
 		if len(r.current()) > 0 {
 			r.watch(ctx)
@@ -160,41 +160,46 @@ func (r *run) questions() *questions {
 func (r *run) list(p *pass) {
 	if p.isPart {
 		if r.listed.IsZero() {
-			r.picture.add(p.found)
-			r.changes++
+			r.change(func() []*entry { return r.picture.add(p.found) })
 		}
 		return
 	}
 	r.rest(p.ended - p.begun)
-	r.isCurrent = true
-	before := r.passErr
+	failedBefore := r.passErr != nil
 	if r.passErr = p.err; p.err != nil {
-		r.picture.add(p.found)
+		r.change(func() []*entry { return r.picture.add(p.found) })
 	} else {
-		r.picture.replace(p.found, p.begun)
+		r.change(func() []*entry { return r.picture.replace(p.found, p.begun) })
 		r.listed, r.took = r.wallAt(p.ended), p.ended-p.begun
 	}
-	if before != nil || p.err != nil || r.picture.changed {
+	if failedBefore || p.err != nil || !r.isCurrent {
+		r.changes++
+	}
+	r.isCurrent = true
+}
+
+// look puts what a look has shown into the picture.
+func (r *run) look(s *round) {
+	r.pinged = true
+	r.change(func() []*entry { return r.picture.refresh(s.sightings) })
+	if r.masters.observe(s.stats, s.ping, r.opts.Trips, r.opts.Wall()) || r.isStale() { // its age grows
 		r.changes++
 	}
 }
 
-// look puts a round of looks into the picture.
-func (r *run) look(s *round) {
-	r.pinged = true
+// change changes the picture, and amends the orders of the views by the entries that are fresh.
+func (r *run) change(make func() (fresh []*entry)) {
 	version := r.picture.version
-	fresh := r.picture.refresh(s.sightings)
-	if r.picture.version != version {
-		for _, v := range r.views {
-			if v.version == version {
-				v.amend(&r.picture, fresh)
-			}
+	fresh := make()
+	if r.picture.version == version {
+		return
+	}
+	for _, v := range r.views {
+		if v.version == version && v.order != nil {
+			v.amend(&r.picture, fresh)
 		}
-		r.changes++
 	}
-	if r.masters.observe(s.stats, s.ping, r.opts.Trips, r.opts.Wall()) || r.isStale() { // its age grows
-		r.changes++
-	}
+	r.changes++
 }
 
 // isStale reports whether the rows are older than they should be.
