@@ -36,6 +36,7 @@ func (k key) raw() string {
 type fact struct {
 	key     key
 	at      time.Duration // when it was learnt, on the model's clock
+	freeAt  time.Duration // when it was first seen free, if it is
 	state   State
 	by      string  // who holds it, as HeldBy
 	claims  []claim // those that have it, first

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/overview"
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // fake is a source of locks that a test sets. Each question takes its time.
@@ -111,7 +112,7 @@ func (f *fake) aged(s redlock.Status) redlock.Status {
 
 // held is a lock that one owner holds for an hour, at three masters.
 func held(name, owner string) redlock.Status {
-	s := redlock.Status{Name: name, Holder: owner, Remaining: time.Hour, Token: 7}
+	s := redlock.Status{Name: name, Holder: owner, Since: protocol.SinceOf(owner), Remaining: time.Hour, Token: 7}
 	for i := range 3 {
 		s.Nodes = append(s.Nodes, redlock.NodeStatus{Index: i, Holder: owner, Remaining: time.Hour})
 	}
@@ -131,9 +132,11 @@ func withFake(t *testing.T, f *fake, test func(t *testing.T, m *overview.Model))
 			defer close(over)
 			m.Run(ctx)
 		}()
+		defer func() {
+			cancel()
+			<-over
+		}()
 		test(t, m)
-		cancel()
-		<-over
 	})
 }
 
@@ -247,11 +250,7 @@ func TestWatcherReceivesTheLatestSnapshotWhenSomethingChanges(t *testing.T) {
 		for i := range 20 {
 			f.set(held("a", fmt.Sprintf("owner-%d", i)), held("b", "worker"))
 			want := fmt.Sprintf("owner-%d", i)
-			for s := range quick.Updates() {
-				if s.Rows[0].HeldBy == want {
-					break
-				}
-			}
+			await(t, quick, func(s *overview.Snapshot) bool { return s.Rows[0].HeldBy == want })
 		}
 		synctest.Wait()
 		s := <-slow.Updates()

@@ -48,7 +48,7 @@ func (p *picture) replace(found []*fact, begun time.Duration) (fresh []*entry) {
 		}
 	}
 	for k, old := range p.facts {
-		if !seen[k] && old.at <= begun {
+		if !seen[k] && (old.at <= begun || old.state == Free && old.freeAt <= begun) {
 			delete(p.facts, k)
 			changed[k] = true
 		}
@@ -207,6 +207,12 @@ func merge(old, f *fact, slack time.Duration) *fact {
 		stale := *old
 		stale.at, stale.stale, stale.says, stale.words = f.at, true, f.says, wordsAbout(old, f)
 		return &stale
+	}
+	if f.state == Free {
+		f.freeAt = f.at
+		if old != nil && old.state == Free {
+			f.freeAt = old.freeAt
+		}
 	}
 	for i := range f.claims {
 		c := &f.claims[i]
