@@ -111,3 +111,27 @@ func TestPermitsThatComeAndGoShowAtTheNextLook(t *testing.T) {
 		require.Empty(t, s.Rows)
 	})
 }
+
+// To a user without the right to look at semaphores, a lock with a slot's name is a lock.
+func TestSlotStaysHeldForAUserWhoMayNotLookAtSemaphores(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		for _, n := range net.Nodes {
+			n.Set(func(n *testnet.Node) {
+				n.Override = func(cmd string, args []string) string {
+					if n.Label(cmd, args) == "inspectslots" {
+						return "NOPERM no right"
+					}
+					return ""
+				}
+			})
+		}
+		put(t, net, "jobs#1", "worker", time.Hour, 0, 1, 2)
+		w, stop := watch(t, net, net.Client(), overview.View{})
+		defer stop()
+		s := latest(t, w, nil, 2500*ms)
+		for range 20 {
+			require.Equal(t, overview.Held, rowOf(t, s, "jobs").State)
+			s = latest(t, w, s, 250*ms)
+		}
+	})
+}
