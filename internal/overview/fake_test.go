@@ -269,7 +269,7 @@ func TestWatcherReceivesTheLatestSnapshotWhenSomethingChanges(t *testing.T) {
 		case <-time.After(time.Minute):
 		}
 		f.set(held("a", "new"), held("b", "worker"))
-		require.Equal(t, "new", (<-quick.Updates()).Rows[0].HeldBy)
+		await(t, quick, func(s *overview.Snapshot) bool { return s.Rows[0].HeldBy == "new" })
 		require.Equal(t, "one", first.Rows[0].HeldBy, "nobody changes a snapshot")
 	})
 }

@@ -178,7 +178,7 @@ func TestRowThatBecomesFreeStaysUntilTheNextPass(t *testing.T) {
 		f.set(held("a", ours("one", 1)))
 		begun := time.Now()
 		s := await(t, w, func(s *overview.Snapshot) bool {
-			return s.Rows[1].State == overview.Free && s.Rows[2].State == overview.Free
+			return len(s.Rows) == 3 && s.Rows[1].State == overview.Free && s.Rows[2].State == overview.Free
 		})
 		require.Less(t, time.Since(begun), 3*time.Second, "long before the next pass")
 		require.Equal(t, overview.None, s.Rows[1].Kind)
