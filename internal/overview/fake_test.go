@@ -41,7 +41,7 @@ func (f *fake) Locks(ctx context.Context, _ string) iter.Seq2[redlock.Status, er
 		f.listings++
 		f.under++
 		f.busiest = max(f.busiest, f.under)
-		locks := f.locks
+		locks, since := f.locks, f.since
 		f.mu.Unlock()
 		defer func() {
 			f.mu.Lock()
@@ -55,7 +55,7 @@ func (f *fake) Locks(ctx context.Context, _ string) iter.Seq2[redlock.Status, er
 				yield(redlock.Status{}, ctx.Err())
 				return
 			}
-			if !yield(f.aged(s), nil) {
+			if !yield(aged(s, since), nil) {
 				return
 			}
 		}
@@ -74,7 +74,7 @@ func (f *fake) Inspect(_ context.Context, name string) (redlock.Status, error) {
 	f.asking--
 	for _, s := range f.locks {
 		if s.Name == name {
-			return f.aged(s), nil
+			return aged(s, f.since), nil
 		}
 	}
 	return redlock.Status{Name: name, Nodes: make([]redlock.NodeStatus, 3)}, nil
@@ -102,10 +102,10 @@ func (f *fake) set(locks ...redlock.Status) {
 	f.locks, f.since = locks, time.Now()
 }
 
-// aged returns what is left of a lock.
-func (f *fake) aged(s redlock.Status) redlock.Status {
-	if !f.since.IsZero() {
-		s.Remaining -= time.Since(f.since)
+// aged returns what is left of a lock that is as it was at an instant; at the zero one all is left.
+func aged(s redlock.Status, since time.Time) redlock.Status {
+	if !since.IsZero() {
+		s.Remaining -= time.Since(since)
 	}
 	return s
 }
