@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/redlock-go/redlock/internal/operate"
+	"github.com/redlock-go/redlock/internal/peek"
 	"github.com/redlock-go/redlock/internal/printable"
 )
 
@@ -23,9 +25,7 @@ func (c *Client) Locks(ctx context.Context, pattern string) iter.Seq2[Status, er
 			return
 		}
 		ended, incomplete := false, error(nil)
-		l := operate.Listing{Clock: c.opts.clock, Life: c.life, Nodes: c.cluster.Nodes, Need: c.cluster.Need,
-			Timeout: c.opts.voteTimeout(), PageTimeout: c.deadAfter(), Prefix: c.opts.prefix}
-		failure := l.Run(ctx, pattern, func(f *operate.Found) (shown, more bool) {
+		failure := c.listing().Run(ctx, pattern, func(f *operate.Found) (shown, more bool) {
 			s, err := c.status("list", f)
 			least := c.cluster.Need
 			if f.Said() < least {
@@ -40,6 +40,24 @@ func (c *Client) Locks(ctx context.Context, pattern string) iter.Seq2[Status, er
 		if failed := cmp.Or(c.listError(pattern, failure), incomplete); failed != nil && !ended {
 			yield(Status{}, failed)
 		}
+	}
+}
+
+// listing returns what a listing needs of the client.
+func (c *Client) listing() *operate.Listing {
+	return &operate.Listing{Clock: c.opts.clock, Life: c.life, Nodes: c.cluster.Nodes, Need: c.cluster.Need,
+		Timeout: c.opts.voteTimeout(), PageTimeout: c.deadAfter(), Prefix: c.opts.prefix}
+}
+
+// What packages of this library may ask beside.
+func init() {
+	peek.Look = func(ctx context.Context, client any, names []string, semaphores bool, show func(any, time.Duration)) error {
+		c := client.(*Client)
+		failure := c.listing().Look(ctx, names, semaphores, func(f *operate.Found) {
+			s, _ := c.status("inspect", f) // which says if it is incomplete
+			show(&s, f.Begun)
+		})
+		return c.listError("", failure)
 	}
 }
 

@@ -29,6 +29,7 @@ var jobs = map[string]func(args []string, lines <-chan string, say func(format s
 	"permits":   usePermits,
 	"transfers": makeTransfers,
 	"cron":      runCron,
+	"changes":   makeChanges,
 
 	"counter":  chaosJob(openCounter),
 	"register": chaosJob(openRegister),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/redlock-go/redlock/internal/overview"
 	"github.com/redlock-go/redlock/internal/printable"
 )
 
@@ -179,13 +180,8 @@ func (x *examination) verdict(p paint) string {
 	return p.green("No danger.") + " " + text
 }
 
-// counted returns a number with a noun, in the singular or plural.
-func counted(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
+// counted is overview.Counted.
+func counted(n int, thing string) string { return overview.Counted(n, thing) }
 
 func (f *nodeFacts) row() []string {
 	if f.err != nil {

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/overview"
 	"github.com/redlock-go/redlock/internal/printable"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
@@ -57,7 +58,7 @@ func newLockView(s redlock.Status) lockView {
 	v := lockView{
 		Name: s.Name, Quorum: !s.Incomplete, Holder: s.Holder, Resting: s.Resting, Reserved: s.Reserved,
 		Notifiable: s.Notifiable, Since: s.Since, Remaining: millis(s.Remaining), Token: s.Token,
-		Split: isSplit(s) && !s.Incomplete, Readers: newReaderViews(s.Readers), Permits: newPermitViews(s.Permits),
+		Split: overview.IsSplit(s) && !s.Incomplete, Readers: newReaderViews(s.Readers), Permits: newPermitViews(s.Permits),
 		Queue: []waiterView{},
 	}
 	if !utf8.ValidString(s.Name) {
@@ -85,65 +86,38 @@ func millis(d time.Duration) int64 {
 	return d.Milliseconds()
 }
 
-// isSplit reports whether some owner or reader has a node, and none a majority.
-func isSplit(s redlock.Status) bool {
-	return s.Holder == "" && len(holdingReaders(s)) == 0 && nodesWithKey(s) > 0
-}
-
-// votes returns the number of nodes of each owner.
-func votes(s redlock.Status) map[string]int {
-	count := make(map[string]int)
-	for _, n := range s.Nodes {
-		if n.Holder != "" {
-			count[n.Holder]++
-		}
-	}
-	return count
-}
-
-// nodesWithKey returns the number of nodes that have a key of the lock.
-func nodesWithKey(s redlock.Status) int {
-	with := 0
-	for i := range s.Nodes {
-		if n := &s.Nodes[i]; n.Holder != "" || hasShares(n) {
-			with++
-		}
-	}
-	return with
-}
-
-// readableOwner returns the label of an owner; the whole owner if it has none.
-func readableOwner(owner string) string { return cmp.Or(protocol.LabelOf(owner), owner) }
-
 // writeLock prints one lock for people.
 func writeLock(w io.Writer, p paint, s redlock.Status) {
-	need, held, name := len(s.Nodes)/2+1, votes(s), p.bold(printable.Quote(s.Name))
+	need, held, name := len(s.Nodes)/2+1, overview.Votes(s), p.bold(printable.Quote(s.Name))
+	state := overview.StateOf(s)
+	by := p.bold(overview.HeldBy(s, state))
 	switch {
-	case s.Resting:
+	case state == overview.Resting:
 		fmt.Fprintf(w, "%s: resting after %s, at %d of %d nodes, for another %s: nobody holds it, and nobody gets it\n",
-			name, p.bold(printable.Quote(readableOwner(s.Holder))), held[s.Holder], len(s.Nodes), left(s.Remaining))
+			name, by, held[s.Holder], len(s.Nodes), left(s.Remaining))
 		fmt.Fprintf(w, "  owner    %s\n", printable.Quote(s.Holder))
 	case s.Holder != "":
 		fmt.Fprintf(w, "%s: held by %s%s, at %d of %d nodes, for another %s unless renewed\n",
-			name, p.bold(printable.Quote(readableOwner(s.Holder))), heldFor(s.Since), held[s.Holder], len(s.Nodes), left(s.Remaining))
+			name, by, heldFor(s.Since), held[s.Holder], len(s.Nodes), left(s.Remaining))
 		fmt.Fprintf(w, "  owner    %s\n", printable.Quote(s.Holder))
 		if !s.Since.IsZero() {
 			fmt.Fprintf(w, "  since    %s, by the holder's clock\n", s.Since.Format(time.DateTime))
 		}
-	case len(holdingReaders(s)) > 0:
-		fmt.Fprintf(w, "%s: held by %s%s, for another %s unless renewed\n", name, p.bold(countReaders(s)), heldFor(heldSince(s)), left(s.Remaining))
-	case len(heldPermits(s)) > 0:
-		fmt.Fprintf(w, "%s: %s held\n", name, p.bold(counted(len(heldPermits(s)), "permit")))
-	case s.Incomplete:
-		fmt.Fprintf(w, "%s: %s\n", name, p.red(fmt.Sprintf("fewer than %d of %d nodes answer: the holder is unknown", need, len(s.Nodes))))
-	case s.Reserved != "":
-		fmt.Fprintf(w, "%s: %s\n", name, p.green("free, and reserved for the next waiter"))
-	case isSplit(s):
-		fmt.Fprintf(w, "%s: %s\n", name, p.yellow("nobody holds it: the votes are split, or the last keys of a lease expire"))
+	case len(overview.HoldingReaders(s)) > 0:
+		fmt.Fprintf(w, "%s: held by %s%s, for another %s unless renewed\n", name, by, heldFor(heldSince(s)), left(s.Remaining))
+	case state == overview.Held:
+		fmt.Fprintf(w, "%s: %s held\n", name, by)
 	default:
-		fmt.Fprintf(w, "%s: %s\n", name, p.green("free"))
+		text := map[overview.State]string{
+			overview.Incomplete: fmt.Sprintf("fewer than %d of %d nodes answer: the holder is unknown", need, len(s.Nodes)),
+			overview.Reserved:   "free, and reserved for the next waiter",
+			overview.Split:      "nobody holds it: the votes are split, or the last keys of a lease expire",
+			overview.WaitedFor:  "free",
+			overview.Free:       "free",
+		}[state]
+		fmt.Fprintf(w, "%s: %s\n", name, p.at(state.Level(), text))
 	}
-	if s.Holder != "" || len(heldPermits(s)) == 0 { // each permit has its own
+	if s.Holder != "" || len(overview.HeldPermits(s)) == 0 { // each permit has its own
 		fmt.Fprintf(w, "  token    %d (the greatest so far)\n", s.Token)
 	}
 	rows := [][]string{{"  NODE", "OWNER", "TTL", "COUNT", "QUEUE"}}
@@ -179,7 +153,7 @@ func nodeRow(n *redlock.NodeStatus) []string {
 		return []string{"  " + n.Node, "? " + n.Err.Error()}
 	case n.Holder != "":
 		owner, ttl = ownerCell(n.Holder), left(n.Remaining)
-	case hasShares(n):
+	case overview.HasShares(n):
 		owner, ttl = counted(len(n.Readers), "reader"), left(n.Remaining)
 	case len(n.Permits) > 0:
 		owner = counted(len(n.Permits), "permit")
@@ -202,7 +176,7 @@ func shortOwner(owner string) string {
 // ownerCell returns an owner's label, and enough of its random part to distinguish its
 // leases; or the whole owner if it has no label.
 func ownerCell(owner string) string {
-	if label := readableOwner(owner); label != owner {
+	if label := overview.ReadableOwner(owner); label != owner {
 		return printable.Quote(label) + " (" + shortOwner(owner) + ")"
 	}
 	return printable.Quote(owner)
@@ -210,7 +184,7 @@ func ownerCell(owner string) string {
 
 // namedOwner is ownerCell, or with whole set the label and the whole owner.
 func namedOwner(owner string, whole bool) string {
-	if label := readableOwner(owner); whole && label != owner {
+	if label := overview.ReadableOwner(owner); whole && label != owner {
 		return printable.Quote(label) + " (" + printable.Quote(owner) + ")"
 	}
 	return ownerCell(owner)

@@ -1,17 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/overview"
 	"github.com/redlock-go/redlock/internal/printable"
 )
 
@@ -125,49 +126,17 @@ func (r *rowWriter) write(s redlock.Status) error {
 type row struct{ holder, remaining, state string }
 
 func newRow(s redlock.Status) row {
-	readers, permits := len(holdingReaders(s)), len(heldPermits(s))
+	state := overview.StateOf(s)
+	v := row{cmp.Or(overview.HeldBy(s, state), "-"), "-", string(state)}
 	switch {
-	case s.Incomplete:
-		return newIncompleteRow(s)
-	case s.Resting:
-		return row{printable.Quote(readableOwner(s.Holder)), left(s.Remaining), "resting"}
-	case s.Holder != "":
-		return row{printable.Quote(readableOwner(s.Holder)), left(s.Remaining), "held"}
-	case readers > 0:
-		return row{countReaders(s), left(s.Remaining), "held"}
-	case permits > 0:
-		return row{counted(permits, "permit"), "-", "held"}
-	case s.Reserved != "":
-		return row{"-", "-", "reserved"}
-	case isSplit(s):
-		return row{"-", "-", "split"}
-	}
-	return row{"-", "-", "waited for"}
-}
-
-// newIncompleteRow makes the row of a lock for which too few nodes answered. It shows the holder that most of
-// these nodes have, else their readers or permits, and the longest time until a key ends.
-func newIncompleteRow(s redlock.Status) row {
-	v, most, lasts := row{"-", "-", "incomplete"}, 0, time.Duration(0)
-	for holder, nodes := range votes(s) {
-		if label := printable.Quote(readableOwner(holder)); nodes > most || nodes == most && label < v.holder {
-			v.holder, most = label, nodes
+	case state == overview.Incomplete:
+		if lasts := overview.LastsAtMost(s); lasts != 0 {
+			v.remaining = left(lasts)
 		}
-	}
-	switch {
-	case most > 0:
-	case len(s.Readers) > 0:
-		v.holder = counted(len(s.Readers), "reader")
-	case len(s.Permits) > 0:
-		v.holder = counted(len(s.Permits), "permit")
-	}
-	for _, n := range s.Nodes {
-		if n.Remaining < 0 || lasts >= 0 && n.Remaining > lasts {
-			lasts = n.Remaining
-		}
-	}
-	if lasts != 0 {
-		v.remaining = left(lasts)
+	case state == overview.Free: // its waiters have left
+		v.state = string(overview.WaitedFor)
+	case s.Holder != "" || len(overview.HoldingReaders(s)) > 0: // each permit has a time of its own
+		v.remaining = left(s.Remaining)
 	}
 	return v
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/overview"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
@@ -42,11 +43,6 @@ func newNodePermitViews(permits []redlock.PermitStatus) []permitView {
 		views[i].Nodes = 0
 	}
 	return views
-}
-
-// heldPermits returns the permits that a majority of the nodes has.
-func heldPermits(s redlock.Status) []redlock.PermitStatus {
-	return slices.DeleteFunc(slices.Clone(s.Permits), func(p redlock.PermitStatus) bool { return p.Remaining == 0 })
 }
 
 // writePermits prints each permit that a node has, whether a majority has it or not.
@@ -98,7 +94,7 @@ func slotsOf(lease *redlock.Lease) string {
 // hasTooMany reports whether the owner has so many permits that this command would wait for them.
 func (f *runFlags) hasTooMany(s redlock.Status, owner string) bool {
 	has := 0
-	for _, p := range heldPermits(s) {
+	for _, p := range overview.HeldPermits(s) {
 		if p.Owner == owner {
 			has++
 		}
@@ -120,7 +116,7 @@ func breakPermits(ctx context.Context, out io.Writer, client *redlock.Client, na
 	slots = slices.Compact(slots) // they are in order
 	if len(slots) == 0 {
 		why := fmt.Errorf("nobody holds permits of %q: nothing was changed", name)
-		if s.Holder != "" || len(holdingReaders(s)) > 0 {
+		if s.Holder != "" || len(overview.HoldingReaders(s)) > 0 {
 			why = fmt.Errorf("%q is held as a lock, and no permits of it are held: nothing was changed; break the lock without --permits", name)
 		}
 		return &exit{code: codeFree, why: why}

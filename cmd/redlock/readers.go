@@ -3,14 +3,14 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/overview"
 )
 
 // mostReaders is how many readers of a lock a node shows at most.
-const mostReaders = 100
+const mostReaders = overview.MostReaders
 
 // readerView is a reader in JSON.
 type readerView struct {
@@ -39,42 +39,11 @@ func newNodeReaderViews(readers []redlock.ShareStatus) []readerView {
 	return views
 }
 
-// holdingReaders returns the readers that hold the lock: a majority of the nodes has the share
-// of each of them. There are none while one owner holds the lock alone.
-func holdingReaders(s redlock.Status) []redlock.ShareStatus {
-	if s.Holder != "" {
-		return nil
-	}
-	return slices.DeleteFunc(slices.Clone(s.Readers), func(r redlock.ShareStatus) bool { return r.Remaining <= 0 })
-}
+// heldSince is overview.HeldSince.
+func heldSince(s redlock.Status) time.Time { return overview.HeldSince(s) }
 
-// hasShares reports whether the lock's key at the node is the readers'. The node may show none of
-// them: their shares may be gone before the key is.
-func hasShares(n *redlock.NodeStatus) bool {
-	return n.Holder == "" && n.Reserved == "" && n.Remaining != 0
-}
-
-// heldSince returns since when the lock is held: by its holder, or by the first of the readers that hold it;
-// zero if no holder's clock says it.
-func heldSince(s redlock.Status) (since time.Time) {
-	since = s.Since
-	for _, r := range holdingReaders(s) {
-		if since.IsZero() || !r.Since.IsZero() && r.Since.Before(since) {
-			since = r.Since
-		}
-	}
-	return since
-}
-
-// countReaders returns the number of the readers that hold the lock. If a node shows as many as
-// it can, there may be more.
-func countReaders(s redlock.Status) string {
-	text := counted(len(holdingReaders(s)), "reader")
-	if slices.ContainsFunc(s.Nodes, func(n redlock.NodeStatus) bool { return len(n.Readers) >= mostReaders }) {
-		text = "at least " + text
-	}
-	return text
-}
+// countReaders is overview.CountReaders.
+func countReaders(s redlock.Status) string { return overview.CountReaders(s) }
 
 // writeReaders prints each reader, whether it holds the lock or not.
 func writeReaders(w io.Writer, readers []redlock.ShareStatus) {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/redlock-go/redlock/internal/overview"
 )
 
 // isTerminal reports whether a writer or reader is a terminal.
@@ -33,6 +35,17 @@ func (p paint) in(code, text string) string {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+// at colours text by its level.
+func (p paint) at(l overview.Level, text string) string {
+	switch l {
+	case overview.Error:
+		return p.red(text)
+	case overview.Warning:
+		return p.yellow(text)
+	}
+	return p.green(text)
 }
 
 func (p paint) red(text string) string    { return p.in("31;1", text) }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/overview"
 	"github.com/redlock-go/redlock/internal/printable"
 )
 
@@ -76,8 +77,8 @@ func isToBreak(s redlock.Status, err error) error {
 		refusal := redis.Error("")
 		return errors.As(n.Err, &refusal)
 	}
-	switch held := heldPermits(s); {
-	case err != nil || s.Holder != "" || nodesWithKey(s) > 0 || slices.ContainsFunc(s.Nodes, isForeign):
+	switch held := overview.HeldPermits(s); {
+	case err != nil || s.Holder != "" || overview.NodesWithKey(s) > 0 || slices.ContainsFunc(s.Nodes, isForeign):
 		return nil
 	case len(held) > 0:
 		return usage("%q is a semaphore, of which %s held: add --permits to break all of them, or break one, as '%s#%d'; nothing was changed",
@@ -109,11 +110,11 @@ func printBroken(w io.Writer, was redlock.Status, verbose bool) {
 		fmt.Fprintf(w, "%s: broken. It rested after %s for another %s.\n", name, holder, left(was.Remaining))
 	case was.Holder != "":
 		fmt.Fprintf(w, "%s: broken. It was held by %s for another %s.\n", name, holder, left(was.Remaining))
-	case len(holdingReaders(was)) > 0:
+	case len(overview.HoldingReaders(was)) > 0:
 		fmt.Fprintf(w, "%s: broken. It was held by %s for another %s.\n", name, countReaders(was), left(was.Remaining))
 		writeReaders(w, was.Readers)
-	case isSplit(was):
-		fmt.Fprintf(w, "%s: nobody held it; the keys at %s are deleted.\n", name, counted(nodesWithKey(was), "node"))
+	case overview.IsSplit(was):
+		fmt.Fprintf(w, "%s: nobody held it; the keys at %s are deleted.\n", name, counted(overview.NodesWithKey(was), "node"))
 	default:
 		fmt.Fprintf(w, "%s: nobody held it.\n", name)
 	}

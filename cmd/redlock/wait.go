@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/overview"
 	"github.com/redlock-go/redlock/internal/printable"
 )
 
@@ -24,7 +25,7 @@ func (f *runFlags) notNested(ctx context.Context, client *redlock.Client, names 
 			continue
 		}
 		s, err := client.Inspect(ctx, name)
-		isReader := slices.ContainsFunc(holdingReaders(s), func(r redlock.ShareStatus) bool { return r.Owner == owner })
+		isReader := slices.ContainsFunc(overview.HoldingReaders(s), func(r redlock.ShareStatus) bool { return r.Owner == owner })
 		isHolder := s.Holder == owner && !s.Resting || isReader
 		if f.permits > 0 {
 			isHolder = f.hasTooMany(s, owner)
@@ -187,7 +188,7 @@ func (r *runner) announceHeld(ctx context.Context, client *redlock.Client, names
 
 // announcePermits prints how many permits of a semaphore are held, and reports whether any is.
 func (r *runner) announcePermits(name string, s redlock.Status) bool {
-	held := len(heldPermits(s))
+	held := len(overview.HeldPermits(s))
 	if held > 0 {
 		r.print("waiting for %s of %q: %d of %d are held, %d in the wait queue", counted(r.flags.take, "permit"), name, held, r.flags.permits, len(s.Queue))
 	}
@@ -196,12 +197,12 @@ func (r *runner) announcePermits(name string, s redlock.Status) bool {
 
 // announceHolders prints who holds a lock, or that it rests, and reports whether it is so.
 func (r *runner) announceHolders(name string, s redlock.Status) bool {
-	readers := holdingReaders(s)
+	readers := overview.HoldingReaders(s)
 	switch {
 	case s.Resting:
-		r.print("waiting for %q: it rests after %s, for another %s, %d in the wait queue", name, printable.Quote(readableOwner(s.Holder)), left(s.Remaining), len(s.Queue))
+		r.print("waiting for %q: it rests after %s, for another %s, %d in the wait queue", name, printable.Quote(overview.ReadableOwner(s.Holder)), left(s.Remaining), len(s.Queue))
 	case s.Holder != "":
-		r.print("waiting for %q: %s holds it, %d in the wait queue", name, printable.Quote(readableOwner(s.Holder)), len(s.Queue))
+		r.print("waiting for %q: %s holds it, %d in the wait queue", name, printable.Quote(overview.ReadableOwner(s.Holder)), len(s.Queue))
 	case len(readers) == 1:
 		r.print("waiting for %q: 1 reader holds it, %d in the wait queue", name, len(s.Queue))
 	case len(readers) > 1:

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/overview"
 	"github.com/redlock-go/redlock/internal/printable"
 )
 
@@ -55,7 +56,7 @@ func printAsked(w io.Writer, is redlock.Status, verbose bool) {
 		fmt.Fprintf(w, "%s: asked %s.\n", name, holder)
 	case is.Holder != "":
 		fmt.Fprintf(w, "%s: nobody was asked. It is held by %s for another %s unless renewed, and that holder does not want to be told (WithWanted).\n", name, holder, left(is.Remaining))
-	case len(holdingReaders(is)) > 0:
+	case len(overview.HoldingReaders(is)) > 0:
 		fmt.Fprintf(w, "%s: asked those of %s that want to be told (WithWanted): they learn of it by their next renewal.\n", name, countReaders(is))
 	default:
 		fmt.Fprintf(w, "%s: nobody holds it.\n", name)

@@ -22,6 +22,8 @@
 // listing has gone through all keys is not shown again either: it was shown there, unless its
 // key came there later.
 //
+// Look asks about given names in the same batches and at the same pace.
+//
 // Run is one listing, from its first question to its last. At any instant at most one page of
 // names, and the questions about one batch of them, are under way. A node that has not answered
 // the questions about one batch is not asked about the next one.

@@ -140,6 +140,20 @@ func (l *Listing) Run(ctx context.Context, pattern string, show func(*Found) (sh
 	return &Failure{Need: need, Nodes: reasons, Took: l.Clock() - begun}
 }
 
+// Look calls show with each of the names, of locks or of semaphores, whatever stands there. It returns nil when it has
+// shown all.
+func (l *Listing) Look(ctx context.Context, names []string, semaphores bool, show func(*Found)) *Failure {
+	each := func(f *Found) (shown, more bool) {
+		show(f)
+		return false, true
+	}
+	r := &run{Listing: l, shown: newMemory(l.Memory), show: each, asked: make([]*node.Batch, len(l.Nodes))}
+	if r.showAll(ctx, slices.Clone(names), semaphores) != nil {
+		return r.failure
+	}
+	return nil
+}
+
 // listNode shows the names that one node has. It returns nil when it has listed all of them,
 // errEnded when the listing is over, or why the node's keys cannot be listed.
 func (r *run) listNode(ctx context.Context, i int) error {

@@ -1,0 +1,70 @@
+package overview
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/endpoint"
+	"github.com/redlock-go/redlock/internal/node"
+)
+
+// Cause is a reason for which nothing is learnt of a node, in words that all faces share.
+type Cause struct {
+	Code        string // stable, as docs/operations.md has it
+	What        string
+	Consequence string
+	Remedy      string
+}
+
+// The consequences of such a reason.
+const (
+	NeverVotes = "it never votes; where this makes a majority impossible no lock can be had"
+	OneFewer   = "it does not vote: the cluster tolerates one failure less, or none"
+)
+
+// CauseOf returns what an error means; answered is set if the node had answered before.
+func CauseOf(err error, answered bool) Cause {
+	var badReply *endpoint.BadReplyError
+	var secure *endpoint.TLSError
+	switch {
+	case node.IsCode(err, "DENIED"):
+		return Cause{"protected-mode", "it refuses connections from other machines", NeverVotes,
+			"give the server a password (requirepass, or ACL SETUSER) and write it into the URL; or, in a closed network only, CONFIG SET protected-mode no"}
+	case node.IsFull(err):
+		return Cause{"max-clients", "it has no room for another connection", OneFewer,
+			"raise maxclients, or find the clients that keep too many connections: CLIENT LIST"}
+	case node.IsCode(err, "LOADING"):
+		return Cause{"loading", "it answers, and does not serve yet", OneFewer, "wait until it has read its data: INFO persistence shows loading_eta_seconds"}
+	case isLogin(err):
+		return Cause{"password", "it refuses the user or the password", NeverVotes,
+			"write the right ones into the URL: redis://user:password@host, or redis://:password@host for the default user"}
+	case errors.As(err, &secure) && secure.IsPlain():
+		return Cause{"tls", "it does not answer as a server with TLS", NeverVotes, "write a redis:// URL for a server without TLS, or give the port at which it speaks TLS (tls-port)"}
+	case errors.As(err, &secure):
+		return Cause{"tls", "the server and this client do not agree on TLS", NeverVotes,
+			"see to the certificates: --tls-ca for the authority that issued the server's, --tls-server-name for the name in it, --tls-cert and --tls-key for this client's"}
+	case !answered && (errors.As(err, &badReply) || node.IsClosed(err)):
+		return Cause{"no-redis", "it does not answer as a Redis server without TLS", NeverVotes,
+			"is this a Redis server, and does it speak TLS? Write a rediss:// URL for a server with TLS, and see that the port is the server's"}
+	case isFrozen(err):
+		return Cause{"unreachable", "it does not answer", OneFewer,
+			"if the machine can be reached, its server is frozen: look for a slow command (SLOWLOG), for swapping, and for a stopped or paused process; else see to the network"}
+	}
+	return Cause{"unreachable", "it does not answer", OneFewer, "start the server, or see to the network and to firewalls between here and there"}
+}
+
+// isLogin reports whether a server refuses the user or the password, or wants one.
+func isLogin(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && node.IsPermanent(reply) && (node.IsCode(reply, "ERR") || node.IsCode(reply, "WRONGPASS") || node.IsCode(reply, "NOAUTH"))
+}
+
+// isFrozen reports whether a node was silent, rather than refused a connection: as a rule a frozen server, for whose
+// process the kernel accepts connections.
+func isFrozen(err error) bool {
+	var network net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout()
+}

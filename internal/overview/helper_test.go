@@ -1,0 +1,125 @@
+package overview_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/overview"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/test/testnet"
+)
+
+const ms = time.Millisecond
+
+// run runs a model in virtual time until the test ends, or stop is called.
+func run(t *testing.T, net *testnet.Net, source overview.Source, opts overview.Options) (m *overview.Model, stop func()) {
+	t.Helper()
+	opts.Clock = net.Clock.Now
+	m = overview.New(source, opts)
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		m.Run(ctx)
+	}()
+	return m, func() {
+		cancel()
+		<-over
+	}
+}
+
+// watch runs a model and a watcher of it.
+func watch(t *testing.T, net *testnet.Net, source overview.Source, v overview.View) (*overview.Watcher, func()) {
+	t.Helper()
+	m, stop := run(t, net, source, overview.Options{})
+	w := m.Watch(v)
+	return w, func() {
+		w.Close()
+		stop()
+	}
+}
+
+// latest returns the newest snapshot after so long, and the one before if there is none.
+func latest(t *testing.T, w *overview.Watcher, before *overview.Snapshot, d time.Duration) *overview.Snapshot {
+	t.Helper()
+	time.Sleep(d)
+	synctest.Wait()
+	select {
+	case s := <-w.Updates():
+		return s
+	default:
+		require.NotNil(t, before, "no snapshot came")
+		return before
+	}
+}
+
+// put sets a lock's key at nodes, as a holder without a client does; for ever without a ttl.
+func put(t *testing.T, net *testnet.Net, name, value string, ttl time.Duration, nodes ...int) {
+	t.Helper()
+	for _, i := range nodes {
+		require.NoError(t, net.Nodes[i].Redis.Set("redlock:"+name, value))
+		if ttl > 0 {
+			net.Nodes[i].Redis.SetTTL("redlock:"+name, ttl)
+		}
+	}
+}
+
+// queue puts a waiter that has died into the wait queue of a lock at all nodes. It asked so long ago.
+func queue(t *testing.T, net *testnet.Net, name string, ago time.Duration) {
+	t.Helper()
+	ticket := fmt.Sprintf("%016d-AAAAAAAAAAAAAAAA-1", time.Now().Add(-ago).UnixMicro())
+	for _, n := range net.Nodes {
+		_, err := n.Redis.ZAdd(protocol.Key("line", "redlock:"+name), 0, ticket)
+		require.NoError(t, err)
+	}
+}
+
+// rowOf returns the row with a title.
+func rowOf(t *testing.T, s *overview.Snapshot, title string) *overview.Row {
+	t.Helper()
+	i := slices.IndexFunc(s.Rows, func(r *overview.Row) bool { return r.Title == title })
+	require.GreaterOrEqual(t, i, 0, "no row %q in %q", title, titles(s))
+	return s.Rows[i]
+}
+
+func titles(s *overview.Snapshot) (all []string) {
+	for _, r := range s.Rows {
+		all = append(all, r.Title)
+	}
+	return all
+}
+
+// letters writes words in short.
+func letters(words []overview.Word) string {
+	short := map[overview.Word]string{overview.SaysHolder: "●", overview.SaysFree: "○", overview.SaysOther: "◆", overview.SaysResting: "r",
+		overview.SaysReserved: "k", overview.SaysQuarantined: "q", overview.SaysNothing: "✕"}
+	var b strings.Builder
+	for _, w := range words {
+		b.WriteString(short[w])
+	}
+	return b.String()
+}
+
+// executed counts a command at all nodes.
+func executed(net *testnet.Net, label string) (all int) {
+	for _, n := range net.Nodes {
+		all += n.Executed(label)
+	}
+	return all
+}
+
+// lock acquires a mutex for a client of its own, with a label.
+func lock(t *testing.T, net *testnet.Net, name, label string, opts ...redlock.ClientOption) *redlock.Lease {
+	t.Helper()
+	lease, err := net.Client(append(opts, redlock.WithOwnerLabel(label))...).Mutex(name).Lock(t.Context())
+	require.NoError(t, err)
+	return lease
+}

@@ -1,0 +1,126 @@
+package overview
+
+import "time"
+
+// Kind is what is held or waited for.
+type Kind string
+
+// The kinds.
+const (
+	Exclusive Kind = "exclusive" // one owner holds the lock
+	Shared    Kind = "readers"   // readers hold the lock
+	Set       Kind = "set"       // one owner holds several names
+	Permits   Kind = "permits"   // a semaphore
+	None      Kind = "none"      // nobody holds the lock
+)
+
+// Need is how much a row needs a person: rows stand in this order.
+type Need int
+
+// The needs, from the greatest.
+const (
+	Waiting Need = iota // callers wait for it
+	Odd                 // something about it is odd: Row.Odd says what
+	Rest                // nothing
+)
+
+// Direction is where the time left of a lock goes.
+type Direction string
+
+// The directions.
+const (
+	Unknown  Direction = ""          // no second look has decided it yet
+	Renews   Direction = "renews"    // its holder prolongs it
+	RunsDown Direction = "runs down" // nobody does
+	Endless  Direction = "endless"   // it has no ttl
+)
+
+// Word is what one master says of a row.
+type Word string
+
+// The words.
+const (
+	SaysHolder      Word = "holder's"    // it has the key of the holder, or all its keys
+	SaysFree        Word = "free"        // it has no key
+	SaysOther       Word = "another's"   // it has the key of another owner
+	SaysResting     Word = "resting"     // it has the key of a lock that rests
+	SaysReserved    Word = "reserved"    // it keeps the lock for a waiter
+	SaysQuarantined Word = "quarantined" // it does not vote yet
+	SaysNothing     Word = "silent"      // it does not answer
+)
+
+// Name is the name of a lock.
+type Name struct {
+	Raw  string // as calls take it: never for output
+	Text string // safe to print
+}
+
+// Row is a lock, the names that one owner holds together, or a semaphore, at the instant of the last
+// look. All texts are safe to print; Name.Raw alone is not. Nobody changes a Row.
+type Row struct {
+	ID    string // the same in all snapshots for the same lock, semaphore or set; not for output
+	Title string // the name; of a set the first one, and how many more: "account-3 +1"
+	Names []Name // one; those of a set, in order; of a semaphore its own name
+	Kind  Kind
+	State State
+	Level Level
+	Need  Need
+	Odd   string // why it is odd, in words; "" if it is not
+
+	HeldBy  string   // in short: a label, "4 readers", "3 permits", or ""
+	Holders []Holder // by slot of permits; else those that last longest first
+
+	Since     time.Time     // of the first holder, by its clock; may be zero
+	Left      time.Duration // at the time of the look: of the holder that lasts longest; negative: it never ends
+	Direction Direction     // of that holder
+	Token     int64         // the greatest
+	Asks      bool          // the holder lets go if it is asked (WithWanted)
+	Words     []Word        // what each master says, in the order of Snapshot.Masters
+
+	Waiters []Waiter // in turn
+	Limit   int      // of a semaphore: its permits, as waiters say; 0: not known
+	Looked  time.Time
+	Stale   bool // a quorum did not answer the last look: the row is older than Looked says
+	// Says is what the masters that answer said then, in words; "" unless Stale.
+	Says string
+}
+
+// LeftAt returns the time left at an instant, unless the holder renews it meanwhile; negative: it never ends.
+func (r *Row) LeftAt(t time.Time) time.Duration {
+	if r.Left < 0 {
+		return r.Left
+	}
+	return max(r.Left-t.Sub(r.Looked), 0)
+}
+
+// Oldest returns since when the first of the waiters waits; zero without waiters.
+func (r *Row) Oldest() time.Time {
+	if len(r.Waiters) == 0 {
+		return time.Time{}
+	}
+	return r.Waiters[0].Since
+}
+
+// Holder is an owner that has a lock, a share of it, the names of a set, or permits.
+type Holder struct {
+	Label     string // the label; the owner if it has none
+	Owner     string // with the random part: it distinguishes leases
+	Names     []Name // what an unlock by force must name to take it all: of permits the slots' locks
+	Slots     []int  // of permits
+	Since     time.Time
+	Left      time.Duration // as Row.Left
+	Direction Direction
+	Token     int64  // 0 for readers
+	Masters   int    // that have it
+	Holds     bool   // a majority has it
+	Words     []Word // as Row.Words
+}
+
+// Waiter is a caller that waits.
+type Waiter struct {
+	Label   string // its client's; "(gone?)" if no master knows it
+	Ticket  string
+	Since   time.Time // when it asked, by the masters' clocks
+	Masters int       // that have it in their queues
+	Wants   string    // "the lock", "to read", "to write", "several locks", "2 permits"
+}
