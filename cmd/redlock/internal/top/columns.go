@@ -17,32 +17,31 @@ const (
 	columnCount
 )
 
-// columns are how the columns look. Those that grow share the room that the others leave.
+// columns are how the columns look. Names, holders and the note share the room that the others leave.
 var columns = [columnCount]struct {
 	title   string
 	columns int // at least
-	grows   int // its share of the rest
 	right   bool
 	from    int // the width of a screen from which it shows
 }{
-	colMark:   {"", 1, 0, false, 0},
-	colName:   {"NAME", 12, 3, false, 0},
-	colHolder: {"HELD BY", 12, 3, false, 0},
-	colSince:  {"SINCE", 6, 0, true, 72},
-	colLeft:   {"LEFT", 8, 0, true, 0},
-	colVotes:  {"VOTES", 5, 0, false, 0},
-	colWait:   {"WAIT", 4, 0, true, 0},
-	colOldest: {"OLDEST", 6, 0, true, 0},
-	colNote:   {"NEXT, OR WHY", 14, 4, false, 84},
-	colToken:  {"TOKEN", 6, 0, true, 110},
+	colMark:   {"", 1, false, 0},
+	colName:   {"NAME", 14, false, 0},
+	colHolder: {"HELD BY", 14, false, 0},
+	colSince:  {"SINCE", 6, true, 72},
+	colLeft:   {"LEFT", 8, true, 0},
+	colVotes:  {"VOTES", 5, false, 0},
+	colWait:   {"WAIT", 4, true, 0},
+	colOldest: {"OLDEST", 6, true, 0},
+	colNote:   {"NEXT, OR WHY", 14, false, 84},
+	colToken:  {"TOKEN", 6, true, 110},
 }
 
-// mostGrown bounds the columns of names and holders, so that a wide screen has room for what is next and why.
-const mostGrown = 36
+// mostNote is how wide the note becomes: with the room of the columns about waiters it has place for all that can be odd.
+const mostNote = 44
 
 // widths returns the columns' widths on a screen of so many columns, with votes of so many masters; 0: it does not show.
 func widths(screen, masters int) (w [columnCount]int) {
-	room, shares := screen+1, 0
+	room := screen + 1
 	for i, c := range columns {
 		if screen < c.from {
 			continue
@@ -52,18 +51,13 @@ func widths(screen, masters int) (w [columnCount]int) {
 			w[i] = max(w[i], masters)
 		}
 		room -= w[i] + 1
-		shares += c.grows
 	}
-	for i, c := range columns {
-		if w[i] == 0 || c.grows == 0 {
-			continue
-		}
-		more := max(room*c.grows/shares, -c.columns+4)
-		if i != colNote {
-			more = min(more, mostGrown-w[i])
-		}
-		w[i], room, shares = w[i]+more, room-more, shares-c.grows
+	if w[colNote] > 0 {
+		more := min(max(room*3/4, 0), mostNote-w[colNote])
+		w[colNote], room = w[colNote]+more, room-more
 	}
+	w[colName] = max(w[colName]+room-room/2, 4)
+	w[colHolder] = max(w[colHolder]+room/2, 4)
 	return w
 }
 

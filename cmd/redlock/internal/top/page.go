@@ -32,8 +32,12 @@ func header(s *overview.Snapshot, now time.Time, columns int) (all []line) {
 
 // sentence returns the headline, and the time where there is room for it.
 func sentence(s *overview.Snapshot, now time.Time, columns int) (all []line) {
+	t := levelTone(s.Headline.Level, goodSentence)
+	if t == warn {
+		t = warnSentence
+	}
 	for _, part := range wrap(s.Headline.Text, columns) {
-		all = append(all, line{{part, levelTone(s.Headline.Level, good)}})
+		all = append(all, line{{part, t}})
 	}
 	clock := now.Format(time.TimeOnly)
 	if room := columns - all[0].width() - len(clock); room >= 2 {

@@ -194,6 +194,10 @@ func style(t tone, coloured bool) tcell.Style {
 		return colour(3)
 	case bad:
 		return colour(1).Bold(true)
+	case goodSentence:
+		return colour(2).Bold(true)
+	case warnSentence:
+		return colour(3).Bold(true)
 	case selected:
 		return s.Reverse(true)
 	}

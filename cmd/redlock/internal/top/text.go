@@ -16,6 +16,8 @@ const (
 	good
 	warn
 	bad
+	goodSentence // the first line, which is bold
+	warnSentence
 	selected // is reversed
 )
 
