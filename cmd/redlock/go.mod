@@ -5,6 +5,7 @@ go 1.25.0
 replace github.com/redlock-go/redlock => ../..
 
 require (
+	github.com/creack/pty v1.1.24
 	github.com/gdamore/tcell/v2 v2.13.10
 	github.com/gomodule/redigo v1.9.3
 	github.com/redlock-go/redlock v0.0.0

@@ -35,7 +35,8 @@ type runner struct {
 	screen  tcell.Screen
 	watcher *overview.Watcher
 	opts    Options
-	broken  chan span // the results of forced unlocks
+	broken  chan span      // the results of forced unlocks
+	signals chan os.Signal // of the shell's job control
 	started sync.WaitGroup
 }
 
@@ -56,7 +57,7 @@ func Run(ctx context.Context, screen tcell.Screen, m *overview.Model, opts Optio
 		screen.RegisterRuneFallback([]rune(m.sign)[0], m.ascii)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	r := &runner{screen: screen, opts: opts, broken: make(chan span, 1)}
+	r := &runner{screen: screen, opts: opts, broken: make(chan span, 1), signals: make(chan os.Signal, 1)}
 	r.watcher = m.Watch(r.face.view)
 	defer r.watcher.Close()
 	defer r.started.Wait()
@@ -68,9 +69,8 @@ func Run(ctx context.Context, screen tcell.Screen, m *overview.Model, opts Optio
 func (r *runner) loop(ctx context.Context) error {
 	events := make(chan tcell.Event)
 	r.started.Go(func() { r.screen.ChannelEvents(events, ctx.Done()) })
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, jobSignals...)
-	defer signal.Stop(signals)
+	notifyContinued(r.signals)
+	defer signal.Stop(r.signals)
 	tick := time.NewTicker(redrawEvery)
 	defer tick.Stop()
 	for {
@@ -88,8 +88,8 @@ func (r *runner) loop(ctx context.Context) error {
 		case s := <-r.watcher.Updates():
 			r.face.take(s)
 		case r.face.message = <-r.broken:
-		case s := <-signals:
-			if err := r.pause(isStop(s)); err != nil {
+		case <-r.signals:
+			if err := r.pause(false); err != nil {
 				return err
 			}
 		case <-tick.C:
@@ -145,7 +145,7 @@ func (r *runner) pause(stop bool) error {
 		return err
 	}
 	if stop {
-		stopProcess()
+		stopProcess(r.signals)
 	}
 	if err := r.screen.Resume(); err != nil {
 		return err

@@ -4,9 +4,7 @@ package top
 
 import "os"
 
-// jobSignals is empty: the system has no jobs.
-var jobSignals []os.Signal
+// notifyContinued does nothing: the system has no jobs.
+func notifyContinued(chan<- os.Signal) {}
 
-func isStop(os.Signal) bool { return false }
-
-func stopProcess() {}
+func stopProcess(chan<- os.Signal) {}
