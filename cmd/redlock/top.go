@@ -84,13 +84,26 @@ func watchTop(cmd *cobra.Command, s *settings, pattern string) error {
 	defer func() { stop(); <-over }()
 	go func() {
 		defer close(over)
-		m.Run(ctx)
+		runModel(ctx, m, screen)
 	}()
 	if screen == nil {
 		return printTop(ctx, cmd.OutOrStdout(), m)
 	}
 	b := breaker{client, s.verbose}
 	return coded(top.Run(ctx, screen, m, top.Options{Unlock: b.unlock, Coloured: os.Getenv("NO_COLOR") == ""}))
+}
+
+// runModel runs the model. If it panics, the terminal is restored first: the text must be readable.
+func runModel(ctx context.Context, m *overview.Model, screen tcell.Screen) {
+	defer func() {
+		if p := recover(); p != nil {
+			if screen != nil {
+				screen.Fini()
+			}
+			panic(p)
+		}
+	}()
+	m.Run(ctx)
 }
 
 // newScreen returns the terminal's screen; nil if the output is no terminal, or none that can be drawn on.

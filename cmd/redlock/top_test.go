@@ -1,12 +1,8 @@
 package main
 
 import (
-	"fmt"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -45,45 +41,6 @@ func TestTopPrintsTheCausesWithoutAQuorum(t *testing.T) {
 	assert.True(t, strings.HasPrefix(r.out, "Locks are not available: 1 of 3 masters vote, and 2 must."), r.out)
 	assert.Contains(t, r.out, "→ Start the server")
 	assert.Contains(t, r.out, "backup")
-}
-
-// More than fits into a pipe, of which a reader takes the first line.
-func TestTopIntoHeadIsNoFailure(t *testing.T) {
-	nodes := redlocktest.Start(t, 1)
-	client := nodes.Client(t, redlock.WithTTL(10*time.Minute), redlock.WithoutRenewal())
-	for i := range 600 {
-		lease, err := client.Mutex(fmt.Sprintf("lock-%03d-%s", i, strings.Repeat("x", 150))).Lock(t.Context())
-		require.NoError(t, err)
-		keep(t, lease)
-	}
-	p := startHeaded(t, nodes)
-	line := make([]byte, 5)
-	_, err := p.reader.Read(line)
-	require.NoError(t, err)
-	require.NoError(t, p.reader.Close())
-	r := p.end()
-	assert.Zero(t, r.code, r.log)
-	assert.Equal(t, "Locks", string(line))
-	assert.Empty(t, r.log)
-}
-
-// headed is the tool with a pipe at stdout that the test reads.
-type headed struct {
-	*tool
-	reader *os.File
-}
-
-func startHeaded(t *testing.T, nodes *redlocktest.Nodes) *headed {
-	t.Helper()
-	reader, writer, err := os.Pipe()
-	require.NoError(t, err)
-	defer writer.Close()
-	p := &tool{t: t, over: make(chan struct{})}
-	p.cmd = exec.Command(os.Args[0], append(nodesArgs(nodes), "top")...)
-	p.cmd.Env = append(os.Environ(), toolEnv+"=1", "GORACE=atexit_sleep_ms=0")
-	p.cmd.Stdout, p.cmd.Stderr = writer, &p.log
-	p.run()
-	return &headed{p, reader}
 }
 
 func TestTopTakesALockFromTheHolderThatWasShown(t *testing.T) {
