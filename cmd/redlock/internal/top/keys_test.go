@@ -54,8 +54,13 @@ func TestFilterFollowsEachCharacter(t *testing.T) {
 	f := listed()
 	require.Equal(t, show, typeKeys(f, "/inv"))
 	require.Equal(t, "inv", f.view.Filter)
+	shown := f.snapshot
 	f.take(demo())
-	require.NotEmpty(t, f.snapshot.Rows, "a snapshot of another view is out of date")
+	require.Same(t, shown, f.snapshot, "a snapshot of another view is out of date")
+	filtered := demo()
+	filtered.View.Filter = "inv"
+	f.take(filtered)
+	require.Same(t, filtered, f.snapshot)
 	require.Equal(t, show, typeKeys(f, "[BS]"))
 	require.Equal(t, "in", f.view.Filter)
 	typeKeys(f, "\n")

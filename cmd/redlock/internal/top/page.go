@@ -144,7 +144,11 @@ type item struct {
 const mostPermits = 5
 
 // needTitles stand above the rows of each need.
-var needTitles = map[overview.Need]string{overview.Waiting: "Waited for, the longest first", overview.Odd: "To look at", overview.Rest: "The rest"}
+var needTitles = map[overview.Need]string{
+	overview.Waiting: "Waited for, the longest first",
+	overview.Odd:     "To look at",
+	overview.Rest:    "The rest",
+}
 
 // items returns the lines of the table. Where the columns have no room for what is odd about a row, it has a line of its own.
 func items(s *overview.Snapshot, now time.Time, w [columnCount]int) (all []item) {
