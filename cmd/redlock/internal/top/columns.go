@@ -36,10 +36,12 @@ var columns = [columnCount]struct {
 	colToken:  {"TOKEN", 6, true, 110},
 }
 
-// mostNote is how wide the note becomes: with the room of the columns about waiters it has place for all that can be odd.
+// mostNote is how wide the note becomes. With the room of the columns about waiters, all that can be odd
+// fits.
 const mostNote = 44
 
-// widths returns the columns' widths on a screen of so many columns, with votes of so many masters; 0: it does not show.
+// widths returns the columns' widths on a screen of so many columns, with votes of so many masters. A column of
+// width 0 does not show.
 func widths(screen, masters int) (w [columnCount]int) {
 	room := screen + 1
 	for i, c := range columns {

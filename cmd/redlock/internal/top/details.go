@@ -52,8 +52,8 @@ func detailLines(s *overview.Snapshot, r *overview.Row, now time.Time, columns i
 	}
 	for i := range r.Waiters {
 		w := &r.Waiters[i]
-		add(line{{fmt.Sprintf("%4d. ", i+1), dim}, {w.Label, plain}, {fmt.Sprintf("  waits for %s, wants %s, at %s", since(w.Since, now), w.Wants,
-			overview.Counted(w.Masters, "master")), plain}})
+		text := fmt.Sprintf("  waits for %s, wants %s, at %s", since(w.Since, now), w.Wants, overview.Counted(w.Masters, "master"))
+		add(line{{fmt.Sprintf("%4d. ", i+1), dim}, {w.Label, plain}, {text, plain}})
 	}
 	return all
 }

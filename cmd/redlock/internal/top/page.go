@@ -9,7 +9,8 @@ import (
 	"github.com/redlock-go/redlock/internal/printable"
 )
 
-// header returns what stands above the locks: are locks available, which masters do not vote, and how much there is to see.
+// header returns what stands above the locks: are locks available, which masters do not vote, and how much
+// there is to see.
 func header(s *overview.Snapshot, now time.Time, columns int) (all []line) {
 	all = sentence(s, now, columns)
 	all = append(all, voters(s, columns)...)
@@ -122,7 +123,8 @@ func counts(s *overview.Snapshot, columns int) line {
 		if c.Callers == 1 {
 			waits = "caller waits"
 		}
-		l = append(l, span{fmt.Sprintf("  %d %s for %d, the longest %s", c.Callers, waits, c.WaitedFor, lasted(c.LongestWait)), plain})
+		text := fmt.Sprintf("  %d %s for %d, the longest %s", c.Callers, waits, c.WaitedFor, lasted(c.LongestWait))
+		l = append(l, span{text, plain})
 	}
 	if c.Odd > 0 {
 		l = append(l, span{fmt.Sprintf("  %d odd", c.Odd), warn})
@@ -150,7 +152,8 @@ var needTitles = map[overview.Need]string{
 	overview.Rest:    "The rest",
 }
 
-// items returns the lines of the table. Where the columns have no room for what is odd about a row, it has a line of its own.
+// items returns the lines of the table. Where the columns have no room for what is odd about a row, that has a
+// line of its own.
 func items(s *overview.Snapshot, now time.Time, w [columnCount]int) (all []item) {
 	byNeed := s.View.Order == overview.ByNeed || s.View.Order == ""
 	for i, r := range s.Rows {
