@@ -6,6 +6,7 @@
 # make lint    formatting, vet, staticcheck, actionlint, the tests of the program that makes releases
 # make bench   side by side with the peers, on local redis-server processes: a few minutes
 # make bench-full  everything, and docs/benchmarks.md from it: at most 20 minutes, on a quiet machine
+# make pictures  the pictures of docs/pictures anew, from the programs' own cells
 # make fuzz    every fuzz target for FUZZTIME
 # make sim     the whole library in a simulation, for SEEDS seeds (100000) from SEED (1) on
 # make chaos   random faults on real servers for DURATION; SEED repeats those of an earlier run
@@ -19,7 +20,7 @@
 .NOTPARALLEL:
 .PHONY: demo test verify soak unit library tools adapters fencing simulated thorough sim sim-timed sim-hash sim-repeat
 .PHONY: need-servers servers soak-servers integration integration-rest soak-integration programs soak-programs alerts soak-benchmarks chaos chaos-minute soak-chaos bench-test bench-rest
-.PHONY: lint format vet cross staticcheck workflows release-test bench bench-full fuzz
+.PHONY: lint format vet cross staticcheck workflows release-test bench bench-full pictures fuzz
 .PHONY: release release-check release-files release-program
 
 ADAPTERS    = adapters/redlockgoredis adapters/redlockrueidis adapters/redlockvalkey adapters/redlockgocron \
@@ -258,6 +259,10 @@ bench:
 # than all the rest.
 bench-full:
 	cd benchmarks && $(call BUILD_BENCHMARKS,full) && out/benchmarks -full -docs ../docs $(BENCH)
+
+# A test compares them with the program: they change with it.
+pictures:
+	cd cmd/redlock && go test -count=1 -run '^TestPictures' ./internal/top -pictures
 
 fuzz:
 	@echo "what: every fuzz target for $(FUZZTIME)"

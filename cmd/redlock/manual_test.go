@@ -179,7 +179,7 @@ type roffForm struct{ strings.Builder }
 // escape makes text of roff: a backslash, and a dot or an apostrophe that begins a line, are no requests, and what
 // is pasted into a shell keeps its hyphens and quotes.
 func (f *roffForm) escape(text string) string {
-	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "^", `\(ha`, "~", `\(ti`, "…", "...", "–", `\(en`).Replace(text)
+	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "^", `\(ha`, "~", `\(ti`, "…", "...", "–", `\(en`, "↻", `\[u21BB]`, "↓", `\(da`).Replace(text)
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
 		if strings.HasPrefix(line, ".") {

@@ -1,0 +1,237 @@
+package top
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/overview"
+	"github.com/redlock-go/redlock/internal/printable"
+)
+
+// mark is how a word of a master shows.
+type mark struct {
+	sign  string
+	ascii string // where the terminal does not have it
+	tone  tone
+}
+
+var marks = map[overview.Word]mark{
+	overview.SaysHolder:      {"●", "*", good},
+	overview.SaysFree:        {"○", ".", dim},
+	overview.SaysOther:       {"◆", "#", warn},
+	overview.SaysResting:     {"◐", "z", dim},
+	overview.SaysReserved:    {"◌", "k", dim},
+	overview.SaysQuarantined: {"◎", "q", warn},
+	overview.SaysNothing:     {"✕", "x", bad},
+}
+
+// legend is the order in which marks are explained.
+var legend = []overview.Word{overview.SaysHolder, overview.SaysFree, overview.SaysOther, overview.SaysResting,
+	overview.SaysReserved, overview.SaysQuarantined, overview.SaysNothing}
+
+// The signs of a Direction, as a suffix of the time left.
+var directions = map[overview.Direction]string{overview.Renews: " ↻", overview.RunsDown: " ↓"}
+
+// fallbacks are what terminals show that do not have a sign.
+var fallbacks = map[rune]string{'↻': "+", '↓': "-", '…': "~", '⏎': "Enter"}
+
+// cells are what a row shows in each column.
+type cells [columnCount]line
+
+// rowCells returns the cells of a row at an instant.
+func rowCells(r *overview.Row, now time.Time) (c cells) {
+	name := bold
+	if r.Stale {
+		name = dim
+	}
+	c[colMark] = rowMark(r)
+	c[colName] = line{{r.Title, name}}
+	c[colHolder] = line{{heldBy(r), plain}}
+	c[colSince] = line{{since(r.Since, now), plain}}
+	c[colVotes] = votes(r.Words)
+	if r.Kind != overview.Permits && len(r.Holders) > 0 {
+		c[colLeft] = left(r.LeftAt(now), r.Direction)
+	}
+	if n := len(r.Waiters); n > 0 {
+		c[colWait] = line{{strconv.Itoa(n), bold}}
+		c[colOldest] = line{{since(r.Oldest(), now), plain}}
+	}
+	c[colNote] = note(r)
+	if r.Token > 0 && r.Kind != overview.Permits {
+		c[colToken] = line{{token(r.Token), dim}}
+	}
+	if r.Stale {
+		c[colHolder][0].tone, c[colSince][0].tone = dim, dim
+		for i := range c[colLeft] {
+			c[colLeft][i].tone = dim
+		}
+	}
+	return c
+}
+
+// rowMark returns the sign in front of a row that a person should look at.
+func rowMark(r *overview.Row) line {
+	switch {
+	case r.Level == overview.Error:
+		return line{{"!", bad}}
+	case r.Level == overview.Warning:
+		return line{{"!", warn}}
+	}
+	return nil
+}
+
+// heldBy returns who holds a row.
+func heldBy(r *overview.Row) string {
+	switch {
+	case r.State == overview.Resting:
+		return "(rests) " + r.HeldBy
+	case r.HeldBy != "":
+		return r.HeldBy
+	case r.State == overview.Reserved:
+		return "(reserved)"
+	case r.State == overview.Split:
+		return "(split)"
+	}
+	return "-"
+}
+
+// note returns who is next, and what is odd.
+func note(r *overview.Row) (l line) {
+	if r.Stale {
+		return line{{r.Says, dim}}
+	}
+	if len(r.Waiters) > 0 {
+		next := r.Waiters[0]
+		l = line{{next.Label, plain}}
+		if next.Wants != "the lock" {
+			l = append(l, span{" wants " + next.Wants, plain})
+		}
+	}
+	switch {
+	case r.Odd != "":
+		if len(l) > 0 {
+			l = append(l, span{"; ", plain})
+		}
+		l = append(l, span{r.Odd, levelTone(r.Level, dim)})
+	case len(l) > 0:
+	case r.Asks:
+		l = line{{"lets go if asked", dim}}
+	case len(r.Names) > 1:
+		l = line{{"with " + names(r.Names[1:]), dim}}
+	case r.Kind == overview.Shared && len(r.Holders) > 0:
+		l = line{{labels(r.Holders), dim}}
+	}
+	return l
+}
+
+// names returns names in one text.
+func names(all []overview.Name) string {
+	texts := make([]string, len(all))
+	for i := range all {
+		texts[i] = all[i].Text
+	}
+	return strings.Join(texts, ", ")
+}
+
+// labels returns the labels of holders in one text.
+func labels(all []overview.Holder) string {
+	texts := make([]string, len(all))
+	for i := range all {
+		texts[i] = all[i].Label
+	}
+	return strings.Join(texts, ", ")
+}
+
+// permitCells returns the cells of one holder of permits.
+func permitCells(h *overview.Holder, r *overview.Row, now time.Time) (c cells) {
+	slots := ""
+	for _, k := range h.Slots {
+		slots += fmt.Sprintf(" #%d", k)
+	}
+	c[colName] = line{{" " + slots, dim}}
+	c[colHolder] = line{{h.Label, plain}}
+	c[colSince] = line{{since(h.Since, now), plain}}
+	c[colLeft] = left(leftAt(h, r, now), h.Direction)
+	c[colVotes] = votes(h.Words)
+	if !h.Holds {
+		c[colNote] = line{{"not at a majority of the masters", warn}}
+	}
+	if h.Token > 0 {
+		c[colToken] = line{{token(h.Token), dim}}
+	}
+	return c
+}
+
+// leftAt is Row.LeftAt for a holder.
+func leftAt(h *overview.Holder, r *overview.Row, now time.Time) time.Duration {
+	if h.Left < 0 {
+		return h.Left
+	}
+	return max(h.Left-now.Sub(r.Looked), 0)
+}
+
+// votes returns the signs of what the masters say.
+func votes(words []overview.Word) line {
+	l := make(line, len(words))
+	for i, w := range words {
+		l[i] = span{marks[w].sign, marks[w].tone}
+	}
+	return l
+}
+
+// since returns for how long something has lasted, to the second within the first hour: "41m02s".
+func since(begun, now time.Time) string {
+	if begun.IsZero() {
+		return "?"
+	}
+	return lasted(max(now.Sub(begun), 0))
+}
+
+// lasted writes a duration as since does.
+func lasted(d time.Duration) string {
+	if d >= time.Minute && d < time.Hour {
+		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
+	}
+	return printable.Age(d)
+}
+
+// left returns the time left, and where it goes.
+func left(d time.Duration, to overview.Direction) line {
+	t := plain
+	if to == overview.RunsDown {
+		t = warn
+	}
+	if d < 0 {
+		return line{{"ever", warn}}
+	}
+	text := printable.Age(d)
+	if d < time.Minute {
+		text = fmt.Sprintf("%.1fs", d.Seconds())
+	}
+	if sign, known := directions[to]; known {
+		return line{{text, t}, {sign, t}}
+	}
+	return line{{text, t}, {"  ", t}}
+}
+
+// token returns a fencing token: all of it if it is short, and else its end.
+func token(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	if len(text) > columns[colToken].columns {
+		return "…" + text[len(text)-columns[colToken].columns+1:]
+	}
+	return text
+}
+
+// levelTone returns the tone of a level; ok is that of OK.
+func levelTone(l overview.Level, ok tone) tone {
+	switch l {
+	case overview.Error:
+		return bad
+	case overview.Warning:
+		return warn
+	}
+	return ok
+}
