@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"time"
 
@@ -172,30 +171,19 @@ func (p *Pipe) Queue(c *Call, now time.Duration, limit *Limit) (flush bool, load
 // Flush writes the queue, or starts a goroutine that does. Only the caller for which Queue
 // returned flush may call it. It does not block.
 func (p *Pipe) Flush() {
-	for round := 0; p.FlushRound(round); round++ {
-		runtime.Gosched()
+	for range maxCallerFlushes {
+		switch p.nextBatch(maxCallerBytes, maxCallerWrites) {
+		case nothingQueued:
+			return
+		case mayBlock:
+			go p.flushAll()
+			return
+		}
+		if err := p.write(); err != nil {
+			p.fail(err)
+		}
 	}
-}
-
-// FlushRound is a part of Flush: it writes what is queued, once. If more was queued meanwhile, it returns true, and the
-// caller must call it again, with the next round. If the caller first yields to the scheduler, and writes
-// to its other pipes, more calls share that write.
-func (p *Pipe) FlushRound(round int) (again bool) {
-	if round == maxCallerFlushes {
-		go p.flushAll()
-		return false
-	}
-	switch p.nextBatch(maxCallerBytes, maxCallerWrites) {
-	case nothingQueued:
-		return false
-	case mayBlock:
-		go p.flushAll()
-		return false
-	}
-	if err := p.write(); err != nil {
-		p.fail(err)
-	}
-	return !p.stopIfEmpty()
+	go p.flushAll()
 }
 
 // flushAll writes until the queue is empty, the wire is full or the pipe breaks. The caller
@@ -205,7 +193,6 @@ func (p *Pipe) flushAll() {
 		if err := p.write(); err != nil {
 			p.fail(err)
 		}
-		runtime.Gosched() // more calls share the next write
 	}
 }
 
@@ -225,7 +212,8 @@ const (
 // writer.
 func (p *Pipe) nextBatch(maxBytes, maxWrites int) batchState {
 	p.mu.Lock()
-	p.clearBatch()
+	clear(p.batch)
+	p.batch = p.batch[:0]
 	for p.hasUnsent() && p.wire < maxBytes && p.writes < maxWrites {
 		c := p.calls.at(p.sent)
 		if maxBytes < maxWireBytes && p.wire+int(c.size) > maxBytes {
@@ -249,26 +237,6 @@ func (p *Pipe) nextBatch(maxBytes, maxWrites int) batchState {
 	p.mu.Unlock()
 	p.releaseConn()
 	return nothingQueued
-}
-
-// stopIfEmpty has the goroutine stop being the writer if nothing is queued, and reports whether it did.
-func (p *Pipe) stopIfEmpty() bool {
-	p.mu.Lock()
-	if p.hasUnsent() {
-		p.mu.Unlock()
-		return false
-	}
-	p.clearBatch()
-	p.writing = false
-	p.mu.Unlock()
-	p.releaseConn()
-	return true
-}
-
-// clearBatch forgets the calls that were written.
-func (p *Pipe) clearBatch() {
-	clear(p.batch)
-	p.batch = p.batch[:0]
 }
 
 // hasUnsent reports whether a queued call is not sent yet. Called under p.mu.

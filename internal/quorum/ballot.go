@@ -205,20 +205,14 @@ func (b *Ballot) SetAnswers(sent NodeSet, answer func(node int) (*admission.Vote
 	b.decide()
 }
 
-// Flush writes the queues in which this ballot was the first, in rounds: a round is one write at most to each node.
-// Between two rounds, or before the first if yield is set, callers that are ready to ask join in.
+// Flush writes the queues in which this ballot was the first.
 func (b *Ballot) Flush(yield bool) {
-	for round := 0; yield || round == 0; round++ {
-		if yield {
-			runtime.Gosched()
-		}
-		yield = false
-		for i := range b.Votes {
-			if v := &b.Votes[i]; v.writer != nil && v.writer.FlushRound(round) {
-				yield = true
-			} else {
-				v.writer = nil
-			}
+	if yield {
+		runtime.Gosched()
+	}
+	for i := range b.Votes {
+		if p := b.Votes[i].writer; p != nil {
+			p.Flush()
 		}
 	}
 }
