@@ -47,6 +47,7 @@ the machine. Passwords are never printed.`,
   redlock run backup -- /usr/local/bin/backup     # one at a time, on any machine
   redlock inspect backup                          # its holder, and its wait queue
   redlock ls                                      # all locks that are held or waited for
+  redlock watch --http localhost:8080             # the same as a page that is alive
 
   # In the crontabs of many machines, a job that runs on one at a time; it is no error
   # if another machine runs it (75):
@@ -71,7 +72,7 @@ the machine. Passwords are never printed.`,
 	})
 	root.SetHelpTemplate(helpTemplate())
 	root.SetVersionTemplate("redlock {{.Version}}\n")
-	root.AddCommand(newRun(s), newResume(s), newInspect(s), newLs(s), newDoctor(s), newAsk(s), newUnlock(s), newBench(s),
+	root.AddCommand(newRun(s), newResume(s), newInspect(s), newLs(s), newWatch(s), newDoctor(s), newAsk(s), newUnlock(s), newBench(s),
 		newVersion())
 	return root
 }
