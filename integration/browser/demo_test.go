@@ -1,0 +1,118 @@
+package browser
+
+import (
+	"context"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/redlocktest"
+	"github.com/redlock-go/redlock/redlockweb"
+)
+
+var pictures = flag.String("pictures", "", "the directory into which TestPictures writes its pictures")
+
+// plant makes the locks of a shop at night, with one of each kind.
+func plant(t *testing.T, nodes *redlocktest.Nodes) {
+	t.Helper()
+	set := func(name, value string, ttl time.Duration) {
+		for _, url := range nodes.URLs() {
+			c, err := redis.DialURL(url)
+			require.NoError(t, err)
+			args := redis.Args{"redlock:" + name, value}
+			if ttl > 0 {
+				args = args.Add("PX", ttl.Milliseconds())
+			}
+			_, err = c.Do("SET", args...)
+			require.NoError(t, err)
+			require.NoError(t, c.Close())
+		}
+	}
+	set("legacy-job", "worker", 0)
+	nodes.Hold(t, "backup", "cron-7:88", options...)
+	nodes.Hold(t, "invoice-42", "web-3:4711", options...)
+	nodes.Hold(t, "report", "etl-3:9", redlock.WithTTL(4*time.Minute), redlock.WithoutRenewal())
+	client := func(label string) *redlock.Client {
+		return nodes.Client(t, append(options[:len(options):len(options)], redlock.WithOwnerLabel(label))...)
+	}
+	keep := func(lease *redlock.Lease, err error) *redlock.Lease {
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = lease.Unlock(context.Background()) }) // a lease that is dropped is released
+		return lease
+	}
+	keep(client("pay-1:77").Multi([]string{"account-3", "account-7"}).Lock(t.Context()))
+	keep(client("ci-1:17").Semaphore("deployments", 3).Acquire(t.Context(), 1))
+	keep(client("ci-2:40").Semaphore("deployments", 3).Acquire(t.Context(), 2))
+	for _, label := range []string{"web-1:31", "web-2:7", "web-3:4711", "web-5:2"} {
+		keep(client(label).RWMutex("catalog").RLock(t.Context()))
+	}
+	rests, err := client("cron-1:5").Mutex("nightly", redlock.WithMinHold(5*time.Minute)).Lock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, rests.Unlock(t.Context()))
+	keep(client("etl-1:12").Mutex("export", redlock.WithWanted()).Lock(t.Context()))
+
+	wait(t, nodes, "cron-2:91", forLock("backup"))
+	time.Sleep(time.Second)
+	wait(t, nodes, "cron-4:12", forLock("backup"))
+	wait(t, nodes, "ci-4:22", func(ctx context.Context, c *redlock.Client) error {
+		_, err := c.Semaphore("deployments", 3).Acquire(ctx, 2)
+		return err
+	})
+	wait(t, nodes, "web-1:40", func(ctx context.Context, c *redlock.Client) error {
+		_, err := c.RWMutex("catalog").Lock(ctx)
+		return err
+	})
+}
+
+// maxPicture bounds the size of a picture in the README, in bytes.
+const maxPicture = 80 << 10
+
+// shots are the pictures that TestPictures takes. Those without a name of the README are for a person who changes the page.
+var shots = []struct {
+	file, scheme string
+	width        int64
+	whole        bool
+}{
+	{"web-light.png", "light", 1280, false},
+	{"web-dark.png", "dark", 1280, false},
+	{"narrow-light.png", "light", 390, true},
+	{"narrow-dark.png", "dark", 390, true},
+}
+
+func TestPictures(t *testing.T) {
+	if *pictures == "" {
+		t.Skip("make pictures runs it")
+	}
+	require.NoError(t, os.MkdirAll(*pictures, 0o755))
+	nodes := redlocktest.Start(t, 5)
+	plant(t, nodes)
+	nodes.Stop(3)
+	url := serve(t, nodes, redlockweb.WithTitle("prod-eu"))
+	browser := openBrowser(t, chromedp.Flag("hide-scrollbars", true))
+	do(t, browser, chromedp.Navigate(url))
+	await(t, browser, `document.querySelector('#masters .error') && document.querySelectorAll('#rows tr').length == 9`)
+	time.Sleep(12 * time.Second) // until each row shows whether its holder renews it
+	for _, shot := range shots {
+		var png []byte
+		scheme := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: shot.scheme}}
+		do(t, browser, emulation.SetEmulatedMedia().WithFeatures(scheme), chromedp.EmulateViewport(shot.width, 900))
+		height := eval[int64](t, browser, `Math.ceil(document.documentElement.scrollHeight)`)
+		do(t, browser, chromedp.EmulateViewport(shot.width, height), chromedp.CaptureScreenshot(&png))
+		path := filepath.Join(*pictures, shot.file)
+		if strings.HasPrefix(shot.file, "narrow") { // beside the README's
+			path = filepath.Join(os.TempDir(), "redlock-"+shot.file)
+		}
+		require.NoError(t, os.WriteFile(path, png, 0o644))
+		t.Logf("%s: %d bytes", path, len(png))
+		require.LessOrEqual(t, len(png), maxPicture, shot.file)
+	}
+}

@@ -1,0 +1,130 @@
+package browser
+
+import (
+	"context"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/test/long"
+	"github.com/redlock-go/redlock/redlocktest"
+	"github.com/redlock-go/redlock/redlockweb"
+)
+
+// soon is the limit for what takes a second or two on an idle machine.
+const soon = 40 * time.Second
+
+// options are the settings of all clients.
+var options = []redlock.ClientOption{redlock.WithTTL(9 * time.Second), redlock.WithNodeTimeout(2 * time.Second)}
+
+// browsers are the names of programs that chromedp can drive.
+var browsers = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "headless-shell"}
+
+// findBrowser returns the path of a browser, or skips the test.
+func findBrowser(t *testing.T) string {
+	t.Helper()
+	if !long.Tests() {
+		t.Skip("make verify runs it")
+	}
+	for _, name := range browsers {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Skip("there is no Chromium to look at the page with (Debian: apt-get install chromium)")
+	return ""
+}
+
+// openBrowser starts a browser that ends with the test.
+func openBrowser(t *testing.T, more ...chromedp.ExecAllocatorOption) context.Context {
+	t.Helper()
+	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(findBrowser(t)), chromedp.WSURLReadTimeout(soon))
+	if os.Geteuid() == 0 {
+		opts = append(opts, chromedp.NoSandbox)
+	}
+	allocator, free := chromedp.NewExecAllocator(context.Background(), append(opts, more...)...)
+	t.Cleanup(free)
+	ctx, end := chromedp.NewContext(allocator)
+	t.Cleanup(end)
+	require.NoError(t, chromedp.Run(ctx))
+	return ctx
+}
+
+// do runs actions in the browser.
+func do(t *testing.T, browser context.Context, actions ...chromedp.Action) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(browser, soon)
+	defer cancel()
+	require.NoError(t, chromedp.Run(ctx, actions...))
+}
+
+// await waits until an expression is true in the page.
+func await(t *testing.T, browser context.Context, expression string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(browser, soon)
+	defer cancel()
+	err := chromedp.Run(ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(soon)))
+	if err != nil {
+		var text string
+		_ = chromedp.Run(browser, chromedp.Evaluate("document.body.innerText", &text))
+		require.NoError(t, err, "never true: %s\n%s", expression, text)
+	}
+}
+
+// eval returns the value of an expression in the page.
+func eval[T any](t *testing.T, browser context.Context, expression string) (value T) {
+	t.Helper()
+	do(t, browser, chromedp.Evaluate(expression, &value))
+	return value
+}
+
+// serve serves the page of the nodes, and returns its URL.
+func serve(t *testing.T, nodes *redlocktest.Nodes, opts ...redlockweb.Option) string {
+	t.Helper()
+	trips := &redlockweb.RoundTrips{}
+	client := nodes.Client(t, append(options[:len(options):len(options)], redlock.WithTrace(&redlock.Trace{BallotVote: trips.BallotVote}))...)
+	page := redlockweb.New(client, append(opts, redlockweb.WithRoundTrips(trips))...)
+	server := httptest.NewServer(page)
+	t.Cleanup(func() {
+		_ = page.Close()
+		server.Close()
+	})
+	return server.URL
+}
+
+// wait has a client of its own wait for something until the test ends, or the returned function is called.
+func wait(t *testing.T, nodes *redlocktest.Nodes, label string, acquire func(context.Context, *redlock.Client) error) (leave func()) {
+	t.Helper()
+	client := nodes.Client(t, append(options[:len(options):len(options)], redlock.WithOwnerLabel(label))...)
+	ctx, cancel := context.WithCancel(context.Background())
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_ = acquire(ctx, client)
+		<-ctx.Done()
+	}()
+	leave = func() {
+		cancel()
+		<-over
+	}
+	t.Cleanup(leave)
+	return leave
+}
+
+// forLock waits for a lock, and keeps it.
+func forLock(name string) func(context.Context, *redlock.Client) error {
+	return func(ctx context.Context, c *redlock.Client) error {
+		lease, err := c.Mutex(name).Lock(ctx)
+		if err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return lease.Unlock(context.WithoutCancel(ctx))
+	}
+}
