@@ -55,7 +55,7 @@ func plant(t *testing.T, nodes *redlocktest.Nodes) {
 	for _, label := range []string{"web-1:31", "web-2:7", "web-3:4711", "web-5:2"} {
 		keep(client(label).RWMutex("catalog").RLock(t.Context()))
 	}
-	rests, err := client("cron-1:5").Mutex("nightly", redlock.WithMinHold(5*time.Minute)).Lock(t.Context())
+	rests, err := client("cron-1:5").Mutex("nightly", redlock.WithTTL(5*time.Minute), redlock.WithMinHold(5*time.Minute)).Lock(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, rests.Unlock(t.Context()))
 	keep(client("etl-1:12").Mutex("export", redlock.WithWanted()).Lock(t.Context()))
@@ -80,12 +80,11 @@ const maxPicture = 80 << 10
 var shots = []struct {
 	file, scheme string
 	width        int64
-	whole        bool
 }{
-	{"web-light.png", "light", 1280, false},
-	{"web-dark.png", "dark", 1280, false},
-	{"narrow-light.png", "light", 390, true},
-	{"narrow-dark.png", "dark", 390, true},
+	{"web-light.png", "light", 1280},
+	{"web-dark.png", "dark", 1280},
+	{"narrow-light.png", "light", 390},
+	{"narrow-dark.png", "dark", 390},
 }
 
 func TestPictures(t *testing.T) {
@@ -102,11 +101,12 @@ func TestPictures(t *testing.T) {
 	await(t, browser, `document.querySelector('#masters .error') && document.querySelectorAll('#rows tr').length == 9`)
 	time.Sleep(12 * time.Second) // until each row shows whether its holder renews it
 	for _, shot := range shots {
-		var png []byte
 		scheme := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: shot.scheme}}
-		do(t, browser, emulation.SetEmulatedMedia().WithFeatures(scheme), chromedp.EmulateViewport(shot.width, 900))
+		run(t, browser, command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: scheme}))
+		do(t, browser, chromedp.EmulateViewport(shot.width, 300))
 		height := eval[int64](t, browser, `Math.ceil(document.documentElement.scrollHeight)`)
-		do(t, browser, chromedp.EmulateViewport(shot.width, height), chromedp.CaptureScreenshot(&png))
+		do(t, browser, chromedp.EmulateViewport(shot.width, height))
+		png := run(t, browser, chromedp.CaptureScreenshot())
 		path := filepath.Join(*pictures, shot.file)
 		if strings.HasPrefix(shot.file, "narrow") { // beside the README's
 			path = filepath.Join(os.TempDir(), "redlock-"+shot.file)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
@@ -52,36 +53,54 @@ func openBrowser(t *testing.T, more ...chromedp.ExecAllocatorOption) context.Con
 	t.Cleanup(free)
 	ctx, end := chromedp.NewContext(allocator)
 	t.Cleanup(end)
-	require.NoError(t, chromedp.Run(ctx))
+	_, err := chromedp.Run(ctx, chromedp.Steps()) // it starts the browser, which ends with this context
+	require.NoError(t, err)
 	return ctx
 }
 
 // do runs actions in the browser.
-func do(t *testing.T, browser context.Context, actions ...chromedp.Action) {
+func do(t *testing.T, browser context.Context, steps ...chromedp.Action[chromedp.Void]) {
+	t.Helper()
+	run(t, browser, chromedp.Steps(steps...))
+}
+
+// run runs an action in the browser, and returns its value.
+func run[T any](t *testing.T, browser context.Context, action chromedp.Action[T]) T {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(browser, soon)
 	defer cancel()
-	require.NoError(t, chromedp.Run(ctx, actions...))
+	value, err := chromedp.Run(ctx, action)
+	require.NoError(t, err)
+	return value
 }
 
-// await waits until an expression is true in the page.
+// command returns the action of a command of the browser's protocol.
+func command[P, R any](c cdp.Command[P, R], params P) chromedp.Action[R] {
+	return func(ctx context.Context, to *chromedp.Target) (R, error) { return cdp.Call(ctx, to, c, params) }
+}
+
+// eval returns the value of an expression in the page.
+func eval[T any](t *testing.T, browser context.Context, expression string) T {
+	t.Helper()
+	return run(t, browser, chromedp.Evaluate[T](expression))
+}
+
+// await waits until an expression is true in the page, which may load anew meanwhile.
 func await(t *testing.T, browser context.Context, expression string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(browser, soon)
 	defer cancel()
-	err := chromedp.Run(ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(soon)))
-	if err != nil {
-		var text string
-		_ = chromedp.Run(browser, chromedp.Evaluate("document.body.innerText", &text))
-		require.NoError(t, err, "never true: %s\n%s", expression, text)
+	for {
+		is, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
+		if is {
+			return
+		}
+		if ctx.Err() != nil {
+			text, _ := chromedp.Run(browser, chromedp.Evaluate[string]("document.body.innerText"))
+			require.FailNow(t, "never true", "%s\n%v\n%s", expression, err, text)
+		}
+		time.Sleep(20 * time.Millisecond)
 	}
-}
-
-// eval returns the value of an expression in the page.
-func eval[T any](t *testing.T, browser context.Context, expression string) (value T) {
-	t.Helper()
-	do(t, browser, chromedp.Evaluate(expression, &value))
-	return value
 }
 
 // serve serves the page of the nodes, and returns its URL.

@@ -17,7 +17,8 @@ func TestWithoutScriptTheTableIsThere(t *testing.T) {
 	nodes.Hold(t, "alpha", "web-1", options...)
 	nodes.Hold(t, "job", "cron-1", options...)
 	browser := openBrowser(t)
-	do(t, browser, emulation.SetScriptExecutionDisabled(true), chromedp.Navigate(serve(t, nodes)))
+	run(t, browser, command(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}))
+	do(t, browser, chromedp.Navigate(serve(t, nodes)))
 	require.Equal(t, "alpha|job", eval[string](t, browser, titles("rows")))
 	require.Contains(t, eval[string](t, browser, `document.body.innerText`), "reloads every 5 s")
 	do(t, browser, chromedp.SendKeys(`input[name=filter]`, "job"), chromedp.Click(`form button`))
@@ -33,7 +34,7 @@ func TestAPersonUnlocks(t *testing.T) {
 	nodes.Hold(t, "job", "cron-1", options...)
 	browser := openBrowser(t)
 	do(t, browser, chromedp.Navigate(serve(t, nodes, redlockweb.WithUnlock())+"/lock?name=job"),
-		chromedp.SendKeys(`input[name=typed]`, "jab"), chromedp.Click(`.danger button`), chromedp.WaitVisible(`body`))
+		chromedp.SendKeys(`input[name=typed]`, "jab"), chromedp.Click(`.danger button`))
 	await(t, browser, `document.body.innerText.includes('nothing was changed')`)
 	do(t, browser, chromedp.NavigateBack())
 	await(t, browser, `!!document.querySelector('input[name=typed]')`)

@@ -134,7 +134,7 @@ func TestHostileNamesAreText(t *testing.T) {
 		do(t, browser, chromedp.Navigate(url))
 		await(t, browser, fmt.Sprintf(`document.querySelectorAll('#rows tr').length == %d`, len(hostile)))
 		title := eval[string](t, browser, fmt.Sprintf(`document.querySelectorAll('#rows th a')[%d].textContent`, i))
-		do(t, browser, chromedp.Evaluate(fmt.Sprintf(`document.querySelectorAll('#rows th a')[%d].click()`, i), nil))
+		eval[chromedp.Void](t, browser, fmt.Sprintf(`document.querySelectorAll('#rows th a')[%d].click()`, i))
 		await(t, browser, `location.pathname == '/lock' && document.readyState == 'complete'`)
 		require.Equal(t, title, eval[string](t, browser, `document.querySelector('main > h2').textContent`))
 		require.Equal(t, "held", eval[string](t, browser, `document.querySelector('.sentence').innerText`))
