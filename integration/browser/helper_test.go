@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"runtime"
 	"testing"
 	"time"
 
@@ -115,6 +116,18 @@ func serve(t *testing.T, nodes *redlocktest.Nodes, opts ...redlockweb.Option) st
 		server.Close()
 	})
 	return server.URL
+}
+
+// hold holds a lock until the test ends: a lease that is dropped would be released.
+func hold(t *testing.T, nodes *redlocktest.Nodes, name, label string, opts ...redlock.ClientOption) *redlock.Lease {
+	t.Helper()
+	return keep(t, nodes.Hold(t, name, label, append(options[:len(options):len(options)], opts...)...))
+}
+
+// keep keeps a lease until the test ends.
+func keep(t *testing.T, lease *redlock.Lease) *redlock.Lease {
+	t.Cleanup(func() { runtime.KeepAlive(lease) })
+	return lease
 }
 
 // wait has a client of its own wait for something until the test ends, or the returned function is called.

@@ -14,8 +14,8 @@ import (
 func TestWithoutScriptTheTableIsThere(t *testing.T) {
 	findBrowser(t)
 	nodes := redlocktest.Start(t, 3)
-	nodes.Hold(t, "alpha", "web-1", options...)
-	nodes.Hold(t, "job", "cron-1", options...)
+	hold(t, nodes, "alpha", "web-1")
+	hold(t, nodes, "job", "cron-1")
 	browser := openBrowser(t)
 	run(t, browser, command(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}))
 	do(t, browser, chromedp.Navigate(serve(t, nodes)))
@@ -24,14 +24,14 @@ func TestWithoutScriptTheTableIsThere(t *testing.T) {
 	do(t, browser, chromedp.SendKeys(`input[name=filter]`, "job"), chromedp.Click(`form button`))
 	await(t, browser, titles("rows")+` == 'job'`)
 
-	nodes.Hold(t, "job-2", "cron-1", options...) // the page reloads itself, with the filter
+	hold(t, nodes, "job-2", "cron-1") // the page reloads itself, with the filter
 	await(t, browser, titles("rows")+` == 'job|job-2'`)
 }
 
 func TestAPersonUnlocks(t *testing.T) {
 	findBrowser(t)
 	nodes := redlocktest.Start(t, 3)
-	nodes.Hold(t, "job", "cron-1", options...)
+	hold(t, nodes, "job", "cron-1")
 	browser := openBrowser(t)
 	do(t, browser, chromedp.Navigate(serve(t, nodes, redlockweb.WithUnlock())+"/lock?name=job"),
 		chromedp.SendKeys(`input[name=typed]`, "jab"), chromedp.Click(`.danger button`))

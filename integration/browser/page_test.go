@@ -22,8 +22,8 @@ func titles(body string) string {
 func TestThePageFollowsTheLocks(t *testing.T) {
 	findBrowser(t)
 	nodes := redlocktest.Start(t, 3)
-	nodes.Hold(t, "alpha", "web-1", options...)
-	job := nodes.Hold(t, "job", "cron-1", options...)
+	hold(t, nodes, "alpha", "web-1")
+	job := hold(t, nodes, "job", "cron-1")
 	browser := openBrowser(t)
 	do(t, browser, chromedp.Navigate(serve(t, nodes)))
 	await(t, browser, titles("rows")+` == 'alpha|job' && document.getElementById('live').textContent == 'live'`)
@@ -55,7 +55,7 @@ func TestThePageFollowsTheLocks(t *testing.T) {
 func TestAMastersDeathIsShownWithinTwoSeconds(t *testing.T) {
 	findBrowser(t)
 	nodes := redlocktest.Start(t, 3)
-	nodes.Hold(t, "job", "cron-1", options...)
+	hold(t, nodes, "job", "cron-1")
 	browser := openBrowser(t)
 	do(t, browser, chromedp.Navigate(serve(t, nodes)))
 	await(t, browser, titles("rows")+` == 'job'`)
@@ -111,7 +111,7 @@ func TestHostileNamesAreText(t *testing.T) {
 	nodes := redlocktest.Start(t, 1)
 	for _, text := range hostile {
 		label := strings.NewReplacer("\n", "", "\xff\xfe", "", "\x1b", "", "\u202e", "").Replace(text)
-		nodes.Hold(t, text, "by "+label, options...)
+		hold(t, nodes, text, "by "+label)
 	}
 	browser := openBrowser(t)
 	url := serve(t, nodes)
