@@ -1,6 +1,7 @@
 # make demo    the library at work, on embedded nodes: needs Go and nothing else
 # make test    unit tests, race detector, real Redis servers: four to six minutes on two processors
 # make verify  the other tests that a change must pass: ten minutes of simulation, planted bugs, chaos
+# make pictures  the pictures of the README, made anew: needs Chromium
 # make servers the contract tests on each server program that REDLOCK_TEST_SERVERS names, and on all in one cluster
 # make soak    tests that take hours or compare speeds, on a quiet machine
 # make lint    formatting, vet, staticcheck, actionlint
@@ -11,18 +12,19 @@
 # make chaos   random faults on real servers for DURATION; SEED repeats those of an earlier run
 #
 # The library (.) is a module; so are cmd/redlock/, redlockotel/, deploy/, each of adapters/, integration/, integration/programs/,
-# integration/schedulers/, benchmarks/, examples/fencing/ and examples/schedulers/, which need more than the library may depend on.
+# integration/schedulers/, integration/browser/, benchmarks/, examples/fencing/ and examples/schedulers/, which need more than the library may depend on.
 # tools/ is one without code of its own: it names the versions of staticcheck and actionlint. Written for GNU make 3.81, which macOS has.
 
 .NOTPARALLEL:
 .PHONY: demo test verify soak unit library tools adapters fencing simulated thorough sim sim-timed sim-hash sim-repeat
-.PHONY: need-servers servers soak-servers integration integration-rest soak-integration programs soak-programs soak-benchmarks chaos chaos-minute soak-chaos bench-test bench-rest
+.PHONY: need-servers servers soak-servers integration integration-rest soak-integration programs browser pictures soak-programs soak-benchmarks chaos chaos-minute soak-chaos bench-test bench-rest
 .PHONY: lint format vet cross staticcheck workflows bench bench-full fuzz
 
 ADAPTERS    = adapters/redlockgoredis adapters/redlockrueidis adapters/redlockvalkey adapters/redlockgocron \
               adapters/redlockcertmagic adapters/redlockmigrate
 PROGRAMS    = integration/programs integration/schedulers
-RACED       = . cmd/redlock redlockotel deploy $(ADAPTERS) integration $(PROGRAMS) examples/fencing examples/schedulers
+BROWSER     = integration/browser
+RACED       = . cmd/redlock redlockotel deploy $(ADAPTERS) integration $(PROGRAMS) $(BROWSER) examples/fencing examples/schedulers
 STATICCHECK = $(CURDIR)/tools/out/staticcheck
 TEST        = go test -race -shuffle=on -count=1
 FUZZTIME   ?= 20s
@@ -55,14 +57,14 @@ test: need-servers
 	$(PARTS) "make test" "library simulated" "integration tools adapters fencing bench-test"
 
 verify: need-servers
-	$(PARTS) "make verify" "sim-timed" "thorough servers integration-rest programs chaos-minute bench-rest"
+	$(PARTS) "make verify" "sim-timed" "thorough servers integration-rest programs browser chaos-minute bench-rest"
 
 # One after the other: a comparison of speeds needs a quiet machine.
 soak: need-servers
 	$(PARTS) "make soak" "soak-integration soak-programs soak-servers soak-benchmarks soak-chaos sim fuzz"
 
 # The parts in which the long tests run, too.
-thorough integration-rest chaos bench-rest soak-integration soak-programs soak-benchmarks: export REDLOCK_LONG = 1
+thorough integration-rest browser chaos bench-rest soak-integration soak-programs soak-benchmarks: export REDLOCK_LONG = 1
 
 # The tests that need no Redis server.
 unit: library tools adapters fencing
@@ -148,6 +150,15 @@ integration-rest: need-servers
 programs: need-servers
 	@echo "what: certificates, migrations and schedulers of several processes on real servers, with the race detector"
 	@set -e; for module in $(PROGRAMS); do (cd $$module && $(TEST) -v ./...); done
+
+# The page of redlockweb in Chromium; without one the tests are skipped with a word.
+browser:
+	@echo "what: the page of the locks in a browser, with the race detector"
+	cd $(BROWSER) && $(TEST) -v ./...
+
+# The pictures of the README, from the program itself.
+pictures:
+	cd $(BROWSER) && REDLOCK_LONG=1 go test -count=1 -v -run '^TestPictures$$' . -pictures=$(CURDIR)/docs/pictures
 
 # The long tests run, too, and the schedulers for a minute.
 soak-programs: need-servers

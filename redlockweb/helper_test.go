@@ -24,7 +24,11 @@ const soon = 30 * time.Second
 // serve serves the page of some nodes until the test ends.
 func serve(t *testing.T, nodes *redlocktest.Nodes, opts ...redlockweb.Option) *httptest.Server {
 	t.Helper()
-	page := redlockweb.New(nodes.Client(t, redlock.WithNodeTimeout(time.Second)), opts...)
+	return serveHandler(t, redlockweb.New(nodes.Client(t, redlock.WithNodeTimeout(time.Second)), opts...))
+}
+
+func serveHandler(t *testing.T, page *redlockweb.Handler) *httptest.Server {
+	t.Helper()
 	server := httptest.NewServer(page)
 	t.Cleanup(func() {
 		require.NoError(t, page.Close())

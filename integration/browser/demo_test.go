@@ -82,6 +82,16 @@ func plant(t *testing.T, nodes *redlocktest.Nodes) {
 // maxPicture bounds the size of a picture in the README, in bytes.
 const maxPicture = 80 << 10
 
+// distance returns by how much two colours differ.
+func distance(a, b color.Color) (all int) {
+	ar, ag, ab, _ := a.RGBA()
+	br, bg, bb, _ := b.RGBA()
+	for _, d := range []int{int(ar) - int(br), int(ag) - int(bg), int(ab) - int(bb)} {
+		all += max(d, -d)
+	}
+	return all
+}
+
 // shots are the pictures that TestPictures takes. Those without a name of the README are for a person who changes the page.
 var shots = []struct {
 	file, scheme string
@@ -93,7 +103,7 @@ var shots = []struct {
 	{"narrow-dark.png", "dark", 390},
 }
 
-// shrink keeps the 256 commonest colours of a picture: the others are shades of the letters' edges.
+// shrink keeps 256 colours of a picture: the commonest, but no two that look alike.
 func shrink(t *testing.T, data []byte) []byte {
 	t.Helper()
 	whole, err := png.Decode(bytes.NewReader(data))
@@ -105,7 +115,15 @@ func shrink(t *testing.T, data []byte) []byte {
 		}
 	}
 	common := slices.SortedFunc(maps.Keys(count), func(a, b color.Color) int { return count[b] - count[a] })
-	few := image.NewPaletted(whole.Bounds(), common[:min(len(common), 256)])
+	const alike = 3000 // of 65535, in all channels together
+	kept := color.Palette(common[:16])
+	for _, c := range common[16:] {
+		near := kept.Convert(c)
+		if len(kept) < 256 && distance(c, near) > alike {
+			kept = append(kept, c)
+		}
+	}
+	few := image.NewPaletted(whole.Bounds(), kept)
 	draw.Draw(few, few.Bounds(), whole, image.Point{}, draw.Src)
 	var b bytes.Buffer
 	require.NoError(t, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, few))

@@ -2,6 +2,7 @@ package browser
 
 import (
 	"fmt"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -83,7 +84,7 @@ func TestTheFilterIsTheServers(t *testing.T) {
 		require.NoError(t, err)
 		leases = append(leases, lease)
 	}
-	defer func() { require.Len(t, leases, 230) }() // dropped ones would be released
+	defer func() { runtime.KeepAlive(leases) }() // dropped ones would be released
 	url := serve(t, nodes)
 	browser := openBrowser(t)
 	do(t, browser, chromedp.Navigate(url))
