@@ -179,6 +179,9 @@ func TestEventsBringWhatHasChanged(t *testing.T) {
 		return u
 	}
 	first := next()
+	for _, part := range []string{"sentence", "masters", "stale", "waiting-head", "odd-head", "all-head", "shown"} {
+		require.Contains(t, first.Parts, part, "a page that is older has another text, perhaps")
+	}
 	for len(first.Lists["rows"].Rows) == 0 {
 		first = next()
 	}

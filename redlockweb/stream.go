@@ -98,7 +98,8 @@ func (s *stream) event(need, table *overview.Snapshot) []byte {
 	page := s.h.newPage(need, table)
 	e := event{Now: time.Now().UnixMilli(), Parts: make(map[string]string), Lists: make(map[string]*list)}
 	for _, name := range parts {
-		if html := render(name, page); html != s.parts[name] {
+		html := render(name, page)
+		if sent, known := s.parts[name]; !known || html != sent {
 			s.parts[name], e.Parts[name] = html, html
 		}
 	}

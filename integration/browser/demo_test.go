@@ -18,7 +18,6 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
-	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
@@ -31,20 +30,7 @@ var pictures = flag.String("pictures", "", "the directory into which TestPicture
 // plant makes the locks of a shop at night, with one of each kind.
 func plant(t *testing.T, nodes *redlocktest.Nodes) {
 	t.Helper()
-	set := func(name, value string, ttl time.Duration) {
-		for _, url := range nodes.URLs() {
-			c, err := redis.DialURL(url)
-			require.NoError(t, err)
-			args := redis.Args{"redlock:" + name, value}
-			if ttl > 0 {
-				args = args.Add("PX", ttl.Milliseconds())
-			}
-			_, err = c.Do("SET", args...)
-			require.NoError(t, err)
-			require.NoError(t, c.Close())
-		}
-	}
-	set("legacy-job", "worker", 0)
+	set(t, nodes, "legacy-job", "worker", 0)
 	client := func(label string) *redlock.Client {
 		return nodes.Client(t, append(options[:len(options):len(options)], redlock.WithOwnerLabel(label))...)
 	}

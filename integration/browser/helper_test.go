@@ -11,6 +11,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/chromedp"
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
@@ -158,5 +159,21 @@ func forLock(name string) func(context.Context, *redlock.Client) error {
 		}
 		<-ctx.Done()
 		return lease.Unlock(context.WithoutCancel(ctx))
+	}
+}
+
+// set writes a lock's key at all nodes, as a program without a client does; without an end if ttl is 0.
+func set(t *testing.T, nodes *redlocktest.Nodes, name, value string, ttl time.Duration) {
+	t.Helper()
+	for _, url := range nodes.URLs() {
+		c, err := redis.DialURL(url)
+		require.NoError(t, err)
+		args := redis.Args{"redlock:" + name, value}
+		if ttl > 0 {
+			args = args.Add("PX", ttl.Milliseconds())
+		}
+		_, err = c.Do("SET", args...)
+		require.NoError(t, err)
+		require.NoError(t, c.Close())
 	}
 }
