@@ -6,7 +6,7 @@
 # make lint    formatting, vet, staticcheck, actionlint, the tests of the program that makes releases
 # make bench   side by side with the peers, on local redis-server processes: a few minutes
 # make bench-full  everything, and docs/benchmarks.md from it: at most 20 minutes, on a quiet machine
-# make pictures  the pictures of docs/pictures anew, from the programs' own cells
+# make pictures  the pictures of docs/pictures anew, from the program's own cells and page: needs Chromium
 # make fuzz    every fuzz target for FUZZTIME
 # make sim     the whole library in a simulation, for SEEDS seeds (100000) from SEED (1) on
 # make chaos   random faults on real servers for DURATION; SEED repeats those of an earlier run
@@ -14,19 +14,20 @@
 # make release-check  a release in a clone, used as its users will use it: some minutes
 #
 # The library (.) is a module; so are cmd/redlock/, redlockotel/, deploy/, each of adapters/, integration/, integration/programs/,
-# integration/schedulers/, benchmarks/, examples/fencing/ and examples/schedulers/, which need more than the library may depend on.
+# integration/schedulers/, integration/browser/, benchmarks/, examples/fencing/ and examples/schedulers/, which need more than the library may depend on.
 # tools/ is one that names the versions of staticcheck and actionlint, and has the program that makes releases. Written for GNU make 3.81, which macOS has.
 
 .NOTPARALLEL:
 .PHONY: demo test verify soak unit library tools adapters fencing simulated thorough sim sim-timed sim-hash sim-repeat
-.PHONY: need-servers servers soak-servers integration integration-rest soak-integration programs soak-programs alerts soak-benchmarks chaos chaos-minute soak-chaos bench-test bench-rest
+.PHONY: need-servers servers soak-servers integration integration-rest soak-integration programs browser soak-programs alerts soak-benchmarks chaos chaos-minute soak-chaos bench-test bench-rest
 .PHONY: lint format vet cross staticcheck workflows release-test bench bench-full pictures fuzz
 .PHONY: release release-check release-files release-program
 
 ADAPTERS    = adapters/redlockgoredis adapters/redlockrueidis adapters/redlockvalkey adapters/redlockgocron \
               adapters/redlockasynq adapters/redlockcertmagic adapters/redlockmigrate
 PROGRAMS    = integration/programs integration/schedulers
-RACED       = . cmd/redlock redlockotel deploy $(ADAPTERS) integration $(PROGRAMS) examples/fencing examples/schedulers
+BROWSER     = integration/browser
+RACED       = . cmd/redlock redlockotel deploy $(ADAPTERS) integration $(PROGRAMS) $(BROWSER) examples/fencing examples/schedulers
 STATICCHECK = $(CURDIR)/tools/out/staticcheck
 TEST        = go test -race -shuffle=on -count=1
 FUZZTIME   ?= 20s
@@ -59,14 +60,14 @@ test: need-servers
 	$(PARTS) "make test" "library simulated" "integration tools adapters fencing bench-test"
 
 verify: need-servers
-	$(PARTS) "make verify" "sim-timed" "thorough servers integration-rest programs alerts chaos-minute bench-rest"
+	$(PARTS) "make verify" "sim-timed" "thorough servers integration-rest programs browser alerts chaos-minute bench-rest"
 
 # One after the other: a comparison of speeds needs a quiet machine.
 soak: need-servers
 	$(PARTS) "make soak" "soak-integration soak-programs soak-servers soak-benchmarks soak-chaos sim fuzz"
 
 # The parts in which the long tests run, too.
-thorough integration-rest alerts chaos bench-rest soak-integration soak-programs soak-benchmarks: export REDLOCK_LONG = 1
+thorough integration-rest browser alerts chaos bench-rest soak-integration soak-programs soak-benchmarks: export REDLOCK_LONG = 1
 
 # The tests that need no Redis server.
 unit: library tools adapters fencing
@@ -152,6 +153,12 @@ integration-rest: need-servers
 programs: need-servers
 	@echo "what: certificates, migrations and schedulers of several processes on real servers, with the race detector"
 	@set -e; for module in $(PROGRAMS); do (cd $$module && $(TEST) -v ./...); done
+
+# The page of redlockweb in Chromium; without one the tests are skipped with a word.
+browser:
+	@echo "what: the page of the locks in a browser, with the race detector"
+	cd $(BROWSER) && $(TEST) -v ./...
+
 
 # The long tests run, too, and the schedulers for a minute.
 soak-programs: need-servers
@@ -263,6 +270,7 @@ bench-full:
 # A test compares them with the program: they change with it.
 pictures:
 	cd cmd/redlock && go test -count=1 -run '^TestPictures' ./internal/top -pictures
+	cd $(BROWSER) && REDLOCK_LONG=1 go test -count=1 -v -run '^TestPictures$$' . -pictures=$(CURDIR)/docs/pictures
 
 fuzz:
 	@echo "what: every fuzz target for $(FUZZTIME)"

@@ -48,6 +48,7 @@ the machine. Passwords are never printed.`,
   redlock inspect backup                          # its holder, and its wait queue
   redlock ls                                      # all locks that are held or waited for
   redlock top                                     # who blocks whom, live
+  redlock watch --http localhost:8080             # the same as a page that is alive
 
   # In the crontabs of many machines, a job that runs on one at a time; it is no error
   # if another machine runs it (75):
@@ -72,7 +73,7 @@ the machine. Passwords are never printed.`,
 	})
 	root.SetHelpTemplate(helpTemplate())
 	root.SetVersionTemplate("redlock {{.Version}}\n")
-	root.AddCommand(newRun(s), newResume(s), newInspect(s), newLs(s), newTop(s), newDoctor(s), newAsk(s), newUnlock(s), newBench(s),
+	root.AddCommand(newRun(s), newResume(s), newInspect(s), newLs(s), newTop(s), newWatch(s), newDoctor(s), newAsk(s), newUnlock(s), newBench(s),
 		newVersion())
 	return root
 }

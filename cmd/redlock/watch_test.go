@@ -1,0 +1,125 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/overview"
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+// startWatch starts redlock watch, and returns the lines that it prints, and its end.
+func startWatch(t *testing.T, nodes *redlocktest.Nodes, args ...string) (cmd *exec.Cmd, lines *bufio.Scanner) {
+	t.Helper()
+	cmd = exec.Command(os.Args[0], append(append(nodesArgs(nodes), "watch", "--node-timeout", "2s"), args...)...)
+	cmd.Env = append(os.Environ(), toolEnv+"=1", "GORACE=atexit_sleep_ms=0")
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	return cmd, bufio.NewScanner(out)
+}
+
+func TestWatchServesThePageUntilASignal(t *testing.T) {
+	nodes := redlocktest.Start(t, 1)
+	lease := hold(t, nodes, "job")
+	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		cmd, lines := startWatch(t, nodes, "--http", "localhost:0", "--title", "prod-eu")
+		require.True(t, lines.Scan())
+		url := lines.Text()
+		require.Regexp(t, `^http://127\.0\.0\.1:\d+/$`, url)
+		page, err := http.Get(url)
+		require.NoError(t, err)
+		text, err := io.ReadAll(page.Body)
+		require.NoError(t, err)
+		require.NoError(t, page.Body.Close())
+		require.Contains(t, string(text), "prod-eu")
+		require.Contains(t, string(text), "the holder")
+		stream, err := http.Get(url + "events") // it does not hold up the end
+		require.NoError(t, err)
+		require.NoError(t, cmd.Process.Signal(sig))
+		_, _ = io.Copy(io.Discard, stream.Body)
+		require.NoError(t, stream.Body.Close())
+		for lines.Scan() {
+		}
+		require.NoError(t, cmd.Wait())
+	}
+	http.DefaultClient.CloseIdleConnections()
+	require.True(t, lease.Valid())
+}
+
+func TestWatchServesOtherMachinesOnlyIfItIsTold(t *testing.T) {
+	nodes := redlocktest.Start(t, 1)
+	for _, addr := range []string{":0", "0.0.0.0:0", "[::]:0", "8.8.8.8:80"} {
+		r := call(nodes, "watch", "--http", addr)
+		assert.Equal(t, codeUsage, r.code, addr)
+		assert.Contains(t, r.log, "--beyond-loopback", addr)
+	}
+	for _, args := range [][]string{{"watch"}, {"watch", "--log", "--http", "localhost:0"}, {"watch", "--http", "none"}} {
+		assert.Equal(t, codeUsage, call(nodes, args...).code, args)
+	}
+	_, lines := startWatch(t, nodes, "--http", "0.0.0.0:0", "--beyond-loopback")
+	require.True(t, lines.Scan())
+}
+
+func TestWatchLogPrintsEachChange(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	lease := hold(t, nodes, "job\u202e\u009b")
+	cmd, lines := startWatch(t, nodes, "--log")
+	time.Sleep(3 * time.Second) // it has looked: what stood there before is no change
+	require.NoError(t, lease.Unlock(t.Context()))
+	require.True(t, lines.Scan())
+	assert.Contains(t, lines.Text(), `"name":"job\u202e\u009b"`)
+	var c overview.Change
+	require.NoError(t, json.Unmarshal([]byte(lines.Text()), &c))
+	assert.Equal(t, overview.Released, c.Kind)
+	assert.Equal(t, "the holder", c.Holder)
+	assert.Equal(t, "job\u202e\u009b", c.Name)
+	nodes.Stop(1)
+	for c.Kind != overview.MasterDown {
+		require.True(t, lines.Scan())
+		require.NoError(t, json.Unmarshal([]byte(lines.Text()), &c))
+	}
+	assert.Contains(t, c.Master, "node 1")
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	for lines.Scan() {
+	}
+	require.NoError(t, cmd.Wait())
+}
+
+// What changed while there was no quorum is printed when there is one again.
+func TestTheChangeLogBridgesATimeWithoutAQuorum(t *testing.T) {
+	at := func(stale bool, state string, names ...string) *overview.Snapshot {
+		s := &overview.Snapshot{Taken: time.Now(), Listed: time.Now(), Stale: stale, Masters: []overview.Master{{Node: "node 0", State: state}}}
+		for _, n := range names {
+			name := []overview.Name{{Raw: n, Text: n}}
+			s.Rows = append(s.Rows, &overview.Row{ID: "l" + n, Names: name, Holders: []overview.Holder{{Owner: n, Label: n, Names: name, Holds: true}}})
+		}
+		return s
+	}
+	var b strings.Builder
+	log := changeLog{out: &b}
+	for _, s := range []*overview.Snapshot{at(false, "up", "a"), at(true, "down", "a"), at(true, "down"), at(false, "up", "b")} {
+		require.NoError(t, log.write(s))
+	}
+	var kinds []string
+	for line := range strings.Lines(b.String()) {
+		var c overview.Change
+		require.NoError(t, json.Unmarshal([]byte(line), &c))
+		kinds = append(kinds, string(c.Kind)+" "+c.Name)
+	}
+	require.Equal(t, []string{"master down ", "master up ", "released a", "granted b"}, kinds)
+}

@@ -1,0 +1,292 @@
+package redlockweb
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"html/template"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/overview"
+)
+
+const (
+	// maxRows is how many rows the page draws: a browser takes a second for ten thousand.
+	maxRows = overview.MaxVisible
+
+	// maxListed is how many of them stand in each of the lists before the table of all.
+	maxListed = 25
+
+	// maxNamed is how many holders or waiters a row names.
+	maxNamed = 3
+)
+
+// runbook is where the remedies stand.
+const runbook = "https://github.com/redlock-go/redlock/blob/main/docs/operations.md#"
+
+// moment is an instant whose distance from now is shown: the script counts on from Unix.
+type moment struct {
+	Unix int64  // in milliseconds
+	Kind string // "ago", or "left"
+	Text string
+}
+
+func ago(at, now time.Time) *moment {
+	if at.IsZero() {
+		return nil
+	}
+	return &moment{at.UnixMilli(), "ago", span(now.Sub(at))}
+}
+
+// span returns a duration as the script does.
+func span(d time.Duration) string {
+	s := int64(max(d, 0) / time.Second)
+	switch {
+	case s < 60:
+		return fmt.Sprintf("%ds", s)
+	case s < 3600:
+		return fmt.Sprintf("%dm %ds", s/60, s%60)
+	case s < 86400:
+		return fmt.Sprintf("%dh %dm", s/3600, s%3600/60)
+	}
+	return fmt.Sprintf("%dd %dh", s/86400, s%86400/3600)
+}
+
+// glyphs are what words look like.
+var glyphs = map[overview.Word]string{overview.SaysHolder: "●", overview.SaysFree: "○", overview.SaysOther: "◆", overview.SaysResting: "◐",
+	overview.SaysReserved: "◌", overview.SaysQuarantined: "⊘", overview.SaysNothing: "✕"}
+
+// vote is what one master says of a row.
+type vote struct{ Glyph, Class, Word string }
+
+func votesOf(words []overview.Word) (all []vote) {
+	for _, w := range words {
+		all = append(all, vote{glyphs[w], strings.NewReplacer("'", "", " ", "-").Replace(string(w)), string(w)})
+	}
+	return all
+}
+
+// spoken returns votes for a screen reader.
+func spoken(votes []vote) string {
+	words := make([]string, len(votes))
+	for i, v := range votes {
+		words[i] = v.Word
+	}
+	return strings.Join(words, ", ")
+}
+
+// person is a holder or a waiter in a row.
+type person struct {
+	Label string
+	Extra string // the slots, or what it wants
+	Since *moment
+}
+
+// rowView is what the page shows of a row.
+type rowView struct {
+	Key      string // of its element, by which the script finds it
+	Link     string
+	Title    string
+	Class    string
+	State    string // "" where HeldBy says it
+	HeldBy   string
+	Holders  []person // if there are several
+	Since    *moment
+	Left     *moment
+	Endless  bool
+	Renews   bool
+	RunsDown bool
+	Votes    []vote
+	Waiters  []person
+	Waiting  int
+	More     int // waiters that are not named
+	Token    string
+	Asks     bool
+	Odd      string
+	Says     string
+}
+
+func newRowView(r *overview.Row, now time.Time) *rowView {
+	v := &rowView{Key: keyOf(r), Link: linkTo(r.Names[0].Raw), Title: r.Title, Class: string(r.Level), HeldBy: r.HeldBy, Since: ago(r.Since, now),
+		Endless: r.Left < 0, Renews: r.Direction == overview.Renews, RunsDown: r.Direction == overview.RunsDown, Votes: votesOf(r.Words),
+		Waiting: len(r.Waiters), Asks: r.Asks, Odd: r.Odd, Says: r.Says}
+	if r.State != overview.Held {
+		v.State = string(r.State)
+	}
+	if r.Stale {
+		v.Class += " stale"
+	}
+	if r.Left > 0 {
+		v.Left = leftOf(r.Left, r.Looked, now)
+	}
+	if r.Token > 0 {
+		v.Token = strconv.FormatInt(r.Token, 10)
+	}
+	if r.Kind == overview.Permits || r.Kind == overview.Shared {
+		v.Holders = holdersOf(r, now)
+	}
+	for i := range r.Waiters[:min(len(r.Waiters), maxNamed)] {
+		w := &r.Waiters[i]
+		v.Waiters = append(v.Waiters, person{w.Label, wants(w.Wants), ago(w.Since, now)})
+	}
+	v.More = len(r.Waiters) - len(v.Waiters)
+	return v
+}
+
+func leftOf(left time.Duration, looked, now time.Time) *moment {
+	end := looked.Add(left)
+	return &moment{end.UnixMilli(), "left", span(end.Sub(now))}
+}
+
+// holdersOf returns some of the holders.
+func holdersOf(r *overview.Row, now time.Time) (all []person) {
+	for i := range r.Holders[:min(len(r.Holders), maxNamed)] {
+		h := &r.Holders[i]
+		all = append(all, person{h.Label, slotsOf(h), ago(h.Since, now)})
+	}
+	if more := len(r.Holders) - len(all); more > 0 {
+		all = append(all, person{Label: "and " + strconv.Itoa(more) + " more"})
+	}
+	return all
+}
+
+// slotsOf returns the slots of a holder of permits.
+func slotsOf(h *overview.Holder) string {
+	var b strings.Builder
+	for i, slot := range h.Slots {
+		if i == maxNamed {
+			return b.String() + " …"
+		}
+		fmt.Fprintf(&b, " #%d", slot)
+	}
+	return strings.TrimPrefix(b.String(), " ")
+}
+
+// wants returns what a waiter wants, unless it is the whole lock.
+func wants(what string) string {
+	if what == "the lock" {
+		return ""
+	}
+	return what
+}
+
+// keyOf returns a text that stands for a row and has nothing of its name: names are others' text.
+func keyOf(r *overview.Row) string {
+	sum := sha256.Sum256([]byte(r.ID))
+	return hex.EncodeToString(sum[:9])
+}
+
+// linkTo returns the address of a lock's page.
+func linkTo(name string) string { return "lock?name=" + url.QueryEscape(name) }
+
+// masterView is what the page shows of a master.
+type masterView struct {
+	Node      string
+	State     string
+	Level     string
+	Since     *moment
+	Cause     string
+	Remedy    string
+	Link      string
+	RoundTrip string
+	Slow      bool
+}
+
+// slow is a round trip that a person should know of: ten times that of a good network between datacenters would be
+// more, so it counts only beside a master that is much faster.
+const slow = 5 * time.Millisecond
+
+func newMasters(s *overview.Snapshot) (all []masterView) {
+	fastest := time.Duration(0)
+	for i := range s.Masters {
+		if t := s.Masters[i].RoundTrip; t > 0 && (fastest == 0 || t < fastest) {
+			fastest = t
+		}
+	}
+	for i := range s.Masters {
+		m := &s.Masters[i]
+		v := masterView{Node: m.Node, State: m.State, Level: string(m.Level), Since: ago(m.Since, s.Taken), Cause: m.Cause, Remedy: m.Remedy}
+		if m.Anchor != "" {
+			v.Link = runbook + m.Anchor
+		}
+		if m.RoundTrip > 0 && m.State == "up" {
+			v.RoundTrip = fmt.Sprintf("%.1f ms", float64(m.RoundTrip)/float64(time.Millisecond))
+			v.Slow = m.RoundTrip > slow && m.RoundTrip > 10*fastest
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// pageView is what the page shows.
+type pageView struct {
+	Name     string // of the cluster
+	Unlock   bool
+	Now      time.Time
+	Headline overview.Headline
+	Masters  []masterView
+	Down     int // masters that do not vote
+	Counts   overview.Counts
+	Longest  string
+
+	Waiting, Odd, Rows []*overview.Row
+	Matching           int
+
+	Filter string
+	Sort   overview.Order
+	Orders []orderView
+
+	Age   string // of the list
+	Stale bool
+	Cause string
+	Empty string // what the table says if it has no rows
+}
+
+// orderView is a choice of the order.
+type orderView struct {
+	Order  overview.Order
+	Text   string
+	Chosen bool
+}
+
+var orderTexts = map[overview.Order]string{overview.ByNeed: "by need", overview.ByName: "by name", overview.BySince: "held longest",
+	overview.ByLeft: "ends first", overview.ByWaiters: "most waiters"}
+
+// newPage makes the page of a snapshot by need, and of one with the view that was asked for.
+func (h *Handler) newPage(need, table *overview.Snapshot) *pageView {
+	p := &pageView{Name: h.opts.title, Unlock: h.opts.unlock, Now: need.Taken, Headline: need.Headline, Masters: newMasters(need), Counts: need.Counts,
+		Longest: span(need.Counts.LongestWait), Matching: table.Matching, Filter: table.View.Filter,
+		Sort: cmp.Or(table.View.Order, overview.ByNeed), Age: span(need.Age()), Stale: need.Stale, Cause: need.Cause}
+	for _, o := range overview.Orders() {
+		p.Orders = append(p.Orders, orderView{o, orderTexts[o], o == p.Sort})
+	}
+	p.Down = need.Headline.Masters - need.Headline.Voting
+	for _, r := range need.Rows {
+		if len(r.Waiters) > 0 && len(p.Waiting) < maxListed {
+			p.Waiting = append(p.Waiting, r)
+		}
+		if r.Odd != "" && len(p.Odd) < maxListed {
+			p.Odd = append(p.Odd, r)
+		}
+	}
+	p.Rows = table.Rows[:min(len(table.Rows), maxRows-len(p.Waiting)-len(p.Odd))]
+	switch {
+	case !need.IsWhole():
+		p.Empty = "Looking at the masters…"
+	case p.Filter != "":
+		p.Empty = "No lock matches."
+	default:
+		p.Empty = "Nothing is locked."
+	}
+	return p
+}
+
+// row returns what the page shows of a row; the templates call it.
+func (p *pageView) Row(r *overview.Row) *rowView { return newRowView(r, p.Now) }
+
+// templates are all pages and their parts.
+var templates = template.Must(template.New("").Funcs(template.FuncMap{"spoken": spoken, "counted": overview.Counted}).ParseFS(pages, "page.html", "lock.html"))

@@ -1,0 +1,150 @@
+package redlockweb
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/overview"
+	"github.com/redlock-go/redlock/internal/printable"
+)
+
+// maxForm bounds the size of a form.
+const maxForm = 64 << 10
+
+// lockView is the page of one lock.
+type lockView struct {
+	Name      string // of the cluster
+	Unlock    bool
+	Now       time.Time
+	Text      string // the lock's name
+	Link      string
+	Row       *rowView // nil: nothing stands for it
+	Holders   []holderView
+	Waiters   []person
+	Masters   []saying
+	Breakable []breakable
+	Token     string // of the form
+}
+
+// holderView is what the page shows of a holder.
+type holderView struct {
+	Label, Owner              string
+	Names                     []string
+	Since, Left               *moment
+	Endless, Renews, RunsDown bool
+	Votes                     []vote
+	Token                     string
+}
+
+// saying is what a master says of the lock.
+type saying struct {
+	Node string
+	vote
+}
+
+// breakable is a lock that can be taken away.
+type breakable struct{ Text, Action string }
+
+// serveLock serves the page of one lock.
+func (h *Handler) serveLock(w http.ResponseWriter, r *http.Request) {
+	name := r.FormValue("name")
+	if name == "" {
+		http.Error(w, "the lock's name is missing", http.StatusBadRequest)
+		return
+	}
+	s := h.snapshot(w, r, overview.View{Filter: name, All: true})
+	if s == nil {
+		return
+	}
+	v := &lockView{Name: h.opts.title, Unlock: h.opts.unlock, Now: s.Taken, Text: confirmation(name), Link: linkTo(name), Token: h.token}
+	if row := find(s, name); row != nil {
+		v.add(row, s)
+	}
+	respond(w, "lock", v)
+}
+
+// find returns the row of a lock, or of a slot of a semaphore; nil if there is none.
+func find(s *overview.Snapshot, name string) *overview.Row {
+	is := func(n overview.Name) bool { return n.Raw == name }
+	for _, r := range s.Rows {
+		if slices.ContainsFunc(r.Names, is) || slices.ContainsFunc(r.Holders, func(h overview.Holder) bool { return slices.ContainsFunc(h.Names, is) }) {
+			return r
+		}
+	}
+	return nil
+}
+
+// add adds what stands for the lock.
+func (v *lockView) add(r *overview.Row, s *overview.Snapshot) {
+	v.Row = newRowView(r, s.Taken)
+	v.Row.State = string(r.State)
+	var names []string
+	for i := range r.Holders {
+		held := &r.Holders[i]
+		about := holderView{Label: held.Label, Owner: held.Owner, Since: ago(held.Since, s.Taken), Endless: held.Left < 0,
+			Renews: held.Direction == overview.Renews, RunsDown: held.Direction == overview.RunsDown, Votes: votesOf(held.Words)}
+		if held.Left > 0 {
+			about.Left = leftOf(held.Left, r.Looked, s.Taken)
+		}
+		if held.Token > 0 {
+			about.Token = strconv.FormatInt(held.Token, 10)
+		}
+		for _, n := range held.Names {
+			about.Names = append(about.Names, n.Text)
+			names = append(names, n.Raw)
+		}
+		v.Holders = append(v.Holders, about)
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		v.Breakable = append(v.Breakable, breakable{confirmation(name), "un" + linkTo(name)})
+	}
+	for i := range r.Waiters {
+		v.Waiters = append(v.Waiters, person{r.Waiters[i].Label, wants(r.Waiters[i].Wants), ago(r.Waiters[i].Since, s.Taken)})
+	}
+	for i, word := range votesOf(r.Words) {
+		if i < len(s.Masters) {
+			v.Masters = append(v.Masters, saying{s.Masters[i].Node, word})
+		}
+	}
+}
+
+// confirmation is what a person must type to take a lock away: its name, as far as it can be typed.
+func confirmation(name string) string { return printable.Quote(name) }
+
+// brokenView says what an unlock has done.
+type brokenView struct {
+	Name    string // of the cluster
+	Text    string // the lock's name
+	Link    string
+	Was     string // the holder; "": nobody held it
+	Token   int64
+	Failure string
+}
+
+// serveUnlock takes a lock away from its holder. Its Host and its origin were checked.
+func (h *Handler) serveUnlock(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		http.Error(w, "unlock by the form on the lock's page", http.StatusMethodNotAllowed)
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	name := r.URL.Query().Get("name")
+	switch {
+	case !h.hasToken(r):
+		http.Error(w, "the form is not of this page, or the page was started anew: look at the lock again", http.StatusForbidden)
+		return
+	case name == "" || r.PostFormValue("typed") != confirmation(name):
+		http.Error(w, "the name that was typed is not the lock's: nothing was changed", http.StatusForbidden)
+		return
+	}
+	was, err := h.client.ForceUnlock(r.Context(), name)
+	v := brokenView{Name: h.opts.title, Text: confirmation(name), Link: linkTo(name), Was: overview.HeldBy(was, overview.StateOf(was)), Token: was.Token}
+	if err != nil {
+		v.Failure = cmp.Or(line(err), "?")
+	}
+	respond(w, "broken", v)
+}
