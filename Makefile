@@ -159,7 +159,6 @@ browser:
 	@echo "what: the page of the locks in a browser, with the race detector"
 	cd $(BROWSER) && $(TEST) -v ./...
 
-
 # The long tests run, too, and the schedulers for a minute.
 soak-programs: need-servers
 	@echo "what: all tests of certificates, migrations and schedulers, with the race detector"
