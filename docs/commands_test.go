@@ -23,9 +23,13 @@ type check struct {
 
 // checks are searched from the top. A command without a check fails.
 var checks = []check{
-	{"make demo", run},               // as it stands
-	{"make ", plan},                  // CI runs the targets themselves
-	{"go run ./examples/", run},      // as it stands
+	{"make demo", run},             // as it stands
+	{"make ", plan},                // CI runs the targets themselves
+	{"go run ./examples/", run},    // as it stands
+	{"go mod init ", firstProgram}, // a newcomer's first three lines
+	{"for port in ", firstProgram}, //
+	{"go run .", firstProgram},     //
+	{"go get ", func(*testing.T, string) {}},
 	{"go test ", list},               // CI runs the tests; here: they and their flags exist
 	{"redis-cli ", runByAnotherTest}, // at real servers
 	{"redlock ", checkSubcommand},    // the tool's own tests run it
@@ -97,6 +101,11 @@ func runByAnotherTest(t *testing.T, command string) {
 	// That test reads the commands from the page.
 	assert.Contains(t, read(t, "integration/operators_test.go"), "func TestEveryRedisCommandOfTheDocsWorks(")
 	assert.Contains(t, read(t, "docs/operations.md"), strings.Fields(command)[3])
+}
+
+// firstProgram finds the command among those that TestTheReadmesFirstProgramGetsALock runs.
+func firstProgram(t *testing.T, command string) {
+	assert.Contains(t, page{"README.md", read(t, "README.md")}.commands()[:3], command)
 }
 
 func checkSubcommand(t *testing.T, command string) {

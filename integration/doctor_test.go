@@ -169,7 +169,7 @@ func TestDoctorNamesTheServerProgramAndItsRow(t *testing.T) {
 	assert.Equal(t, "Cluster mode", doctor(t, inClusterMode.URLs()).Nodes[0].Server.Row)
 }
 
-// Each right of the README is taken away in turn. doctor names it, says which locks lack it, and
+// Each right of docs/reference/rights.md is taken away in turn. doctor names it, says which locks lack it, and
 // leaves no key behind.
 func TestDoctorNamesEachMissingRight(t *testing.T) {
 	t.Parallel()
@@ -181,7 +181,7 @@ func TestDoctorNamesEachMissingRight(t *testing.T) {
 	for _, right := range rightsForReaders(t) {
 		codes[right] = "no-readers"
 	}
-	for _, right := range slices.Concat(rightsInTheReadme(t)...) {
+	for _, right := range slices.Concat(rightsInGroups(t)...) {
 		found := rightsFound(t, nodes, right)
 		want := cmp.Or(codes[right], "no-rights")
 		require.Len(t, found, 1, right)

@@ -29,27 +29,27 @@ func rightsInTheDocs(t *testing.T) []any {
 	return nil
 }
 
-// rightsInTheReadme returns the lines of commands under Permissions.
-func rightsInTheReadme(t *testing.T) (lines [][]string) {
+// rightsInGroups returns the lines of commands in docs/reference/rights.md.
+func rightsInGroups(t *testing.T) (lines [][]string) {
 	t.Helper()
-	return cluster.Permissions(t, "../README.md")
+	return cluster.Permissions(t, "../docs/reference/rights.md")
 }
 
 // rightsForReaders returns the commands that readers need and mutexes do not.
 func rightsForReaders(t *testing.T) []string {
 	t.Helper()
-	for _, line := range rightsInTheReadme(t) {
+	for _, line := range rightsInGroups(t) {
 		if slices.Contains(line, "+zscore") {
 			return line
 		}
 	}
-	t.Fatal("README.md has no line of rights for readers")
+	t.Fatal("docs/reference/rights.md has no line of rights for readers")
 	return nil
 }
 
-// The README has the same rights, in groups.
-func TestTheReadmeHasTheSameRights(t *testing.T) {
-	allowed := slices.Concat(rightsInTheReadme(t)...)
+// The reference has the same rights, in groups.
+func TestTheReferenceHasTheSameRights(t *testing.T) {
+	allowed := slices.Concat(rightsInGroups(t)...)
 	var rights []string
 	for _, word := range rightsInTheDocs(t) {
 		if strings.HasPrefix(word.(string), "+") {

@@ -104,7 +104,7 @@ func (x *examination) judgeServer(f *nodeFacts) {
 	if f.infoErr != nil {
 		x.add(warning, "no-info", f.Node, "it does not answer INFO: "+f.infoErr.Error(),
 			"a replica, a server given twice, or a restart with old data goes unnoticed",
-			"grant the user +info, to all clients alike (README, Permissions)")
+			"grant the user +info, to all clients alike (docs/reference/rights.md)")
 		return
 	}
 	if f.RunID == "" {
@@ -174,7 +174,7 @@ func (x *examination) judgeAdmission(f *nodeFacts) {
 			"it does not vote", "delete those keys of another type that are redlock::record:* or redlock::bar:*, and find the program")
 	case adm.State == "unknown":
 		x.add(warning, "admission-unknown", f.Node, "whether it may vote cannot be read: "+adm.Error,
-			"if the user lacks rights, it never votes", "grant the user the commands in the README, Permissions")
+			"if the user lacks rights, it never votes", "grant the user the commands in docs/reference/rights.md")
 	}
 	up := time.Duration(f.Uptime * float64(time.Second))
 	state := map[string]string{

@@ -159,20 +159,20 @@ func (x *examination) judgeRights(f *nodeFacts) {
 	if f.killErr != nil {
 		x.add(warning, "no-kill", f.Node, "it does not let a client close its own old connections: "+f.killErr.Error(),
 			"an attempt that was on its way there when a connection broke may be executed after its undo, and keep a lock's key for a ttl",
-			"grant the user +client|id and +client|kill (README, Permissions)")
+			"grant the user +client|id and +client|kill (docs/reference/rights.md)")
 	}
 	if lacks := strings.Join(f.lacks[forMutexes], " "); lacks != "" {
 		x.add(danger, "no-rights", f.Node, "locks do not work there: the user lacks "+lacks,
-			"it refuses votes, renewals, waiters or releases, and counts as failed", "grant the user "+lacks+" (README, Permissions)")
+			"it refuses votes, renewals, waiters or releases, and counts as failed", "grant the user "+lacks+" (docs/reference/rights.md)")
 	}
 	if lacks := strings.Join(f.lacks[forReaders], " "); lacks != "" {
 		what := "locks for readers do not work there; mutexes do: missing are "
 		if len(f.lacks[forMutexes]) > 0 {
 			what = "locks for readers lack there, beside the rights for all locks: "
 		}
-		remedy := "grant " + lacks + " to every user of a name that has readers (README, Permissions)"
+		remedy := "grant " + lacks + " to every user of a name that has readers (docs/reference/rights.md)"
 		if slices.Contains(f.lacks[forReaders], pxat) {
-			remedy = "use Redis 6.2 or later, and grant the rights for readers (README, Permissions)"
+			remedy = "use Redis 6.2 or later, and grant the rights for readers (docs/reference/rights.md)"
 		}
 		x.add(warning, "no-readers", f.Node, what+lacks,
 			"it refuses shares, their renewals or releases, Lease.Downgrade, and the release of a mutex for which a reader waits",
@@ -181,16 +181,16 @@ func (x *examination) judgeRights(f *nodeFacts) {
 	for _, feature := range features {
 		if lacks := strings.Join(f.lacks[feature.purpose], " "); lacks != "" && len(f.lacks[forMutexes]) == 0 {
 			x.add(warning, feature.code, f.Node, feature.what+": the user lacks "+lacks, feature.consequence,
-				"grant "+lacks+" (README, Permissions); nothing, where no client uses "+feature.use)
+				"grant "+lacks+" (docs/reference/rights.md); nothing, where no client uses "+feature.use)
 		}
 	}
 	if lacks := strings.Join(f.lacks[forWakeUps], " "); lacks != "" {
 		x.add(note, "no-wake-ups", f.Node, "it does not wake waiters: the user lacks "+lacks,
-			"waiters poll, every 0.25 to 1 s: a lock is handed off later", "grant the user "+lacks+" (README, Permissions)")
+			"waiters poll, every 0.25 to 1 s: a lock is handed off later", "grant the user "+lacks+" (docs/reference/rights.md)")
 	}
 	if lacks := strings.Join(f.lacks[forLists], " "); lacks != "" {
 		x.add(note, "no-lists", f.Node, "it does not list its locks: the user lacks "+lacks,
 			"redlock ls and Client.Locks do without the node, and fail if a majority is like it",
-			"grant "+lacks+" to the users that list locks (README, Permissions); nothing, where nobody does")
+			"grant "+lacks+" to the users that list locks (docs/reference/rights.md); nothing, where nobody does")
 	}
 }

@@ -60,7 +60,7 @@ marks this lease at the nodes) and REDLOCK_TOKEN (the fencing token: greater tha
 every earlier holder of each name; with --read not less than that of every earlier
 writer). Pass the token to the resource that the lock protects, if that can compare
 numbers: it then refuses a holder that comes too late. Where commands run with --read, it
-must keep two numbers (the README, Fencing).
+must keep two numbers (docs/reference/fencing.md).
 
 When renewals fail, or the lock was taken away, COMMAND gets SIGTERM, and SIGKILL
 --grace later if it is still there; both go to its process group, so to its children

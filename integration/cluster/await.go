@@ -42,17 +42,16 @@ func Stays(d time.Duration, condition func() bool) bool {
 // their way to a server of this machine.
 const Stillness = 100 * time.Millisecond
 
-// Permissions returns the lines of rights under "Permissions" in the README, whose path is given.
-func Permissions(t testing.TB, readme string) (lines [][]string) {
+// Permissions returns the lines of rights in docs/reference/rights.md, whose path is given.
+func Permissions(t testing.TB, page string) (lines [][]string) {
 	t.Helper()
-	text, err := os.ReadFile(readme)
+	text, err := os.ReadFile(page)
 	require.NoError(t, err)
-	_, section, _ := strings.Cut(string(text), "### Permissions")
-	_, block, _ := strings.Cut(section, "```\n")
+	_, block, _ := strings.Cut(string(text), "```\n")
 	block, _, _ = strings.Cut(block, "```")
 	for line := range strings.Lines(block) {
 		lines = append(lines, strings.Fields(line))
 	}
-	require.NotEmpty(t, lines, "%s has no rights", readme)
+	require.NotEmpty(t, lines, "%s has no rights", page)
 	return lines
 }

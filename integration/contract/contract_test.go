@@ -34,7 +34,7 @@ var promises = []struct {
 	{"no orphan of a release while cut off", 3, noOrphanOfAReleaseWhileCutOff},
 	{"no orphan after Close", 3, noOrphanAfterClose},
 
-	{"the user of the README", 3, userOfTheReadme},
+	{"the user of the docs", 3, userOfTheDocs},
 	{"a wrong password", 3, wrongPassword},
 	{"cluster mode", 0, clusterMode},
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/redlock-go/redlock/integration/cluster"
 )
 
-// userOfTheReadme uses each primitive, with admission, as a user that has exactly the rights of README.md,
-// Permissions. No server may refuse anything.
-func userOfTheReadme(s scene) {
+// userOfTheDocs uses each primitive, with admission, as a user that has exactly the rights of
+// docs/reference/rights.md. No server may refuse anything.
+func userOfTheDocs(s scene) {
 	rights := []any{"resetkeys", "~redlock:*", "resetchannels", "&redlock::wake:*"}
-	for _, right := range slices.Concat(cluster.Permissions(s, "../../README.md")...) {
+	for _, right := range slices.Concat(cluster.Permissions(s, "../../docs/reference/rights.md")...) {
 		rights = append(rights, right)
 	}
 	servers := s.addUser(rights...)

@@ -114,7 +114,7 @@ func Advise(err error) error {
 	}
 	switch {
 	case IsCode(err, "NOPERM"):
-		return fmt.Errorf("%w (%sgrant the user the commands listed in the README, on the locks' keys)", err, missingRight(reply))
+		return fmt.Errorf("%w (%sgrant the user the commands listed in docs/reference/rights.md, on the locks' keys)", err, missingRight(reply))
 	case IsCode(err, "OOM"):
 		return fmt.Errorf("%w (the server is full: raise maxmemory)", err)
 	case IsCode(err, "READONLY"):

@@ -1,0 +1,120 @@
+package docs_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/test/long"
+)
+
+// The README is one screen for a newcomer, and a page of links for everybody else.
+const (
+	maxReadmeLines = 170
+	firstScreen    = 40 // lines
+)
+
+func TestTheReadmeIsShort(t *testing.T) {
+	lines := strings.Split(strings.TrimSuffix(read(t, "README.md"), "\n"), "\n")
+	require.Greater(t, len(lines), firstScreen)
+	assert.LessOrEqual(t, len(lines), maxReadmeLines, "move text to docs/")
+	screen := strings.Join(lines[:firstScreen], "\n")
+	for _, part := range []string{
+		"Status: ", "Go 1.25 or later", "BSD-3-Clause", "go get github.com/redlock-go/redlock", "package main\n", "redis-server --port",
+		"A lock can end early", "At the first start every lock waits ten seconds",
+	} {
+		assert.Contains(t, screen, part)
+	}
+	next := lines[firstScreen-1]
+	assert.Len(t, link.FindAllString(next, -1), 5, "the first screen ends with five links: %s", next)
+}
+
+// readmeFigures are the rows of the README's numbers, each with its cell of docs/benchmarks.md.
+var readmeFigures = map[string]string{
+	`(?m)^\| (\S+) \| the locks and releases per second of redsync on redigo`: `(?m)^\| redsync-redigo \| ([^ |]+) \|`,
+	`(?m)^\| (\S+) \| the same beside rueidislock`:                            `(?m)^\| rueidislock \| ([^ |]+) \|`,
+	`(?m)^\| (\S+) \| commands per second at the busiest master while 1000 `:  `(?m)^\| commands per second while 1000 wait \| [^|]+ \| ([^ |]+) \|`,
+}
+
+func TestTheReadmesNumbersAreThoseOfTheBenchmarks(t *testing.T) {
+	readme, report := read(t, "README.md"), read(t, "docs/benchmarks.md")
+	for row, cell := range readmeFigures {
+		shown := regexp.MustCompile(row).FindStringSubmatch(readme)
+		measured := regexp.MustCompile(cell).FindStringSubmatch(report)
+		require.NotNil(t, shown, "README.md has no row %s", row)
+		require.NotNil(t, measured, "docs/benchmarks.md has no cell %s", cell)
+		assert.Equal(t, measured[1], shown[1], shown[0])
+	}
+	_, section, _ := strings.Cut(readme, "\n## Numbers\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	assert.Len(t, regexp.MustCompile(`(?m)^\| \d`).FindAllString(section, -1), len(readmeFigures), "each number has a test")
+}
+
+// readmePorts are the ports in the README, which belong to other servers where the tests run.
+var readmePorts = []string{"6379", "6380", "6381"}
+
+// TestTheReadmesFirstProgramGetsALock does what a newcomer does: it saves the program, starts the servers, and runs
+// it. The module comes from this tree instead of the network.
+func TestTheReadmesFirstProgramGetsALock(t *testing.T) {
+	if !long.Tests() {
+		t.Skip("make test runs it")
+	}
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Skip("no redis-server on the PATH")
+	}
+	tree, err := filepath.Abs(root)
+	require.NoError(t, err)
+	readme := read(t, "README.md")
+	program, steps := snippet.FindStringSubmatch(readme)[2], page{"README.md", readme}.commands()[:3]
+	require.Regexp(t, `^go mod init \S+ && go get github.com/redlock-go/redlock@\S+$`, steps[0])
+	require.Regexp(t, `^for port in 6379 6380 6381; do redis-server `, steps[1])
+	require.Equal(t, "go run .", steps[2])
+	initialize, _, _ := strings.Cut(steps[0], " && ")
+	for i, port := range freePorts(t, len(readmePorts)) {
+		program = strings.ReplaceAll(program, readmePorts[i], port)
+		steps[1] = strings.ReplaceAll(steps[1], readmePorts[i], port)
+		t.Cleanup(func() { shutDown(t, port) })
+	}
+	dir := t.TempDir()
+	in := func(line string) string { return shell(t, "cd '"+dir+"' && "+line) }
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(program), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.sum"), []byte(read(t, "go.sum")), 0o600))
+	in(initialize)
+	in("go mod edit -require=github.com/redlock-go/redlock@v0.0.0 -replace=github.com/redlock-go/redlock='" + tree + "'")
+	in(steps[1])
+	for range 2 { // the second run does not wait
+		assert.Regexp(t, `(?m) paying, with token \d+$`, in("GOFLAGS=-mod=mod "+steps[2]))
+	}
+}
+
+// freePorts returns ports on which nobody listens.
+func freePorts(t *testing.T, n int) (ports []string) {
+	t.Helper()
+	for range n {
+		listener, err := net.Listen("tcp", "localhost:0")
+		require.NoError(t, err)
+		defer listener.Close() // only when all are chosen: so they differ
+		ports = append(ports, fmt.Sprint(listener.Addr().(*net.TCPAddr).Port))
+	}
+	return ports
+}
+
+// shutDown ends a server that the test started.
+func shutDown(t *testing.T, port string) {
+	server, err := redis.Dial("tcp", "localhost:"+port, redis.DialConnectTimeout(time.Second))
+	if err != nil {
+		return // it never started
+	}
+	defer server.Close()
+	_, _ = server.Do("SHUTDOWN", "NOSAVE") // the answer is the end of the connection
+}

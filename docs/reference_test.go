@@ -1,0 +1,95 @@
+package docs_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// The reference is complete: it has a row for each option, each error and each method of the package.
+
+// ofMethods are the types whose methods docs/reference/methods.md lists.
+var ofMethods = []string{"Client", "Mutex", "RWMutex", "Semaphore", "Lease"}
+
+func TestTheReferenceListsEachOptionAndError(t *testing.T) {
+	options, failures := read(t, "docs/reference/options.md"), read(t, "docs/reference/errors.md")
+	checked := 0
+	eachDeclaration(t, func(d ast.Decl) {
+		for _, name := range exportedNames(d) {
+			switch {
+			case optional.MatchString(name):
+				assert.Regexp(t, "(?m)^\\| `"+name+"\\(", options, "docs/reference/options.md lacks %s", name)
+			case sentinel.MatchString(name):
+				assert.Regexp(t, "(?m)^\\| `"+name+"` \\|", failures, "docs/reference/errors.md lacks %s", name)
+			case strings.HasSuffix(name, "Error"):
+				assert.Contains(t, failures, "`*"+name+"`", "docs/reference/errors.md lacks %s", name)
+			default:
+				continue
+			}
+			checked++
+		}
+	})
+	assert.Greater(t, checked, 25, "this checks nothing")
+}
+
+func TestTheReferenceListsEachMethod(t *testing.T) {
+	listed := listedMethods(read(t, "docs/reference/methods.md"))
+	var declared []string
+	eachDeclaration(t, func(d ast.Decl) {
+		fn, ok := d.(*ast.FuncDecl)
+		if !ok || fn.Recv == nil || !fn.Name.IsExported() {
+			return
+		}
+		receiver := fn.Recv.List[0].Type
+		if pointer, ok := receiver.(*ast.StarExpr); ok {
+			receiver = pointer.X
+		}
+		if name, ok := receiver.(*ast.Ident); ok && slices.Contains(ofMethods, name.Name) {
+			declared = append(declared, name.Name+"."+fn.Name.Name)
+		}
+	})
+	require.Greater(t, len(declared), 40, "this finds nothing")
+	assert.ElementsMatch(t, declared, listed)
+}
+
+var (
+	methodRow  = regexp.MustCompile("(?m)^\\| (`(?:" + strings.Join(ofMethods, "|") + ")\\.[^|]+) \\|(.*)\\|$")
+	methodName = regexp.MustCompile("`(?:(\\w+)\\.)?(\\w+)(?:\\([^`]*\\))?`")
+)
+
+// listedMethods returns the methods in the first cells of the rows. One that has no type there is of the type before it.
+func listedMethods(text string) (names []string) {
+	for _, row := range methodRow.FindAllStringSubmatch(text, -1) {
+		of := ""
+		for _, m := range methodName.FindAllStringSubmatch(row[1], -1) {
+			if m[1] != "" {
+				of = m[1]
+			}
+			names = append(names, of+"."+m[2])
+		}
+	}
+	return names
+}
+
+// eachDeclaration calls f with each declaration of the package, without its tests.
+func eachDeclaration(t *testing.T, f func(ast.Decl)) {
+	t.Helper()
+	for _, file := range files(t) {
+		if path.Dir(file) != "." || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		tree, err := parser.ParseFile(token.NewFileSet(), file, read(t, file), parser.SkipObjectResolution)
+		require.NoError(t, err)
+		for _, d := range tree.Decls {
+			f(d)
+		}
+	}
+}
