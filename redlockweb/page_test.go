@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -99,11 +100,21 @@ func TestAtMostTwoHundredRowsAreDrawn(t *testing.T) {
 	body = get(t, server, "/?filter=LOCK-122").body
 	assert.Equal(t, 10, strings.Count(body, "<tr role=\"row\" data-key"))
 	assert.Contains(t, body, "10 rows match")
+	conn, err := redis.DialURL(nodes.URLs()[0])
+	require.NoError(t, err)
+	defer conn.Close()
+	for i := range 40 { // without an end: rows to look at, which count too
+		_, err := conn.Do("SET", "redlock:endless-"+strconv.Itoa(i), "theirs")
+		require.NoError(t, err)
+	}
+	require.Eventually(t, func() bool { body = get(t, server, "/").body; return strings.Contains(body, "40 locks · 25 shown") }, soon, 100*time.Millisecond)
+	assert.Equal(t, 200, strings.Count(body, "<tr role=\"row\" data-key"))
+	assert.Contains(t, body, "The first 175 of 270 rows are shown")
 	assert.Contains(t, get(t, server, "/?filter=none").body, "No lock matches.")
 	var v struct{ Rows []struct{ Names []string } }
 	require.NoError(t, json.Unmarshal([]byte(get(t, server, "/api/locks?sort=name").body), &v))
-	assert.Len(t, v.Rows, len(leases), "programs get all")
-	assert.Equal(t, []string{"lock-1000"}, v.Rows[0].Names)
+	assert.Len(t, v.Rows, 270, "programs get all")
+	assert.Equal(t, []string{"lock-1000"}, v.Rows[40].Names)
 }
 
 func TestHealthNodesAndMetrics(t *testing.T) {
