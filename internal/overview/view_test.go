@@ -171,14 +171,18 @@ func awaitTitles(t *testing.T, w *overview.Watcher, want ...string) *overview.Sn
 func TestRowThatBecomesFreeStaysUntilTheNextPass(t *testing.T) {
 	f := &fake{perLock: 3 * time.Second}
 	withFake(t, f, func(t *testing.T, m *overview.Model) {
-		f.set(held("a", ours("one", 1)), held("b", ours("two", 2)))
+		f.set(held("a", ours("one", 1)), held("b", ours("two", 2)), held("jobs#1", ours("three", 3)))
 		w := m.Watch(overview.View{})
 		defer w.Close()
-		awaitTitles(t, w, "a", "b")
+		awaitTitles(t, w, "a", "b", "jobs")
 		f.set(held("a", ours("one", 1)))
-		s := await(t, w, func(s *overview.Snapshot) bool { return s.Rows[1].State == overview.Free })
+		begun := time.Now()
+		s := await(t, w, func(s *overview.Snapshot) bool {
+			return len(s.Rows) == 3 && s.Rows[1].State == overview.Free && s.Rows[2].State == overview.Free
+		})
+		require.Less(t, time.Since(begun), 3*time.Second, "long before the next pass")
 		require.Equal(t, overview.None, s.Rows[1].Kind)
-		require.Empty(t, s.Rows[1].HeldBy)
+		require.Empty(t, s.Rows[1].HeldBy+s.Rows[2].HeldBy)
 		require.Equal(t, 1, s.Counts.Locks)
 		awaitTitles(t, w, "a")
 	})
