@@ -6,7 +6,7 @@
 //	http.ListenAndServe("localhost:8080", page)
 //
 // redlock watch --http does the same. The page is alive by server-sent events, and readable without script. It takes one
-// listing of the locks at a time, however many browsers watch, and none while nobody does. The client's
+// listing of the locks at a time, however many browsers watch, and none while nobody does, but for some seconds after a request. The client's
 // user needs the right +scan.
 //
 // # Addresses

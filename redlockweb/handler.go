@@ -29,6 +29,7 @@ type Handler struct {
 	token   string // in the page's forms
 	rows    rowCache
 	streams atomic.Int64
+	linger  linger
 
 	life context.Context // until Close
 	end  context.CancelFunc
@@ -105,6 +106,7 @@ func New(client *redlock.Client, opts ...Option) *Handler {
 // Close ends the streams of events and what looks at the locks. Requests that come later are answered with 503. It
 // returns nil, and may be called again.
 func (h *Handler) Close() error {
+	h.linger.close()
 	h.end()
 	<-h.over
 	return nil
@@ -138,6 +140,7 @@ const maxLook = 30 * time.Second
 
 // snapshot returns a current snapshot of a view. If there is none in time it answers with 503, and returns nil.
 func (h *Handler) snapshot(w http.ResponseWriter, r *http.Request, v overview.View) *overview.Snapshot {
+	h.linger.on(h.model)
 	ctx, cancel := context.WithTimeout(r.Context(), maxLook)
 	defer cancel()
 	s, err := h.model.Snapshot(ctx, v)

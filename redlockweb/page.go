@@ -47,6 +47,7 @@ type eyes struct {
 }
 
 func (h *Handler) open(v overview.View) *eyes {
+	h.linger.on(h.model)
 	e := &eyes{byNeed: h.model.Watch(overview.View{})}
 	if v != (overview.View{}) {
 		e.inView = h.model.Watch(v)

@@ -63,7 +63,7 @@ func TestAMastersDeathIsShownWithinTwoSeconds(t *testing.T) {
 	await(t, browser, titles("rows")+` == 'job'`)
 	// A busy machine may be late: the best of several deaths counts.
 	best := time.Hour
-	for i := 0; i < 5 && best > 2*time.Second; i++ {
+	for i := 0; i < 10 && best > 2*time.Second; i++ {
 		begun := time.Now()
 		nodes.Stop(1)
 		await(t, browser, `document.querySelector('.sentence.warning') && document.querySelector('#masters .error')`)
@@ -106,11 +106,19 @@ var hostile = []string{
 	"</td></tr></table><h1>owned</h1>", "javascript:window.harmed=1", "{{.Token}}", "a&amp;b", "data: x\n\ndata: y", "\xff\xfe",
 }
 
+// printed drops what no label may have.
+func printed(r rune) rune {
+	if r == utf8.RuneError || !strconv.IsPrint(r) {
+		return -1
+	}
+	return r
+}
+
 func TestHostileNamesAreText(t *testing.T) {
 	findBrowser(t)
 	nodes := redlocktest.Start(t, 1)
 	for _, text := range hostile {
-		label := strings.NewReplacer("\n", "", "\xff\xfe", "", "\x1b", "", "\u202e", "").Replace(text)
+		label := strings.Map(printed, text)
 		hold(t, nodes, text, "by "+label)
 	}
 	browser := openBrowser(t)
@@ -120,7 +128,7 @@ func TestHostileNamesAreText(t *testing.T) {
 	shown := strings.Split(eval[string](t, browser, titles("rows")), "|")
 	for _, text := range hostile {
 		want := text
-		if strings.ContainsAny(text, "\n\x1b\u202e") || !utf8.ValidString(text) || strings.HasPrefix(text, `"`) {
+		if !utf8.ValidString(text) || strings.ContainsAny(text, "\n\x1b\u202e") || strings.HasPrefix(text, `"`) {
 			want = strconv.Quote(text)
 		}
 		require.Contains(t, shown, want)

@@ -34,6 +34,7 @@ type run struct {
 	passErr error
 
 	restUntil time.Duration // no pass begins before
+	newUntil  time.Duration // the last whole pass counts as of now until then, for who comes to watch
 	isCurrent bool          // the picture is of now: a pass has ended since somebody watches
 	pinged    bool          // the masters were looked at since somebody watches
 	changes   uint64        // it grows with each change that somebody sees
@@ -74,7 +75,7 @@ func (r *run) watch(ctx context.Context) {
 	var started sync.WaitGroup
 	defer started.Wait()
 	defer cancel()
-	r.isCurrent, r.pinged = !r.listed.IsZero() && r.passErr == nil && r.opts.Clock() < r.restUntil, false
+	r.isCurrent, r.pinged = !r.listed.IsZero() && r.passErr == nil && r.opts.Clock() < r.newUntil, false
 
 	passes, rounds := make(chan pass), make(chan round, 1)
 	listing, looking := false, false
@@ -170,7 +171,7 @@ func (r *run) list(p *pass) {
 		r.change(func() []*entry { return r.picture.add(p.found) })
 	} else {
 		r.change(func() []*entry { return r.picture.replace(p.found, p.begun) })
-		r.listed, r.took = r.wallAt(p.ended), p.ended-p.begun
+		r.listed, r.took, r.newUntil = r.wallAt(p.ended), p.ended-p.begun, r.restUntil
 	}
 	if failedBefore || p.err != nil || !r.isCurrent {
 		r.changes++
