@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readSleepless reads the system's clock that goes on during suspension.
-func readSleepless() time.Duration {
+// Now is the Clock of programs. It goes on while the machine is suspended.
+func Now() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(sleeplessClock, &ts); err != nil {
 		// Every kernel that runs Go supports these clock ids; falling back to another
