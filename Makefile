@@ -269,6 +269,7 @@ bench-full:
 # A test compares them with the program: they change with it.
 pictures:
 	cd cmd/redlock && go test -count=1 -run '^TestPictures' ./internal/top -pictures
+	go test -count=1 -run '^TestDiagrams' ./docs -draw
 	cd $(BROWSER) && REDLOCK_LONG=1 go test -count=1 -v -run '^TestPictures$$' . -pictures=$(CURDIR)/docs/pictures
 
 fuzz:
