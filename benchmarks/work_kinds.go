@@ -17,7 +17,7 @@ var kindsWorkload = workload{
 	run:     runKinds,
 	tables:  kindsTables,
 	charts:  func(*results) []chart { return nil },
-	targets: func(r *results) []check { return []check{failureCheck(r, "kinds")} },
+	targets: func(r *results) []check { return []check{failureCheckOf(r, "kinds", r.peers("kinds")...)} },
 }
 
 // acquisition makes the calls of one primitive that end with a lease.
@@ -80,12 +80,8 @@ func runKinds(ctx context.Context, b *bench) error {
 		}
 		peers = append(peers, &opened{contender: contender{name: k.name}, peer: &kindPeer{p, k.acquire}})
 	}
-	for _, g := range bySize(b, []int{4}, []int{1, 16}, []int{1, 16, manyGoroutines}) {
-		b.drivePeers(ctx, "kinds", pairsSetting(nodes, g), peers, b.roundsOf(bySize(b, 1, 3, 5)), load{
-			goroutines: g,
-			warmUp:     bySize(b, 20*time.Millisecond, 150*time.Millisecond, 150*time.Millisecond),
-			length:     b.lengthOf(bySize(b, 50*time.Millisecond, 500*time.Millisecond, 600*time.Millisecond)),
-		})
+	for _, g := range bySize(b, []int{4}, []int{1, fewGoroutines}, []int{1, fewGoroutines, manyGoroutines}) {
+		b.drivePeers(ctx, "kinds", pairsSetting(nodes, g), peers, b.roundsOf(bySize(b, 1, 3, 5)), b.pairsLoad(g))
 	}
 	return nil
 }

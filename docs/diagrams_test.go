@@ -102,7 +102,7 @@ func (d *diagram) x(actor string) int {
 
 // isOnTheRight reports whether an actor's texts stand on the right side.
 func (d *diagram) isOnTheRight(actor string) bool {
-	return len(d.actors) > 1 && actor == d.actors[len(d.actors)-1]
+	return actor == d.actors[len(d.actors)-1]
 }
 
 // send draws a message between one actor and several.

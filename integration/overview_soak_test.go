@@ -17,7 +17,7 @@ import (
 	"github.com/redlock-go/redlock/internal/overview"
 )
 
-// A view of ten thousand locks, of which a hundred change each second, for ten watchers: a twentieth of a core, and five
+// A view of ten thousand locks for ten watchers, where a hundred locks change each second: a twentieth of a core, and five
 // commands for each lock and pass. The changes are another process's.
 func TestSoakTenWatchersOfManyLocksCostATwentiethOfACore(t *testing.T) {
 	soakOnly(t)

@@ -168,7 +168,7 @@ func slotsOf(h *overview.Holder) string {
 
 // wants returns what a waiter wants, unless it is the whole lock.
 func wants(what string) string {
-	if what == "the lock" {
+	if what == overview.WantsLock {
 		return ""
 	}
 	return what

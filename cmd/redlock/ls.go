@@ -59,12 +59,9 @@ func newLs(s *settings) *cobra.Command {
   redlock ls --json | jq -r 'select(.holder == "" and (.queue | length > 0)) | .name'`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			pattern := "*"
-			if len(args) > 0 {
-				pattern = args[0]
-			}
-			if pattern == "" {
-				return usage("the pattern is empty: give none to list all locks")
+			pattern, err := patternOf(args, "list")
+			if err != nil {
+				return err
 			}
 			client, err := s.open(cmd)
 			if err != nil {
@@ -83,6 +80,17 @@ func newLs(s *settings) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object for each lock, on a line of its own")
 	return cmd
+}
+
+// patternOf returns the pattern that the arguments of a command are; verb is what the command does with locks.
+func patternOf(args []string, verb string) (string, error) {
+	if len(args) == 0 {
+		return "*", nil
+	}
+	if args[0] == "" {
+		return "", usage("the pattern is empty: give none to %s all locks", verb)
+	}
+	return args[0], nil
 }
 
 // listLocks writes each lock as it is found.

@@ -51,12 +51,9 @@ func newTop(s *settings) *cobra.Command {
   redlock top | head -20        # once, for a report`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			pattern := "*"
-			if len(args) > 0 {
-				pattern = args[0]
-			}
-			if pattern == "" {
-				return usage("the pattern is empty: give none to see all locks")
+			pattern, err := patternOf(args, "see")
+			if err != nil {
+				return err
 			}
 			return watchTop(cmd, s, pattern)
 		},

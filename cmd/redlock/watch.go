@@ -45,9 +45,8 @@ looks at the first 200 locks each second, and at the others as often as it lists
 changes of nodes alone.
 
 watch changes nothing, but by --unlock. It needs the right +scan, as ls does, and spends at most a quarter of its time on
-listing locks, however many browsers watch; none while no browser does, but for
-some seconds after a request. It ends with 0 when a signal
-ends it.`
+listing locks, however many browsers watch; none while no browser does, but for some seconds after a request. It
+ends with 0 when a signal ends it.`
 
 // watchFlags are the flags of redlock watch.
 type watchFlags struct {

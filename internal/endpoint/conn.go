@@ -147,7 +147,7 @@ func appendInteger(to []byte, n int64) []byte {
 	return appendText(to, strconv.AppendInt(digits[:0], n, 10))
 }
 
-// appendLength appends a length, most of which have two digits at most: each command has some.
+// appendLength appends a length. Each command has several, and most have one or two digits.
 func appendLength(to []byte, kind byte, n int) []byte {
 	switch {
 	case n < 10:

@@ -181,7 +181,7 @@ func oddity(e *entry) (rank int, why string) {
 	return 0, ""
 }
 
-// names returns the names of which a look must ask to know all about the entry.
+// names returns the names that a look must ask about, to know all about the entry.
 func (e *entry) names() []string {
 	if e.kind == Permits {
 		return []string{e.facts[0].key.name}
@@ -253,12 +253,10 @@ func (e *entry) level() Level {
 
 // rowNames returns the names of a row.
 func (e *entry) rowNames() []Name {
-	if e.kind == Permits {
-		return []Name{nameOf(e.facts[0].key.name)}
-	}
-	all := make([]Name, len(e.facts))
-	for i, f := range e.facts {
-		all[i] = nameOf(f.key.name)
+	names := e.names()
+	all := make([]Name, len(names))
+	for i, name := range names {
+		all[i] = nameOf(name)
 	}
 	return all
 }
@@ -357,6 +355,9 @@ func makeWaiters(queue []redlock.WaiterStatus, shared bool) []Waiter {
 	return all
 }
 
+// WantsLock is what a waiter wants that wants the whole lock: faces leave it out.
+const WantsLock = "the lock"
+
 // wants returns what a waiter wants; of a lock that readers share, a writer says so.
 func wants(w *redlock.WaiterStatus, shared bool) string {
 	switch {
@@ -369,5 +370,5 @@ func wants(w *redlock.WaiterStatus, shared bool) string {
 	case shared:
 		return "to write"
 	}
-	return "the lock"
+	return WantsLock
 }

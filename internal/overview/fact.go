@@ -162,7 +162,7 @@ func referenceOf(claims []claim, state State) string {
 	return ""
 }
 
-// claims returns the owners of a lock. Those of whom the words are kept hold it alone.
+// claims returns the claims on a lock. Those of readers have no words: they share it.
 func (r *reading) claims(s *redlock.Status, state State) (all []claim) {
 	if s.Holder != "" {
 		c := claim{owner: s.Holder, since: s.Since, ends: r.endOf(s.Remaining), nodes: Votes(*s)[s.Holder], holds: state == Held}

@@ -58,9 +58,8 @@ func (m *Model) Watch(v View) *Watcher {
 	return w
 }
 
-// Snapshot returns a current snapshot for a view: it watches until the first one of a whole
-// pass comes. It returns ctx's
-// cause if none has come by its end.
+// Snapshot returns a current snapshot for a view: it watches until the first one of a whole pass
+// comes. If none has come when ctx ends, it returns ctx's cause.
 func (m *Model) Snapshot(ctx context.Context, v View) (*Snapshot, error) {
 	w := m.Watch(v)
 	defer w.Close()

@@ -40,12 +40,9 @@ func newPicture() picture {
 // replace puts a pass into the picture that saw all names, and returns the entries that took the place of others. Facts that a
 // look has shown since the pass began stay.
 func (p *picture) replace(found []*fact, begun time.Duration) (fresh []*entry) {
-	changed, seen := make(map[key]bool), make(map[key]bool, len(found))
+	changed, seen := p.putNewer(found), make(map[key]bool, len(found))
 	for _, f := range found {
 		seen[f.key] = true
-		if old := p.facts[f.key]; old == nil || old.at <= f.at {
-			p.put(f, passSlack, changed)
-		}
 	}
 	for k, old := range p.facts {
 		if !seen[k] && (old.at <= begun || old.state == Free && old.freeAt <= begun) {
@@ -58,13 +55,18 @@ func (p *picture) replace(found []*fact, begun time.Duration) (fresh []*entry) {
 
 // add is replace for a pass that did not see all names.
 func (p *picture) add(found []*fact) (fresh []*entry) {
-	changed := make(map[key]bool)
+	return p.regroup(p.putNewer(found))
+}
+
+// putNewer puts the facts of a pass that are not older than those known, and returns the keys that have changed.
+func (p *picture) putNewer(found []*fact) (changed map[key]bool) {
+	changed = make(map[key]bool)
 	for _, f := range found {
 		if old := p.facts[f.key]; old == nil || old.at <= f.at {
 			p.put(f, passSlack, changed)
 		}
 	}
-	return p.regroup(changed)
+	return changed
 }
 
 // refresh puts what a look has shown into the picture, and returns the entries that took the place of others.

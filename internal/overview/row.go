@@ -122,5 +122,5 @@ type Waiter struct {
 	Ticket  string
 	Since   time.Time // when it asked, by the masters' clocks
 	Masters int       // that have it in their queues
-	Wants   string    // "the lock", "to read", "to write", "several locks", "2 permits"
+	Wants   string    // WantsLock, "to read", "to write", "several locks", "2 permits"
 }

@@ -105,7 +105,7 @@ func note(r *overview.Row) (l line) {
 	if len(r.Waiters) > 0 {
 		next := r.Waiters[0]
 		l = line{{next.Label, plain}}
-		if next.Wants != "the lock" {
+		if next.Wants != overview.WantsLock {
 			l = append(l, span{" wants " + next.Wants, plain})
 		}
 	}

@@ -57,7 +57,7 @@ func odd(r *overview.Row, level overview.Level, why string) *overview.Row {
 	return r
 }
 
-// permits is a semaphore of which two owners have permits.
+// permits is a semaphore; two owners have permits of it.
 func permits(votes string) *overview.Row {
 	r := held("deployments", "ci-1:17", 191*time.Second, 9100*time.Millisecond, overview.Renews, votes, 8041)
 	r.ID, r.Kind, r.HeldBy, r.Limit = "pdeployments", overview.Permits, "3 permits", 3
