@@ -56,6 +56,7 @@ type Loss struct {
 
 // Ending is what a Lock must do at the end of a lease.
 type Ending struct {
+	At         time.Duration // the instant of the release, on the client's clock
 	KeepsKeys  bool          // the keys of the lease stay until they end by themselves
 	RestsUntil time.Duration // on the client's clock: the lock is resting until then; 0: it is free
 	KeysLast   time.Duration // how long a key of the owner may last, at most
@@ -186,7 +187,8 @@ func (l *Lease) endBy(ctx context.Context, end *End, by *part) (b *quorum.Ballot
 		defer l.mu.Unlock()
 		return nil, l.ending.end
 	}
-	if l.now() >= l.until && !end.IsLoss() {
+	now := l.now()
+	if now >= l.until && !end.IsLoss() {
 		was = l.expiry()
 		end = was
 	}
@@ -212,7 +214,7 @@ func (l *Lease) endBy(ctx context.Context, end *End, by *part) (b *quorum.Ballot
 	default:
 		atEnd = l.mark(end)
 	}
-	b, yield := l.queueRelease(ctx, end, l.mayHold)
+	b, yield := l.queueRelease(ctx, now, end, l.mayHold)
 	if left {
 		close(l.ending.gone) // Close may go on: it finds the release queued
 	}
@@ -248,10 +250,12 @@ func (l *Lease) mark(end *End) (atEnd map[*endCall]struct{}) {
 }
 
 // queueRelease queues the release of a lease that has ended. The nodes in must may hold its
-// key: what they do not confirm becomes an undo. b is nil if nothing is to be released. Called under l.mu.
-func (l *Lease) queueRelease(ctx context.Context, end *End, must quorum.NodeSet) (b *quorum.Ballot, yield bool) {
+// key: what they do not confirm becomes an undo. b is nil if nothing is to be released. Called under l.mu at the
+// instant now.
+func (l *Lease) queueRelease(ctx context.Context, now time.Duration, end *End, must quorum.NodeSet) (b *quorum.Ballot, yield bool) {
 	l.ending.unreleased = false
 	e, s := l.endingOf(end), l.state()
+	e.At = now
 	b = l.lock.BeginRelease(ctx, &l.Grant, e)
 	s.RestsUntil = e.RestsUntil
 	l.cfg.Observer.Ended(ctx, &l.Grant, s, end)

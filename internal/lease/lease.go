@@ -91,6 +91,7 @@ type Seat interface {
 type Grant struct {
 	Name     string // the lock's
 	Owner    string
+	OwnerArg any // Owner, as commands have it; nil: it was not made yet
 	Token    int64
 	Begun    time.Duration // when the attempt's ballot began
 	Validity time.Duration // from then; if it is shorter than that of the terms, a renewal follows at once

@@ -278,7 +278,7 @@ func (r *Renewer) add(l *Lease) bool {
 		return false
 	}
 	heap.Push(&r.leases, l)
-	r.wakeInTime()
+	r.wakeInTime(l.Begun)
 	return true
 }
 
@@ -289,7 +289,7 @@ func (r *Renewer) move(l *Lease, due time.Duration) {
 	l.heap.due = due
 	if l.heap.index != notInHeap {
 		heap.Fix(&r.leases, l.heap.index)
-		r.wakeInTime()
+		r.wakeInTime(0)
 	}
 }
 
@@ -319,9 +319,10 @@ func (r *Renewer) Close() []*Lease {
 	return slices.Clone(r.leases)
 }
 
-// wakeInTime wakes the goroutine if it would look too late. Called under r.mu.
-func (r *Renewer) wakeInTime() {
-	if r.leases[0].heap.due >= r.nextWake {
+// wakeInTime wakes the goroutine if it would look too late; now is an instant that has passed. A goroutine that
+// should have looked by then has a timer that stood still, with the machine. Called under r.mu.
+func (r *Renewer) wakeInTime(now time.Duration) {
+	if r.leases[0].heap.due >= r.nextWake && now <= r.nextWake {
 		return
 	}
 	r.nextWake = r.leases[0].heap.due
@@ -379,16 +380,19 @@ func (r *Renewer) due() []*Lease {
 	return due
 }
 
-// sleep returns how long the goroutine may sleep.
+// sleep returns how long the goroutine may sleep. When the last lease has left, the goroutine still sleeps until that
+// lease would have been due: a lease that comes meanwhile is due later, as a rule, and need not wake it.
 func (r *Renewer) sleep() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.leases) == 0 {
+	now := r.cfg.Clock()
+	if len(r.leases) > 0 {
+		r.nextWake = r.leases[0].heap.due
+	} else if r.nextWake <= now || r.nextWake == system.Forever {
 		r.nextWake = system.Forever
 		return system.Forever
 	}
-	r.nextWake = r.leases[0].heap.due
-	return min(r.nextWake-r.cfg.Clock(), maxSleep)
+	return min(r.nextWake-now, maxSleep)
 }
 
 // heapEntry is a lease's place in the Renewer's heap.

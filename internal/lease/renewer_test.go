@@ -35,6 +35,41 @@ func TestRenewerLooksAgainWhenTheLeaseIsDue(t *testing.T) {
 	require.Less(t, l.heap.due, l.Until())
 }
 
+// A lease that comes before the goroutine would have looked at the last one does not wake it. One that begins later
+// does: the goroutine's timer has stood still, with the machine.
+func TestRenewerWakesOnlyForALeaseThatItWouldMiss(t *testing.T) {
+	now := time.Hour
+	r := NewRenewer(&Config{Clock: func() time.Duration { return now }})
+	lock := &idleLock{terms: Terms{Validity: 9 * time.Second, RenewEvery: 3 * time.Second, Random: system.OSRandom{}}}
+	comes := func() (woken bool) {
+		l := r.New(lock, Grant{Name: "x", Begun: now, Validity: 9 * time.Second})
+		require.True(t, r.add(l))
+		select {
+		case <-r.wake:
+			woken = true
+			require.Positive(t, r.sleep())
+		default:
+		}
+		r.remove(l)
+		return woken
+	}
+	require.True(t, comes(), "the goroutine sleeps for ever")
+	due := r.nextWake
+	require.Equal(t, min(due-now, maxSleep), r.sleep(), "although the lease has left")
+	now += time.Millisecond
+	for range 10 {
+		if comes() {
+			require.Less(t, r.nextWake, due, "renewals are spread, so this one is earlier")
+			due = r.nextWake
+		}
+	}
+	now = due + time.Nanosecond
+	require.True(t, comes(), "the goroutine should have looked")
+	now += time.Hour
+	require.Equal(t, system.Forever, r.sleep())
+	require.True(t, comes())
+}
+
 func TestClosedRenewerTakesNoLease(t *testing.T) {
 	r, l := newIdleLease()
 	require.True(t, r.add(l))

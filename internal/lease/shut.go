@@ -39,7 +39,7 @@ func (l *Lease) GiveBack(at quorum.NodeSet) *quorum.Ballot {
 		l.mu.Unlock()
 		return nil
 	}
-	b, _ := l.queueRelease(context.Background(), closed, l.mayHold&at)
+	b, _ := l.queueRelease(context.Background(), l.now(), closed, l.mayHold&at)
 	l.mu.Unlock()
 	l.renewer.remove(l)
 	return b

@@ -277,7 +277,7 @@ func (a *Attempt) rollBack() {
 		a.undoing = a.lock.Yield(a.Waiter, a.Owner, a.MayHold(), a.Recorder)
 	default:
 		l := a.lock
-		a.undoing = l.newRelease(Release{ReleaseCall: protocol.ReleaseCall{Owner: a.Owner, PassedQueue: passedQueue(&a.Ballot)}},
+		a.undoing = l.newRelease(a.Owner, l.engine.Clock(), Release{ReleaseCall: protocol.ReleaseCall{PassedQueue: passedQueue(&a.Ballot)}},
 			l.engine.Observer.Recorder(context.Background(), opRollback, l.Name, a.Owner, a.Recorder))
 		at := a.Sent()
 		if l.script == protocol.GiveBack { // it looks at all slots, so nodes that refused the attempt do not get it
@@ -297,7 +297,7 @@ func passedQueue(b *quorum.Ballot) (passed bool) {
 
 // newLease makes the lease that the attempt was granted.
 func (a *Attempt) newLease(token int64) *lease.Lease {
-	g := lease.Grant{Name: a.lock.Name, Owner: a.Owner, Token: token, Begun: a.Start, Validity: a.validity, MayHold: a.Sent()}
+	g := lease.Grant{Name: a.lock.Name, Owner: a.Owner, OwnerArg: a.set[ownerOfSet], Token: token, Begun: a.Start, Validity: a.validity, MayHold: a.Sent()}
 	if a.Waiter != nil {
 		g.Seat = a.Waiter
 		g.MayHold |= a.Waiter.Nodes()

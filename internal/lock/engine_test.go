@@ -44,7 +44,7 @@ func TestReleaseIsAHandoffIfAQuorumReservesTheKey(t *testing.T) {
 		held, err := c.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
 		l, g := testhook.Lock(c.Mutex("x")), &testhook.Lease(held).Grant
-		b := l.BeginRelease(t.Context(), g, lease.Ending{})
+		b := l.BeginRelease(t.Context(), g, lease.Ending{At: testhook.Engine(c).Clock()})
 		time.Sleep(ms) // a handoff pauses callers for as long as the release took
 		for handed := range 6 {
 			l.Released(g, b)

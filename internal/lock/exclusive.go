@@ -100,6 +100,9 @@ type plainArgs struct{ key, queue [1]any }
 // setArgs are the arguments of SET. The last is for a SET that returns the holder.
 type setArgs [6]any
 
+// ownerOfSet is the owner's place among setArgs.
+const ownerOfSet = 1
+
 // setArgs returns the arguments of an owner's SET.
 func (x *Exclusive) setArgs(owner string) setArgs {
 	return setArgs{x.wire.Key, owner, "PX", x.terms.settings.TTL, "NX", "GET"}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/waitqueue"
 )
@@ -22,7 +21,7 @@ func (l *Lock) NewAttempt(ctx context.Context, w *waitqueue.Waiter) *Attempt {
 
 // RollBack undoes an attempt of a caller that does not queue.
 func (l *Lock) RollBack(owner string, at quorum.NodeSet) *quorum.Ballot {
-	b := l.newRelease(Release{ReleaseCall: protocol.ReleaseCall{Owner: owner}}, nil)
+	b := l.newRelease(owner, l.engine.Clock(), Release{}, nil)
 	b.Send(at, false)
 	return b
 }

@@ -20,10 +20,13 @@ type release struct {
 	restsUntil time.Duration // as Release has it
 }
 
-// newRelease makes a release that is not queued yet.
-func (l *Lock) newRelease(r Release, recorder quorum.Recorder) *quorum.Ballot {
+// newRelease makes a release of an owner that is not queued yet. It begins at the instant at.
+func (l *Lock) newRelease(owner string, at time.Duration, r Release, recorder quorum.Recorder) *quorum.Ballot {
 	b := &release{lock: l, ticket: r.Ticket, lasts: r.Lasts, restsUntil: r.RestsUntil}
-	l.begin(&b.Ballot, opUnlock, r.Owner, l.engine.Clock(), quorum.Confirm, releasing)
+	l.begin(&b.Ballot, opUnlock, owner, at, quorum.Confirm, releasing)
+	if r.Owner == nil {
+		r.Owner = owner
+	}
 	b.Undo, b.Recorder = b, recorder
 	args := l.primitive.ReleaseArgs(r.ReleaseCall, false)
 	if r.RestsUntil > 0 {
@@ -84,7 +87,7 @@ func (l *Lock) BeginRelease(ctx context.Context, g *lease.Grant, e lease.Ending)
 		l.TakeBack(g.Owner, e.Passed)
 		l.releasePassed(e.Passed, e.Passed.At)
 	}
-	r := Release{ReleaseCall: protocol.ReleaseCall{Owner: g.Owner}, RestsUntil: e.RestsUntil, Lasts: e.KeysLast}
+	owner, r := g.Owner, Release{ReleaseCall: protocol.ReleaseCall{Owner: g.OwnerArg}, RestsUntil: e.RestsUntil, Lasts: e.KeysLast}
 	if g.Seat != nil {
 		r.Ticket = g.Seat.Retire()
 	}
@@ -93,9 +96,9 @@ func (l *Lock) BeginRelease(ctx context.Context, g *lease.Grant, e lease.Ending)
 	case g.Seat == nil:
 		return nil
 	default:
-		r.Owner, r.RestsUntil = protocol.Nobody+g.Owner, 0 // it only leaves the queues
+		owner, r.Owner, r.RestsUntil = protocol.Nobody+g.Owner, nil, 0 // it only leaves the queues
 	}
-	return l.newRelease(r, l.engine.Observer.Recorder(ctx, opUnlock, l.Name, g.Owner, nil))
+	return l.newRelease(owner, e.At, r, l.engine.Observer.Recorder(ctx, opUnlock, l.Name, g.Owner, nil))
 }
 
 // Released implements lease.Lock.
@@ -114,7 +117,7 @@ func (l *Lock) Released(g *lease.Grant, b *quorum.Ballot) {
 // NewRollback makes a ballot that undoes a waiter's attempt, and is not sent yet. It follows the attempt with the
 // recorder after. The waiter keeps its position in the queues if stay is set; else it leaves them.
 func (l *Lock) NewRollback(owner, ticket string, stay bool, after quorum.Recorder) *quorum.Ballot {
-	return l.newRelease(Release{ReleaseCall: protocol.ReleaseCall{Owner: owner, Ticket: ticket, Stay: stay}},
+	return l.newRelease(owner, l.engine.Clock(), Release{ReleaseCall: protocol.ReleaseCall{Ticket: ticket, Stay: stay}},
 		l.engine.Observer.Recorder(context.Background(), opRollback, l.Name, owner, after))
 }
 

@@ -171,7 +171,7 @@ func (r *resumption) isLost(votes *quorum.Failure) bool {
 // giveBack releases what the call has got, and what is left of the old lease. The new owner of a call
 // that was faster has another value, which no release of these takes.
 func (r *resumption) giveBack() {
-	b := r.newRelease(Release{ReleaseCall: protocol.ReleaseCall{Owner: r.owner}}, r.engine.Observer.Recorder(context.Background(), opRollback, r.Name, r.owner, nil))
+	b := r.newRelease(r.owner, r.engine.Clock(), Release{}, r.engine.Observer.Recorder(context.Background(), opRollback, r.Name, r.owner, nil))
 	b.Send(r.sent, false)
 	r.undoOld(1<<len(r.engine.Cluster.Nodes) - 1)
 }

@@ -45,7 +45,7 @@ type RenewalCall struct {
 
 // ReleaseCall gives back a lease or an attempt. With a ticket, it leaves the wait queue, unless Stay is set.
 type ReleaseCall struct {
-	Owner  string
+	Owner  any    // a text
 	Ticket string // "" if the owner does not stand in the wait queue
 	Stay   bool   // the ticket keeps its position
 
