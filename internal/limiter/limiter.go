@@ -55,7 +55,7 @@ type Limiter struct {
 	ordinary, urgent lane
 	retries          retries
 	serial           uint64        // of the last caller that waited
-	paused           bool          // no attempt begins: a timer of its own ends that
+	paused           bool          // only callers whose wait has a bound begin: a timer of its own ends that
 	limit            float64       // of each lane, from minLimit to maxLimit
 	cut              time.Duration // when the limit shrank last
 	measured
@@ -64,8 +64,20 @@ type Limiter struct {
 // lane is the callers that are urgent, or those that are not. Neither lane takes room from the other. So it makes no
 // difference which of two callers comes first that an event wakes at one instant, one in each lane.
 type lane struct {
-	waiting turnQueue // the caller whose turn is next is the first
+	waiting turnQueue // callers that wait for as long as it takes
+	brief   turnQueue // callers that wait for a bounded time: no pause keeps them
 	running int       // attempts under way; with a caller waiting, at least as many as the limit allows, unless paused
+}
+
+// waits returns how many callers wait in the lane.
+func (in *lane) waits() int { return in.waiting.Len() + in.brief.Len() }
+
+// queue returns the queue of callers with so much patience; 0: without a bound.
+func (in *lane) queue(patience time.Duration) *turnQueue {
+	if patience > 0 {
+		return &in.brief
+	}
+	return &in.waiting
 }
 
 // lane returns the lane of the callers that are urgent, or not. Called under l.mu.
@@ -130,32 +142,33 @@ type Caller interface {
 func (l *Limiter) TryEnter(urgent bool) (Attempt, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.tryBegin(l.lane(urgent))
+	return l.tryBegin(l.lane(urgent), 0)
 }
 
-// tryBegin is TryEnter. Called under l.mu.
-func (l *Limiter) tryBegin(in *lane) (Attempt, bool) {
-	if in.waiting.Len() == 0 && l.hasRoom(in) {
+// tryBegin is TryEnter, for a caller with so much patience. Called under l.mu.
+func (l *Limiter) tryBegin(in *lane, patience time.Duration) (Attempt, bool) {
+	if l.hasRoom(in) && in.brief.Len() == 0 && (in.waiting.Len() == 0 && !l.paused || l.paused && patience > 0) {
 		return l.begin(in), true
 	}
 	return Attempt{}, false
 }
 
 // Enter waits until the caller may make an attempt. Callers come in the order of the instants at which they asked;
-// urgent ones wait for none that are not. patience bounds the wait; 0: it has no bound. Errors: ErrTooLate,
-// life.ErrClosed, or ctx's cause. After a nil error the caller must call Leave.
+// urgent ones wait for none that are not. patience bounds the wait; 0: it has no bound. A caller whose wait has a bound
+// begins during a pause, too: it may have no time for another attempt, and learns by its own which nodes are stalled.
+// Errors: ErrTooLate, life.ErrClosed, or ctx's cause. After a nil error the caller must call Leave.
 func (l *Limiter) Enter(ctx context.Context, asked, patience time.Duration, c Caller) (Attempt, error) {
 	urgent := c.IsUrgent()
 	l.mu.Lock()
 	in := l.lane(urgent)
-	if a, begun := l.tryBegin(in); begun {
+	if a, begun := l.tryBegin(in, patience); begun {
 		l.mu.Unlock()
 		return a, nil
 	}
-	ahead := in.waiting.Len()
+	ahead := in.waits()
 	l.serial++
-	t := &turn{in: in, asked: asked, serial: l.serial, granted: make(chan Attempt, 1)}
-	heap.Push(&in.waiting, t)
+	t := &turn{in: in.queue(patience), asked: asked, serial: l.serial, granted: make(chan Attempt, 1)}
+	heap.Push(t.in, t)
 	l.mu.Unlock()
 
 	ended := c.TurnAwaited(ctx, ahead)
@@ -192,10 +205,10 @@ func (l *Limiter) await(ctx context.Context, t *turn, patience time.Duration, c 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if t.index >= 0 {
-		heap.Remove(&t.in.waiting, t.index)
+		heap.Remove(t.in, t.index)
 		if err == ErrTooLate {
 			err = fmt.Errorf("%w: its turn did not come within %v, since %d others waited", ErrTooLate, patience,
-				l.ordinary.waiting.Len()+l.urgent.waiting.Len())
+				l.ordinary.waits()+l.urgent.waits())
 		}
 		return Attempt{}, err
 	}
@@ -208,17 +221,27 @@ func (l *Limiter) await(ctx context.Context, t *turn, patience time.Duration, c 
 func (l *Limiter) hasten(t *turn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if t.index >= 0 && t.in == &l.ordinary {
-		heap.Remove(&t.in.waiting, t.index)
-		t.in = &l.urgent
-		heap.Push(&t.in.waiting, t)
-		l.serve(t.in)
+	if t.index >= 0 && t.in == &l.ordinary.waiting {
+		heap.Remove(t.in, t.index)
+		t.in = &l.urgent.waiting
+		heap.Push(t.in, t)
+		l.serve(&l.urgent)
 	}
 }
 
-// hasRoom reports whether a further attempt may begin. Called under l.mu.
-func (l *Limiter) hasRoom(in *lane) bool {
-	return !l.paused && float64(in.running) < l.limit
+// hasRoom reports whether fewer attempts are under way than the limit allows. Called under l.mu.
+func (l *Limiter) hasRoom(in *lane) bool { return float64(in.running) < l.limit }
+
+// next takes the caller that may begin now out of its queue; nil if none may. Called under l.mu.
+func (l *Limiter) next(in *lane) *turn {
+	from := &in.brief
+	if !l.paused && in.waiting.Len() > 0 && (in.brief.Len() == 0 || in.waiting[0].isBefore(in.brief[0])) {
+		from = &in.waiting
+	}
+	if from.Len() == 0 || !l.hasRoom(in) {
+		return nil
+	}
+	return heap.Pop(from).(*turn)
 }
 
 // begin counts an attempt. Called under l.mu.
@@ -237,8 +260,8 @@ func (a Attempt) end() {
 
 // serve lets the first callers of a lane begin that wait. Called under l.mu.
 func (l *Limiter) serve(in *lane) {
-	for in.waiting.Len() > 0 && l.hasRoom(in) {
-		heap.Pop(&in.waiting).(*turn).granted <- l.begin(in)
+	for t := l.next(in); t != nil; t = l.next(in) {
+		t.granted <- l.begin(in)
 	}
 }
 
@@ -246,7 +269,7 @@ func (l *Limiter) serve(in *lane) {
 func (l *Limiter) Waiting() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.ordinary.waiting.Len() + l.urgent.waiting.Len() + l.retries.waiting.Len()
+	return l.ordinary.waits() + l.urgent.waits() + l.retries.waiting.Len()
 }
 
 // IsTimed reports whether Leave needs to know how long a quorum took to answer.
@@ -279,17 +302,14 @@ func (a Attempt) Leave(r Result) {
 	a.end()
 }
 
-// pauseAll has all callers wait for a while: each of thousands would find out by an attempt of its own that the nodes
-// are stalled. Few may try again then. A timeout that is shorter than the way there and back says nothing, as in adapt.
-// Called under l.mu.
+// pauseAll has the callers wait for a while whose wait has no bound: each of thousands would find out by an attempt of
+// its own that the nodes are stalled. Few may try again then. A timeout that is shorter than the way there and back says
+// nothing, as in adapt. Called under l.mu.
 func (l *Limiter) pauseAll(r *Result) {
-	if r.Timeout <= l.base() {
+	if l.paused || r.Timeout <= l.base() {
 		return
 	}
 	l.shrink(r.Start, firstLimit)
-	if l.paused {
-		return
-	}
 	l.paused = true
 	time.AfterFunc(r.Timeout/stallPause, func() {
 		l.mu.Lock()
@@ -386,11 +406,19 @@ func (m *measured) base() time.Duration {
 
 // turn is a caller that waits.
 type turn struct {
-	in      *lane         // in which it waits
+	in      *turnQueue    // in which it waits
 	asked   time.Duration // when its call began
 	serial  uint64        // orders callers that asked at the same instant
 	index   int           // in the queue; -1: it has got its turn
 	granted chan Attempt  // has room for the one value that it gets
+}
+
+// isBefore reports whether the caller asked before other.
+func (t *turn) isBefore(other *turn) bool {
+	if t.asked != other.asked {
+		return t.asked < other.asked
+	}
+	return t.serial < other.serial
 }
 
 // turnQueue is a heap of the callers that wait. The one that asked first is the first.
@@ -398,12 +426,7 @@ type turnQueue []*turn
 
 func (q turnQueue) Len() int { return len(q) }
 
-func (q turnQueue) Less(i, j int) bool {
-	if q[i].asked != q[j].asked {
-		return q[i].asked < q[j].asked
-	}
-	return q[i].serial < q[j].serial
-}
+func (q turnQueue) Less(i, j int) bool { return q[i].isBefore(q[j]) }
 
 func (q turnQueue) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]

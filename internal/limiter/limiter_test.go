@@ -216,6 +216,45 @@ func TestStalledNodesAreFoundOutByFewCallers(t *testing.T) {
 	})
 }
 
+// A caller that waits for a bounded time finds out by an attempt of its own that the nodes are stalled, at once: behind a
+// pause it would only learn that its turn did not come. The pauses go on to keep the others.
+func TestPauseDoesNotKeepCallersWhoseWaitHasABound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const callers, timeout = 1000, 800 * time.Millisecond
+		began := time.Now()
+		now := func() time.Duration { return time.Since(began) }
+		l := limiter.New(now, life.New())
+		stall := func(a limiter.Attempt) {
+			time.Sleep(time.Microsecond)
+			a.Leave(limiter.Result{Start: now(), Timeout: timeout, Stalled: true})
+		}
+		a, begun := l.TryEnter(false)
+		require.True(t, begun)
+		stall(a)
+		var all sync.WaitGroup
+		var patient time.Duration
+		all.Go(func() {
+			a, err := l.Enter(t.Context(), 0, 0, new(observer))
+			assert.NoError(t, err)
+			patient = now()
+			a.Leave(limiter.Result{})
+		})
+		synctest.Wait()
+		for i := range callers {
+			all.Go(func() {
+				a, err := l.Enter(t.Context(), time.Duration(i+1), timeout, new(observer))
+				if assert.NoError(t, err) {
+					stall(a)
+				}
+				assert.Less(t, now(), timeout/8, "within the pause")
+			})
+		}
+		all.Wait()
+		assert.GreaterOrEqual(t, patient, timeout/8)
+		assert.Less(t, patient, timeout/4, "one pause")
+	})
+}
+
 // To a lock whose timeout is shorter than the way there and back, nodes look stalled that are not.
 func TestStallOfATooShortTimeoutDelaysNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

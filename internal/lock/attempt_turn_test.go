@@ -2,11 +2,14 @@ package lock_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
@@ -164,5 +167,28 @@ func TestClientWithManyCallsKeepsItsPlaceInTheQueue(t *testing.T) {
 		require.NoError(t, held.Unlock(t.Context()))
 		require.NoError(t, (<-first).Unlock(t.Context()))
 		require.NoError(t, (<-second).Unlock(t.Context()))
+	})
+}
+
+// While a majority is frozen, a client's calls pause together. A TryLock does not: it ends at once, and names the nodes
+// that owe answers.
+func TestTryLockIsNotKeptByAPause(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		net.Nodes[0].Freeze()
+		net.Nodes[1].Freeze()
+		_, err := c.Mutex("first").TryLock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		time.Sleep(10 * ms)
+		began := time.Now()
+		var all sync.WaitGroup
+		for i := range 200 {
+			all.Go(func() {
+				_, err := c.Mutex(fmt.Sprint(i)).TryLock(t.Context())
+				assert.ErrorContains(t, err, "stalled: no answer for")
+			})
+		}
+		all.Wait()
+		require.Less(t, time.Since(began), 10*ms)
 	})
 }
