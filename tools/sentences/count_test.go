@@ -20,6 +20,7 @@ func TestASentenceEndsAtItsMark(t *testing.T) {
 		"Two parts: one; two; three. d counts.":          {"Two parts: one; two; three.", "d counts."},
 		"It asks \"who?\" and waits. (It waits.) Then.":  {"It asks \"who?\" and waits.", "(It waits.)", "Then."},
 		"Call `a. B? c` first. `Do` waits.":              {"Call a. B? c first.", "Do waits."},
+		"Call `a``b` first.":                             {"Call a``b first."},
 		"**It waits.** See [the page. It](x.md#a. B).":   {"It waits.", "See the page.", "It."},
 		"It waits\nfor a node.\nIt goes on.":             {"It waits for a node.", "It goes on."},
 		"":                                               nil,
