@@ -8,7 +8,6 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -33,12 +32,14 @@ const (
 var unread = []string{"CHANGELOG.md", "docs/redlock.1.md"}
 
 func main() {
-	long, err := run(".", os.Args[1:], os.Stdout)
-	if err == nil && len(long) > 0 {
-		err = errors.New(strings.Join(long, "; ") + "; -v lists them")
-	}
+	exceeded, err := run(".", os.Args[1:], os.Stdout)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "sentences:", err)
+		exceeded = []string{err.Error()}
+	}
+	for _, limit := range exceeded {
+		fmt.Fprintln(os.Stderr, "sentences:", limit)
+	}
+	if len(exceeded) > 0 {
 		os.Exit(1)
 	}
 }
