@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,7 +51,7 @@ type situation struct {
 	lease.Terms
 }
 
-// client makes a client with these settings, which admits masters as those of programs do.
+// client makes a client with these settings.
 func (s *situation) client(net *testnet.Net, opts ...redlock.ClientOption) *redlock.Client {
 	return net.Client(append([]redlock.ClientOption{redlock.WithTTL(s.ttl), redlock.WithNodeTimeout(s.timeout)}, opts...)...)
 }
@@ -73,7 +74,7 @@ func inEachSituation(t *testing.T, test func(t *testing.T, net *testnet.Net, s *
 
 func duration(t *testing.T, text string) time.Duration {
 	t.Helper()
-	d, err := time.ParseDuration(regexp.MustCompile(` `).ReplaceAllString(text, ""))
+	d, err := time.ParseDuration(strings.ReplaceAll(text, " ", ""))
 	require.NoError(t, err)
 	return d
 }
@@ -155,13 +156,13 @@ func TestAnOutageOrAPauseOfHalfATTLLosesNoLease(t *testing.T) {
 		"masters that refuse":        {(*testnet.Node).Down, (*testnet.Node).Up},
 	}
 	inEachSituation(t, func(t *testing.T, net *testnet.Net, s *situation) {
-		const instants = 12
+		instants := testnet.Tries(4, 12)
 		for i := range instants {
 			c := s.client(net)
 			lease, err := c.Mutex("x").TryLock(t.Context())
 			require.NoError(t, err)
 			for name, outage := range outages {
-				time.Sleep(s.ttl + s.RenewEvery*time.Duration(i)/instants)
+				time.Sleep(s.ttl + s.RenewEvery*time.Duration(i)/time.Duration(instants))
 				for _, n := range net.Nodes {
 					outage.begin(n)
 				}
@@ -185,13 +186,13 @@ func TestAnOutageOrAPauseOfHalfATTLLosesNoLease(t *testing.T) {
 
 func TestAfterAKillOthersWaitForAsLongAsThePageSays(t *testing.T) {
 	inEachSituation(t, func(t *testing.T, net *testnet.Net, s *situation) {
-		const instants = 12
+		instants := testnet.Tries(4, 12)
 		for i := range instants {
 			killed, pools := net.CuttableClient(redlock.WithTTL(s.ttl), redlock.WithNodeTimeout(s.timeout))
 			other := s.client(net)
 			_, err := killed.Mutex("x").TryLock(t.Context())
 			require.NoError(t, err)
-			time.Sleep(s.ttl + s.RenewEvery*time.Duration(i)/instants)
+			time.Sleep(s.ttl + s.RenewEvery*time.Duration(i)/time.Duration(instants))
 			testnet.Hold(pools, true) // nothing leaves the process any more
 			took := testnet.Elapsed(func() {
 				lease, err := other.Mutex("x").Lock(t.Context())
@@ -231,14 +232,15 @@ func TestTheGuardIsTheLongestTTLOnRecord(t *testing.T) {
 
 // restart starts a master anew, without its data, and returns how long it does not vote.
 func restart(c *redlock.Client, n *testnet.Node) time.Duration {
+	const pause = 100 * time.Millisecond
 	n.Down()
 	synctest.Wait()
 	n.Redis.FlushAll()
 	n.Set(func(n *testnet.Node) { n.RunID += ", restarted" })
 	n.Up()
 	return testnet.Elapsed(func() {
-		for c.Stats().Nodes[n.Index].State != "up" {
-			time.Sleep(10 * time.Millisecond)
+		for patience := time.Hour; c.Stats().Nodes[n.Index].State != "up" && patience > 0; patience -= pause {
+			time.Sleep(pause)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -15,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/internal/test/testhook"
 	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
@@ -52,8 +52,10 @@ func serve(ctx context.Context, client *redlock.Client, listener net.Listener, h
 	var err error
 	select {
 	case <-ctx.Done(): // a signal
-	case <-led: // its work is done, or a setting is bad
-		err = leadErr
+	case <-led: // its work is done, or a setting is bad: then the server ends, too
+		if ctx.Err() == nil {
+			err = leadErr
+		}
 	case err = <-served: // the listener broke
 	}
 
@@ -258,6 +260,25 @@ func TestAShutdownIsBoundedWhateverDoesNotStop(t *testing.T) {
 // closeLimit is how long the page allows Close.
 const closeLimit = 3 * time.Second
 
+const shutdownPage = "docs/shutdown.md"
+
+// The page's tables have the times of its program, and the grace period is longer than all steps together.
+func TestTheTablesOfTheShutdownHaveTheTimesOfItsProgram(t *testing.T) {
+	page, number := read(t, shutdownPage), func(cell string) time.Duration { return duration(t, strings.TrimSuffix(cell, " s")+"s") }
+	steps := regexp.MustCompile(`(?m)^\| \d\. .* \| (\d+ s) \|$`).FindAllStringSubmatch(page, -1)
+	cells := regexp.MustCompile(`(?m)^\| (\d+ s) \| (\d+ s) \| (\d+ s) \| (\d+ s) \| (\d+ s) \| (\d+ s) \| (\d+) \|$`).FindStringSubmatch(page)
+	require.Len(t, steps, 4)
+	require.NotNil(t, cells)
+	sum := number(cells[1]) // the preStop sleep
+	for i, allowed := range []time.Duration{leaderStops, requestsEnd, requestsStop, closeLimit} {
+		require.Equal(t, allowed, number(steps[i][1]), steps[i][0])
+		require.Equal(t, allowed, number(cells[i+2]), steps[i][0])
+		sum += allowed
+	}
+	require.Equal(t, sum, number(cells[6]))
+	require.Greater(t, number(cells[7]), sum)
+}
+
 func TestCloseDoesWhatThePageOfShutdownSays(t *testing.T) {
 	for name, c := range map[string]struct {
 		fail func(net *testnet.Net)
@@ -304,7 +325,6 @@ func closeBusyClient(t *testing.T, net *testnet.Net, fail func(*testnet.Net), he
 
 	took := testnet.Elapsed(func() { require.NoError(t, client.Close()) })
 	require.LessOrEqual(t, took, closeLimit)
-	t.Log("Close took", took, "node timeout", testhook.Engine(client).NodeTimeout)
 	require.ErrorIs(t, <-waited, redlock.ErrClosed)
 	require.ErrorIs(t, lease.Err(), redlock.ErrClosed)
 	<-tried
