@@ -189,6 +189,25 @@ func TestTheHandlersRetryAfterIsTheTimeUntilTheMastersVote(t *testing.T) {
 	require.LessOrEqual(t, after, time.Minute)
 }
 
+// With WithWait in the place of TryLock, refuse answers the same.
+func TestAHandlerThatWaitsALittleAnswersTheSame(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	invoice := nodes.Client(t).Mutex("invoice-42", redlock.WithWait(500*time.Millisecond)) // a busy machine answers late
+	statusOf := func() string {
+		_, err := invoice.Lock(t.Context())
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		w := httptest.NewRecorder()
+		refuse(w, err)
+		return fmt.Sprint(w.Code, " ", w.Header().Get("Retry-After"))
+	}
+	lease := nodes.Hold(t, "invoice-42", "web-2")
+	require.Equal(t, "409 ", statusOf())
+	require.NoError(t, lease.Unlock(t.Context()))
+	nodes.Stop(0)
+	nodes.Stop(1)
+	require.Equal(t, "503 1", statusOf())
+}
+
 func TestAClientThatDisconnectsEndsTheWorkAndFreesTheLock(t *testing.T) {
 	nodes := redlocktest.Start(t, 3)
 	client := nodes.Client(t)
