@@ -169,7 +169,7 @@ func (f *markdownForm) table(head [2]string, rows [][2]string) {
 }
 
 func (f *markdownForm) page() string {
-	f.WriteString("## SEE ALSO\n\n[The README](../README.md), [safety](safety.md), [the algorithm](algorithm-in-full.md),\n[the protocol](protocol.md).\n")
+	f.WriteString("## SEE ALSO\n\n[The README](../README.md), [safety](safety.md), [the algorithm](algorithm.md),\n[the protocol](protocol.md).\n")
 	return f.String()
 }
 
