@@ -30,6 +30,7 @@ var theirs = map[string]bool{
 	"WithExpiry": true, "WithTries": true, "WithRetryDelay": true, "WithFailFast": true, "WithDriftFactor": true,
 	"WithTimeoutFactor": true, "WithSetNXOnExtend": true, "WithGenValueFunc": true,
 	"ErrTaken": true, "ErrNodeTaken": true, "ErrFailed": true, "ErrNotObtained": true, "ErrLockNotHeld": true,
+	"WithContext": true, "ErrNotLocked": true, "ErrLockerClosed": true,
 }
 
 // code is the declarations in the repository's Go files.
