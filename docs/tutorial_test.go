@@ -104,7 +104,7 @@ func TestTheTutorialDoesWhatItSays(t *testing.T) {
 
 	again := r.start(8)
 	again.shows(strings.TrimSuffix(r.steps[8].output, "ended: …\n"))
-	require.Greater(t, again.token(), first.token(), "the tokens are as long as each other")
+	require.Greater(t, again.token(), first.token(), "a later lease has a greater token")
 	require.NoError(t, again.process.Signal(syscall.SIGINT))
 	again.ends(r.steps[8].output)
 
