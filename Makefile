@@ -3,7 +3,7 @@
 # make verify  the other tests that a change must pass: ten minutes of simulation, planted bugs, chaos
 # make servers the contract tests on each server program that REDLOCK_TEST_SERVERS names, and on all in one cluster
 # make soak    tests that take hours or compare speeds, on a quiet machine
-# make lint    formatting, vet, staticcheck, actionlint, the tests of the program that makes releases
+# make lint    formatting, the length of the docs' sentences, vet, staticcheck, actionlint, the tests of tools/
 # make bench   side by side with the peers, on local redis-server processes: a few minutes
 # make bench-full  everything, and docs/benchmarks.md from it: at most 20 minutes, on a quiet machine
 # make pictures  the pictures of docs/pictures anew, from the program's own cells and page: needs Chromium
@@ -15,12 +15,13 @@
 #
 # The library (.) is a module; so are cmd/redlock/, redlockotel/, deploy/, each of adapters/, integration/, integration/programs/,
 # integration/schedulers/, integration/browser/, benchmarks/, examples/fencing/ and examples/schedulers/, which need more than the library may depend on.
-# tools/ is one that names the versions of staticcheck and actionlint, and has the program that makes releases. Written for GNU make 3.81, which macOS has.
+# tools/ is one that names the versions of staticcheck and actionlint, and has the programs that make releases and count sentences.
+# Written for GNU make 3.81, which macOS has.
 
 .NOTPARALLEL:
 .PHONY: demo test verify soak unit library tools adapters fencing simulated thorough sim sim-timed sim-hash sim-repeat
 .PHONY: need-servers servers soak-servers integration integration-rest soak-integration programs browser soak-programs alerts soak-benchmarks chaos chaos-minute soak-chaos bench-test bench-rest
-.PHONY: lint format vet cross staticcheck workflows release-test bench bench-full pictures fuzz
+.PHONY: lint format sentences vet cross staticcheck workflows release-test bench bench-full pictures fuzz
 .PHONY: release release-check release-files release-program
 
 ADAPTERS    = adapters/redlockgoredis adapters/redlockrueidis adapters/redlockvalkey adapters/redlockgocron \
@@ -208,11 +209,16 @@ need-servers:
 		echo "Without either, make unit runs the other tests, and make demo needs no server."; \
 		exit 1; } >&2
 
-lint: format vet cross staticcheck workflows release-test
+lint: format sentences vet cross staticcheck workflows release-test
 
 format:
 	@unformatted=$$(gofmt -l .) && test -z "$$unformatted" || { \
 		echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; } >&2
+
+# tools/out/sentences -v lists each sentence and paragraph that is too long.
+sentences:
+	cd tools && go build -o out/ ./sentences
+	@tools/out/sentences
 
 # With -race where the tests have it, so that both use the same compiled packages.
 vet:
