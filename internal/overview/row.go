@@ -85,6 +85,17 @@ type Row struct {
 	Says string
 }
 
+// Unheld returns the row's state; "" if it is held, which HeldBy says.
+func (r *Row) Unheld() string {
+	if r.State == Held {
+		return ""
+	}
+	return string(r.State)
+}
+
+// NoEnd is the time left of a key without a ttl.
+const NoEnd = "no end"
+
 // LeftAt returns the time left at an instant, unless the holder renews it meanwhile; negative: it never ends.
 func (r *Row) LeftAt(t time.Time) time.Duration {
 	if r.Left < 0 {
