@@ -92,18 +92,18 @@ func writeLock(w io.Writer, p paint, s redlock.Status) {
 	by := p.bold(overview.HeldBy(s, state))
 	switch {
 	case state == overview.Resting:
-		fmt.Fprintf(w, "%s: resting after %s, at %d of %d nodes, for another %s: nobody holds it, and nobody gets it\n",
-			name, by, held[s.Holder], len(s.Nodes), left(s.Remaining))
+		fmt.Fprintf(w, "%s: resting after %s, at %d of %d nodes, %s: nobody holds it, and nobody gets it\n",
+			name, by, held[s.Holder], len(s.Nodes), remains(s.Remaining))
 		fmt.Fprintf(w, "  owner    %s\n", printable.Quote(s.Holder))
 	case s.Holder != "":
-		fmt.Fprintf(w, "%s: held by %s%s, at %d of %d nodes, for another %s unless renewed\n",
-			name, by, heldFor(s.Since), held[s.Holder], len(s.Nodes), left(s.Remaining))
+		fmt.Fprintf(w, "%s: held by %s%s, at %d of %d nodes, %s\n",
+			name, by, heldFor(s.Since), held[s.Holder], len(s.Nodes), unlessRenewed(s.Remaining))
 		fmt.Fprintf(w, "  owner    %s\n", printable.Quote(s.Holder))
 		if !s.Since.IsZero() {
 			fmt.Fprintf(w, "  since    %s, by the holder's clock\n", s.Since.Format(time.DateTime))
 		}
 	case len(overview.HoldingReaders(s)) > 0:
-		fmt.Fprintf(w, "%s: held by %s%s, for another %s unless renewed\n", name, by, heldFor(heldSince(s)), left(s.Remaining))
+		fmt.Fprintf(w, "%s: held by %s%s, %s\n", name, by, heldFor(heldSince(s)), unlessRenewed(s.Remaining))
 	case state == overview.Held:
 		fmt.Fprintf(w, "%s: %s held\n", name, by)
 	default:
@@ -199,11 +199,28 @@ func heldFor(since time.Time) string {
 	return " for " + age(since)
 }
 
+// left returns how much of a ttl is left.
 func left(d time.Duration) string {
 	if d < 0 {
-		return "ever (no ttl)"
+		return overview.NoEnd
 	}
 	return short(d).String()
+}
+
+// remains returns for how long a key lasts, in a sentence.
+func remains(d time.Duration) string {
+	if d < 0 {
+		return overview.WithoutEnd
+	}
+	return "for another " + left(d)
+}
+
+// unlessRenewed is remains for a key that its holder renews, if it ends.
+func unlessRenewed(d time.Duration) string {
+	if d < 0 {
+		return overview.WithoutEnd
+	}
+	return remains(d) + " unless renewed"
 }
 
 // writeTable aligns columns; the first row is the heading. If a row is shorter than the

@@ -306,7 +306,7 @@ func saying(s *redlock.Status) string {
 	if lasts := LastsAtMost(*s); lasts > 0 {
 		text += " for another " + printable.Age(lasts)
 	} else if lasts < 0 {
-		text += ", without an end"
+		text += ", " + WithoutEnd
 	}
 	if answer == 1 {
 		return text + ": says the one master that answers"

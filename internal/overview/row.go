@@ -93,8 +93,11 @@ func (r *Row) Unheld() string {
 	return string(r.State)
 }
 
-// NoEnd is the time left of a key without a ttl.
-const NoEnd = "no end"
+// The time left of a key without a ttl: in a cell, and in a sentence.
+const (
+	NoEnd      = "no end"
+	WithoutEnd = "without an end"
+)
 
 // LeftAt returns the time left at an instant, unless the holder renews it meanwhile; negative: it never ends.
 func (r *Row) LeftAt(t time.Time) time.Duration {

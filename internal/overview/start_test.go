@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -30,11 +31,20 @@ func TestOnPanicIsCalledAheadOfAPanic(t *testing.T) {
 	require.Regexp(t, `(?s)^restored\npanic: a bug`, string(out))
 }
 
-func TestStopOfAModelMayBeCalledAgain(t *testing.T) {
-	m, stop := overview.Start(&fake{looks: make(map[string]int)}, overview.Options{})
-	w := m.Watch(overview.View{})
-	defer w.Close()
-	<-w.Updates()
-	stop()
-	stop() // goleak finds what has not ended
+func TestStopOfAModelAwaitsWhatItHasStarted(t *testing.T) {
+	f := &fake{perLock: time.Second, locks: many(10), looks: make(map[string]int)}
+	synctest.Test(t, func(t *testing.T) {
+		m, stop := overview.Start(f, overview.Options{})
+		w := m.Watch(overview.View{})
+		defer w.Close()
+		time.Sleep(100 * ms)
+		f.mu.Lock()
+		require.Equal(t, 1, f.under, "a pass")
+		f.mu.Unlock()
+		stop()
+		f.mu.Lock()
+		require.Zero(t, f.under)
+		f.mu.Unlock()
+		stop()
+	})
 }
