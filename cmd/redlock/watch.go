@@ -33,7 +33,7 @@ locks and their holders. A request whose Host is neither a loopback name, nor th
 arrived, nor given by --host is refused.
 
 The page is read-only. With --unlock it can take a lock away from its holder, as redlock unlock --force does, when
-a person types the lock's name.
+a person types the lock's name. If another holder has got the lock meanwhile, nothing is changed.
 
 watch --log prints one JSON object for each change that it sees, on a line of its own: time, change ("granted",
 "released", "holder changed", "waiter came", "waiter left", "master down" or "master up"), and what is known of name,
