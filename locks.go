@@ -51,14 +51,13 @@ func (c *Client) listing() *operate.Listing {
 
 // What packages of this library may ask beside.
 func init() {
-	peek.Look = func(ctx context.Context, client any, names []string, semaphores bool, show func(any, time.Duration)) error {
-		c := client.(*Client)
+	peek.Set(func(ctx context.Context, c *Client, names []string, semaphores bool, show func(*Status, time.Duration)) error {
 		failure := c.listing().Look(ctx, names, semaphores, func(f *operate.Found) {
 			s, _ := c.status("inspect", f) // which says if it is incomplete
 			show(&s, f.Begun)
 		})
 		return c.listError("", failure)
-	}
+	})
 }
 
 // listError returns why a listing ended early; nil if it did not.

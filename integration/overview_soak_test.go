@@ -1,10 +1,15 @@
 package integration
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -15,31 +20,29 @@ import (
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/integration/cluster"
 	"github.com/redlock-go/redlock/internal/overview"
+	"github.com/redlock-go/redlock/redlockweb"
 )
 
-// A view of ten thousand locks for ten watchers, where a hundred locks change each second: a twentieth of a core, and five
-// commands for each lock and pass. The changes are another process's.
+// What a view of ten thousand locks may cost ten watchers, where a hundred locks change each second: a twentieth of a core,
+// in user and system mode over a minute.
+const (
+	heldNames, changingNames = 9_000, 1_000
+	maxShare, measuredFor    = 0.05, time.Minute
+)
+
+// Ten watchers of the model alone. The changes are another process's.
 func TestSoakTenWatchersOfManyLocksCostATwentiethOfACore(t *testing.T) {
 	soakOnly(t)
-	const names, changing, maxShare, lasts = 9_000, 1_000, 0.05, time.Minute
-	nodes := cluster.Use(t, 5)
-	for _, n := range nodes {
-		holdOwnNames(t, n, names)
-	}
-	changes := startWorker(t, "changes", strings.Join(nodes.URLs(), ","), fmt.Sprint(changing))
-	require.Equal(t, "ready", <-changes.lines)
-	client := openClient(t, nodes.URLs())
-	awaitAllVotes(t, client, nodes)
-
-	m := overview.New(client, overview.Options{})
-	ctx, stop := context.WithCancel(t.Context())
-	var over sync.WaitGroup
-	over.Go(func() { m.Run(ctx) })
-	defer over.Wait()
+	nodes, client := openManyLocks(t)
+	m, stop := overview.Start(client, overview.Options{})
 	defer stop()
+	var over sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	defer over.Wait()
+	defer cancel()
 	received := make([]int, 10)
 	for i := range received {
-		w := m.Watch(overview.View{Order: overview.Orders()[i%5], Filter: []string{"", "-1"}[i/5]})
+		w := m.Watch(overview.View{Order: overview.Orders()[i%5], Filter: viewFilters[i/5]})
 		defer w.Close()
 		over.Go(func() {
 			for {
@@ -54,23 +57,111 @@ func TestSoakTenWatchersOfManyLocksCostATwentiethOfACore(t *testing.T) {
 	}
 	s, err := m.Snapshot(t.Context(), overview.View{})
 	require.NoError(t, err)
-	require.InDelta(t, names+changing, s.Counts.Locks, 20)
-	t.Logf("the first pass took %v", s.Took)
+	require.InDelta(t, heldNames+changingNames, s.Counts.Locks, 20)
+	share := measureShare(t, nodes)
+	s, err = m.Snapshot(t.Context(), overview.View{})
+	require.NoError(t, err)
+	cancel()
+	over.Wait()
+	t.Logf("%.2f %% of a core; the last pass took %v; snapshots: %v", 100*share, s.Took, received)
+	assert.LessOrEqual(t, share, maxShare)
+}
+
+// Ten browsers: the model, and what the page sends to each. The browsers and the changes are other processes'.
+func TestSoakTenBrowsersOfManyLocksCostATwentiethOfACore(t *testing.T) {
+	soakOnly(t)
+	nodes, client := openManyLocks(t)
+	page := redlockweb.New(client)
+	server := httptest.NewServer(page)
+	defer server.Close()
+	defer page.Close()
+	queries := make([]string, 10)
+	for i := range queries {
+		queries[i] = server.URL + "/events?" + url.Values{"sort": {string(overview.Orders()[i%5])}, "filter": {viewFilters[i/5]}}.Encode()
+	}
+	browsers := startWorker(t, "browsers", queries...)
+	require.Equal(t, "ready", <-browsers.lines)
+	time.Sleep(5 * time.Second) // the first pass, and what it changes, is sent
+	share := measureShare(t, nodes)
+	browsers.say(t, "report")
+	t.Logf("%.2f %% of a core; %s", 100*share, <-browsers.lines)
+	assert.LessOrEqual(t, share, maxShare)
+}
+
+// viewFilters are the filters of the first and the second five watchers.
+var viewFilters = []string{"", "-1"}
+
+// openManyLocks returns five nodes with ten thousand locks, of which a process of its own changes some, and a client.
+func openManyLocks(t *testing.T) (cluster.Nodes, *redlock.Client) {
+	t.Helper()
+	nodes := cluster.Use(t, 5)
+	for _, n := range nodes {
+		holdOwnNames(t, n, heldNames)
+	}
+	changes := startWorker(t, "changes", strings.Join(nodes.URLs(), ","), fmt.Sprint(changingNames))
+	require.Equal(t, "ready", <-changes.lines)
+	client := openClient(t, nodes.URLs())
+	awaitAllVotes(t, client, nodes)
+	return nodes, client
+}
+
+// measureShare returns which share of a core this process uses for a minute.
+func measureShare(t *testing.T, nodes cluster.Nodes) float64 {
+	t.Helper()
 	for _, n := range nodes {
 		n.Do(t, "CONFIG", "RESETSTAT")
 	}
 	began, before := time.Now(), processTime(t)
-	time.Sleep(lasts)
+	time.Sleep(measuredFor)
 	share := (processTime(t) - before).Seconds() / time.Since(began).Seconds()
 	for i, n := range nodes {
 		t.Logf("node %d: %s", i, commandStats(t, n))
 	}
-	s, err = m.Snapshot(t.Context(), overview.View{})
-	require.NoError(t, err)
-	stop()
-	over.Wait()
-	t.Logf("%.2f %% of a core; the last pass took %v; snapshots: %v", 100*share, s.Took, received)
-	assert.LessOrEqual(t, share, maxShare)
+	return share
+}
+
+// readStreams is the job of a process that reads streams of events, as browsers do, and reports what came when it is asked.
+func readStreams(urls []string, lines <-chan string, say func(string, ...any)) error {
+	var begun sync.WaitGroup
+	var events, bytes atomic.Int64
+	failed := make(chan error, len(urls))
+	for _, url := range urls {
+		begun.Add(1)
+		go func() { // ends with the process
+			first := sync.OnceFunc(begun.Done)
+			defer first()
+			got, err := http.Get(url)
+			if err != nil {
+				failed <- err
+				return
+			}
+			defer got.Body.Close()
+			for in := bufio.NewReader(got.Body); ; {
+				line, err := in.ReadSlice('\n')
+				bytes.Add(int64(len(line)))
+				switch {
+				case err == bufio.ErrBufferFull:
+				case err != nil:
+					failed <- err
+					return
+				case len(line) == 1: // an event ends with an empty line
+					events.Add(1)
+					first()
+				}
+			}
+		}()
+	}
+	begun.Wait()
+	say("ready")
+	for range lines {
+		select {
+		case err := <-failed:
+			return err
+		default:
+			say("%d events, %d bytes in all", events.Load(), bytes.Load())
+		}
+	}
+	return nil
 }
 
 // holdOwnNames puts keys of so many locks at a node, each with an owner of its own.

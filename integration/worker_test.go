@@ -30,6 +30,7 @@ var jobs = map[string]func(args []string, lines <-chan string, say func(format s
 	"transfers": makeTransfers,
 	"cron":      runCron,
 	"changes":   makeChanges,
+	"browsers":  readStreams,
 
 	"counter":  chaosJob(openCounter),
 	"register": chaosJob(openRegister),

@@ -23,7 +23,8 @@
 //
 // # Safety
 //
-// The page is read-only, unless WithUnlock allows to take locks away. It asks for no password: mount it behind
+// The page is read-only, unless WithUnlock allows to take locks away. If none of the holders that the page showed has the
+// lock any more, nothing is changed, and the answer is 409. The page asks for no password: mount it behind
 // a login of your own. A request is refused unless its Host is a loopback name, the address at which
 // it arrived, or one of WithHosts: so no foreign site can read the page by a name of its own that resolves
 // to it. Names, labels and other text of clients and servers are shown escaped.

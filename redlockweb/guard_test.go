@@ -6,12 +6,15 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/redlocktest"
 	"github.com/redlock-go/redlock/redlockweb"
 )
@@ -90,7 +93,9 @@ func TestEachGuardOfUnlockAloneRefuses(t *testing.T) {
 	hold(t, nodes, "other", "web-1")
 	server := serve(t, nodes, redlockweb.WithUnlock())
 	token := tokenOf(t, server, "job")
-	form := func(token, typed string) string { return url.Values{"token": {token}, "typed": {typed}}.Encode() }
+	form := func(token, typed string) string {
+		return url.Values{"token": {token}, "typed": {typed}, "owner": {lease.Owner()}}.Encode()
+	}
 	set := func(name, value string) func(*http.Request) {
 		return func(r *http.Request) { r.Header.Set(name, value) }
 	}
@@ -156,13 +161,64 @@ func TestEachGuardOfUnlockAloneRefuses(t *testing.T) {
 func TestAHostileNameCanBeUnlocked(t *testing.T) {
 	nodes := redlocktest.Start(t, 1)
 	name := "a\n\u202e\"<b>"
-	hold(t, nodes, name, "web-1")
+	lease := hold(t, nodes, name, "web-1")
 	server := serve(t, nodes, redlockweb.WithUnlock())
-	body := url.Values{"token": {tokenOf(t, server, name)}, "typed": {`"a\n\u202e\"<b>"`}}.Encode()
+	body := url.Values{"token": {tokenOf(t, server, name)}, "typed": {`"a\n\u202e\"<b>"`}, "owner": {lease.Owner()}}.Encode()
 	got := ask(t, server, http.MethodPost, "/unlock?name="+url.QueryEscape(name), body, nil)
 	require.Equal(t, http.StatusOK, got.code, got.body)
 	_, is := nodes.Get(0, "redlock:"+name)
 	require.False(t, is)
+}
+
+// The form says from which holders the lock is taken away. If none of them has it any more, nothing is changed.
+func TestOnlyTheHolderThatThePageShowsLosesTheLock(t *testing.T) {
+	nodes := redlocktest.Start(t, 1)
+	server := serve(t, nodes, redlockweb.WithUnlock())
+	first := hold(t, nodes, "job", "web-1")
+	shown := formOf(t, server, "job")
+	shown.Set("typed", "job")
+	require.Equal(t, []string{first.Owner()}, shown["owner"])
+	post := func() answer { return ask(t, server, http.MethodPost, "/unlock?name=job", shown.Encode(), nil) }
+
+	require.NoError(t, first.Unlock(t.Context()))
+	got := post()
+	assert.Equal(t, http.StatusConflict, got.code)
+	assert.Equal(t, "nobody holds it any more: nothing was changed; look at the lock again\n", got.body)
+
+	second := hold(t, nodes, "job", "web-2")
+	got = post()
+	assert.Equal(t, http.StatusConflict, got.code)
+	assert.Contains(t, got.body, "it has another holder by now, web-2: nothing was changed")
+	_, is := nodes.Get(0, "redlock:job")
+	require.True(t, is)
+	require.True(t, second.Valid())
+
+	shown.Set("owner", second.Owner())
+	require.Equal(t, http.StatusOK, post().code)
+	_, is = nodes.Get(0, "redlock:job")
+	require.False(t, is)
+}
+
+// A lock that readers share is taken away while one of those that the page shows has it.
+func TestReadersThatThePageShowsLoseTheLock(t *testing.T) {
+	nodes := redlocktest.Start(t, 1)
+	server := serve(t, nodes, redlockweb.WithUnlock())
+	read := func(label string) *redlock.Lease {
+		lease, err := nodes.Client(t, redlock.WithNodeTimeout(time.Second), redlock.WithOwnerLabel(label)).RWMutex("catalog").RLock(t.Context())
+		require.NoError(t, err)
+		t.Cleanup(func() { runtime.KeepAlive(lease) })
+		return lease
+	}
+	one, two := read("web-1"), read("web-2")
+	shown := formOf(t, server, "catalog")
+	shown.Set("typed", "catalog")
+	require.ElementsMatch(t, []string{one.Owner(), two.Owner()}, shown["owner"])
+	require.NoError(t, one.Unlock(t.Context()))
+	read("web-3")
+	shown["owner"] = []string{one.Owner()}
+	require.Equal(t, http.StatusConflict, ask(t, server, http.MethodPost, "/unlock?name=catalog", shown.Encode(), nil).code)
+	shown["owner"] = []string{one.Owner(), two.Owner()}
+	require.Equal(t, http.StatusOK, ask(t, server, http.MethodPost, "/unlock?name=catalog", shown.Encode(), nil).code)
 }
 
 // withLocal serves requests as if they had arrived at an address.

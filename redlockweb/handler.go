@@ -27,13 +27,14 @@ type Handler struct {
 	mux     *http.ServeMux
 	origins *http.CrossOriginProtection
 	token   string // in the page's forms
+	common  commonCache
 	rows    rowCache
 	streams atomic.Int64
 	linger  linger
 
 	life context.Context // until Close
 	end  context.CancelFunc
-	over chan struct{} // closed when the model has ended
+	stop func() // ends the model
 }
 
 // options are what Options set.
@@ -42,6 +43,7 @@ type options struct {
 	hosts  []string
 	unlock bool
 	trips  *RoundTrips
+	model  overview.Options
 }
 
 // Option is an option of New.
@@ -74,15 +76,14 @@ func (t *RoundTrips) BallotVote(v redlock.BallotVote) { t.trips.Vote(v) }
 // New returns a Handler that shows the locks of the client's nodes with the client's prefix. The caller must
 // Close it, and the client after it.
 func New(client *redlock.Client, opts ...Option) *Handler {
-	h := &Handler{client: client, token: rand.Text(), origins: http.NewCrossOriginProtection(), over: make(chan struct{})}
+	h := &Handler{client: client, token: rand.Text(), origins: http.NewCrossOriginProtection()}
 	for _, set := range opts {
 		set(&h.opts)
 	}
-	var about overview.Options
 	if h.opts.trips != nil {
-		about.Trips = &h.opts.trips.trips
+		h.opts.model.Trips = &h.opts.trips.trips
 	}
-	h.model = overview.New(client, about)
+	h.model, h.stop = overview.Start(client, h.opts.model)
 	h.mux = http.NewServeMux()
 	h.mux.HandleFunc("/{$}", h.servePage)
 	h.mux.HandleFunc("/lock", h.serveLock)
@@ -96,10 +97,6 @@ func New(client *redlock.Client, opts ...Option) *Handler {
 		h.mux.HandleFunc(file, serveFile)
 	}
 	h.life, h.end = context.WithCancel(context.Background())
-	go func() {
-		defer close(h.over)
-		h.model.Run(h.life)
-	}()
 	return h
 }
 
@@ -108,7 +105,7 @@ func New(client *redlock.Client, opts ...Option) *Handler {
 func (h *Handler) Close() error {
 	h.linger.close()
 	h.end()
-	<-h.over
+	h.stop()
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package redlockweb_test
 
 import (
+	"html"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -79,10 +80,19 @@ func get(t *testing.T, server *httptest.Server, path string) answer {
 	return ask(t, server, http.MethodGet, path, "", nil)
 }
 
+// formOf returns the hidden values of the form on a lock's page.
+func formOf(t *testing.T, server *httptest.Server, name string) url.Values {
+	t.Helper()
+	form := url.Values{}
+	for _, m := range regexp.MustCompile(`type="hidden" name="(\w+)" value="([^"]+)"`).FindAllStringSubmatch(get(t, server, "/lock?name="+url.QueryEscape(name)).body, -1) {
+		form.Add(m[1], html.UnescapeString(m[2]))
+	}
+	require.NotEmpty(t, form, "the page of %q has no form", name)
+	return form
+}
+
 // tokenOf returns the token of the form on a lock's page.
 func tokenOf(t *testing.T, server *httptest.Server, name string) string {
 	t.Helper()
-	m := regexp.MustCompile(`name="token" value="([^"]+)"`).FindStringSubmatch(get(t, server, "/lock?name="+url.QueryEscape(name)).body)
-	require.NotNil(t, m, "the page of %q has no form", name)
-	return m[1]
+	return formOf(t, server, name).Get("token")
 }

@@ -62,7 +62,8 @@ func (e *eyes) close() {
 	}
 }
 
-// next waits for something new, and until both snapshots are there. It returns false if ctx ends before.
+// next waits for something new, and until both snapshots are there and of one instant: the model makes those of all views
+// at once. It returns false if ctx ends before.
 func (e *eyes) next(ctx context.Context) bool {
 	var second <-chan *overview.Snapshot
 	if e.inView != nil {
@@ -78,10 +79,30 @@ func (e *eyes) next(ctx context.Context) bool {
 		case <-ctx.Done():
 			return false
 		}
-		if e.need != nil && e.table != nil {
+		if e.need != nil && e.table != nil && e.need.Taken.Equal(e.table.Taken) {
 			return true
 		}
 	}
+}
+
+// commonCache keeps what the common parts look like, so that each is made once for all browsers.
+type commonCache struct {
+	mu   sync.Mutex // protects what follows
+	need *overview.Snapshot
+	html map[string]string // nobody changes it
+}
+
+// of returns the common parts of a page, which was made of a snapshot by need.
+func (c *commonCache) of(page *pageView, need *overview.Snapshot) map[string]string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.need != need {
+		c.need, c.html = need, make(map[string]string, len(commonParts))
+		for _, name := range commonParts {
+			c.html[name] = render(name, page)
+		}
+	}
+	return c.html
 }
 
 // rowCache keeps what rows look like, so that each is made once for all browsers. Rows of the newest thousands stay.

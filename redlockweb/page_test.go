@@ -223,6 +223,18 @@ func TestEventsBringWhatHasChanged(t *testing.T) {
 	require.NotContains(t, second.Parts, "sentence", "nor has that")
 	require.Contains(t, second.Parts["all-head"], "2 locks")
 
+	conn, err := redis.DialURL(nodes.URLs()[0])
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = conn.Do("SET", "redlock:alpha", "theirs", "PX", time.Hour.Milliseconds())
+	require.NoError(t, err)
+	third := next()
+	for len(third.Lists["rows"].Rows) == 0 {
+		third = next()
+	}
+	require.Contains(t, third.Lists["rows"].Rows[first.Lists["rows"].Order[0]], "theirs")
+	require.Nil(t, third.Lists["rows"].Order, "it is as before")
+
 	require.NoError(t, page.Close()) // it ends the stream
 	for lines.Scan() {
 	}

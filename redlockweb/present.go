@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/overview"
@@ -56,27 +57,61 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%dd %dh", s/86400, s%86400/3600)
 }
 
-// glyphs are what words look like.
-var glyphs = map[overview.Word]string{overview.SaysHolder: "●", overview.SaysFree: "○", overview.SaysOther: "◆", overview.SaysResting: "◐",
-	overview.SaysReserved: "◌", overview.SaysQuarantined: "⊘", overview.SaysNothing: "✕"}
-
 // vote is what one master says of a row.
-type vote struct{ Glyph, Class, Word string }
+type vote struct {
+	overview.Sign
+	Word overview.Word
+}
 
-func votesOf(words []overview.Word) (all []vote) {
-	for _, w := range words {
-		all = append(all, vote{glyphs[w], strings.NewReplacer("'", "", " ", "-").Replace(string(w)), string(w)})
+func votesOf(words []overview.Word) []vote {
+	all := make([]vote, len(words))
+	for i, w := range words {
+		all[i] = vote{w.Sign(), w}
 	}
 	return all
 }
 
-// spoken returns votes for a screen reader.
-func spoken(votes []vote) string {
-	words := make([]string, len(votes))
-	for i, v := range votes {
-		words[i] = v.Word
+// spoken returns words for a screen reader.
+func spoken(words []overview.Word) string {
+	texts := make([]string, len(words))
+	for i, w := range words {
+		texts[i] = string(w)
 	}
-	return strings.Join(words, ", ")
+	return strings.Join(texts, ", ")
+}
+
+// maxDrawn is how many combinations of words are kept drawn: most rows of a cluster have one of a few.
+const maxDrawn = 1000
+
+// drawnVotes keeps what the votes of rows look like: they are half the text of a row.
+var drawnVotes struct {
+	mu  sync.Mutex // protects all
+	all map[string]template.HTML
+}
+
+// drawVotes returns what the words of masters look like.
+func drawVotes(words []overview.Word) template.HTML {
+	if len(words) == 0 {
+		return ""
+	}
+	key := spoken(words)
+	drawnVotes.mu.Lock()
+	html, known := drawnVotes.all[key]
+	drawnVotes.mu.Unlock()
+	if known {
+		return html
+	}
+	html = template.HTML(render("votes", struct {
+		Spoken string
+		Votes  []vote
+	}{key, votesOf(words)}))
+	drawnVotes.mu.Lock()
+	defer drawnVotes.mu.Unlock()
+	if drawnVotes.all == nil || len(drawnVotes.all) >= maxDrawn {
+		drawnVotes.all = make(map[string]template.HTML)
+	}
+	drawnVotes.all[key] = html
+	return html
 }
 
 // person is a holder or a waiter in a row.
@@ -88,40 +123,31 @@ type person struct {
 
 // rowView is what the page shows of a row.
 type rowView struct {
-	Key      string // of its element, by which the script finds it
-	Link     string
-	Title    string
-	Class    string
-	State    string // "" where HeldBy says it
-	HeldBy   string
-	Holders  []person // if there are several
-	Since    *moment
-	Left     *moment
-	Endless  bool
-	Renews   bool
-	RunsDown bool
-	Votes    []vote
-	Waiters  []person
-	Waiting  int
-	More     int // waiters that are not named
-	Token    string
-	Asks     bool
-	Odd      string
-	Says     string
+	Key     string // of its element, by which the script finds it
+	Link    string
+	Title   string
+	Class   string
+	State   string // "" where HeldBy says it
+	HeldBy  string
+	Holders []person // if there are several
+	Since   *moment
+	timeLeft
+	Votes   template.HTML
+	Waiters []person
+	Waiting int
+	More    int // waiters that are not named
+	Token   string
+	Asks    bool
+	Odd     string
+	Says    string
 }
 
 func newRowView(r *overview.Row, now time.Time) *rowView {
 	v := &rowView{Key: keyOf(r), Link: linkTo(r.Names[0].Raw), Title: r.Title, Class: string(r.Level), HeldBy: r.HeldBy, Since: ago(r.Since, now),
-		Endless: r.Left < 0, Renews: r.Direction == overview.Renews, RunsDown: r.Direction == overview.RunsDown, Votes: votesOf(r.Words),
+		State: r.Unheld(), timeLeft: leftOf(r.Left, r.Direction, r.Looked, now), Votes: drawVotes(r.Words),
 		Waiting: len(r.Waiters), Asks: r.Asks, Odd: r.Odd, Says: r.Says}
-	if r.State != overview.Held {
-		v.State = string(r.State)
-	}
 	if r.Stale {
 		v.Class += " stale"
-	}
-	if r.Left > 0 {
-		v.Left = leftOf(r.Left, r.Looked, now)
 	}
 	if r.Token > 0 {
 		v.Token = strconv.FormatInt(r.Token, 10)
@@ -137,9 +163,21 @@ func newRowView(r *overview.Row, now time.Time) *rowView {
 	return v
 }
 
-func leftOf(left time.Duration, looked, now time.Time) *moment {
-	end := looked.Add(left)
-	return &moment{end.UnixMilli(), "left", span(end.Sub(now))}
+// timeLeft is how long a row or a holder lasts.
+type timeLeft struct {
+	Left    *moment // nil: no time is left, or it does not end
+	Endless string  // in its place
+	Turn    overview.Direction
+}
+
+func leftOf(left time.Duration, turn overview.Direction, looked, now time.Time) timeLeft {
+	switch end := looked.Add(left); {
+	case left < 0:
+		return timeLeft{Endless: overview.NoEnd}
+	case left > 0:
+		return timeLeft{Left: &moment{end.UnixMilli(), "left", span(end.Sub(now))}, Turn: turn}
+	}
+	return timeLeft{Turn: turn}
 }
 
 // holdersOf returns some of the holders.
@@ -289,4 +327,5 @@ func (h *Handler) newPage(need, table *overview.Snapshot) *pageView {
 func (p *pageView) Row(r *overview.Row) *rowView { return newRowView(r, p.Now) }
 
 // templates are all pages and their parts.
-var templates = template.Must(template.New("").Funcs(template.FuncMap{"spoken": spoken, "counted": overview.Counted}).ParseFS(pages, "page.html", "lock.html"))
+var templates = template.Must(template.New("").Funcs(template.FuncMap{"counted": overview.Counted,
+	"legend": func() []vote { return votesOf(overview.Words()) }}).ParseFS(pages, "page.html", "lock.html"))

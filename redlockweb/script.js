@@ -28,9 +28,11 @@
     document.body.classList.toggle('lost', !isLive);
   };
 
-  // list brings a table's rows into the server's order. Rows that stay keep their place, and the focus in them.
+  // list brings a table's rows into the server's order: without one it is as before. Rows that stay keep their place, and
+  // the focus in them.
   const list = (body, {order, rows}) => {
     const known = new Map([...body.children].map(row => [row.dataset.key, row]));
+    order ??= [...known.keys()];
     const template = document.createElement('template');
     let next = body.firstElementChild;
     for (const key of order) {

@@ -25,8 +25,9 @@ const (
 	maxWrite = 10 * time.Second
 )
 
-// parts are the parts of the page, but for rows, that events bring anew: of templates and elements.
-var parts = []string{"sentence", "masters", "stale", "waiting-head", "odd-head", "all-head", "shown"}
+// commonParts are the parts of the page, but for rows, that events bring anew and that are the same in all views: of
+// templates and elements.
+var commonParts = []string{"sentence", "masters", "stale", "waiting-head", "odd-head", "all-head"}
 
 // event is what has changed on a page.
 type event struct {
@@ -35,9 +36,9 @@ type event struct {
 	Lists map[string]*list  `json:"lists"`
 }
 
-// list is a table's rows: the keys of all, and those that have changed.
+// list is a table's rows: the keys of all, unless they are as before, and the rows that have changed.
 type list struct {
-	Order []string          `json:"order"`
+	Order []string          `json:"order"` // nil: as before
 	Rows  map[string]string `json:"rows"`
 }
 
@@ -97,12 +98,15 @@ func pause(ctx context.Context, d time.Duration) bool {
 func (s *stream) event(need, table *overview.Snapshot) []byte {
 	page := s.h.newPage(need, table)
 	e := event{Now: time.Now().UnixMilli(), Parts: make(map[string]string), Lists: make(map[string]*list)}
-	for _, name := range parts {
-		html := render(name, page)
+	bring := func(name, html string) {
 		if sent, known := s.parts[name]; !known || html != sent {
 			s.parts[name], e.Parts[name] = html, html
 		}
 	}
+	for name, html := range s.h.common.of(page, need) {
+		bring(name, html)
+	}
+	bring("shown", render("shown", page))
 	for name, rows := range map[string][]*overview.Row{"waiting": page.Waiting, "odd": page.Odd, "rows": page.Rows} {
 		if l := s.list(name, rows, page.Now); l != nil {
 			e.Lists[name] = l
@@ -110,7 +114,9 @@ func (s *stream) event(need, table *overview.Snapshot) []byte {
 	}
 	var b bytes.Buffer
 	b.WriteString("data: ")
-	_ = json.NewEncoder(&b).Encode(&e) // it cannot fail, and ends the line
+	to := json.NewEncoder(&b)
+	to.SetEscapeHTML(false) // it is no part of a page, and would be twice as long
+	_ = to.Encode(&e)       // it cannot fail, and ends the line
 	b.WriteByte('\n')
 	return b.Bytes()
 }
@@ -129,11 +135,17 @@ func (s *stream) list(name string, rows []*overview.Row, now time.Time) *list {
 	for _, r := range before {
 		has[r] = true
 	}
-	l := &list{Order: make([]string, len(rows)), Rows: make(map[string]string)}
-	for i, r := range rows {
-		l.Order[i] = keyOf(r)
+	l := &list{Rows: make(map[string]string)}
+	for _, r := range rows {
 		if !has[r] {
-			l.Rows[l.Order[i]] = s.h.rows.html(rowTemplates[name], r, now)
+			l.Rows[keyOf(r)] = s.h.rows.html(rowTemplates[name], r, now)
+		}
+	}
+	sameRow := func(a, b *overview.Row) bool { return a.ID == b.ID }
+	if !known || !slices.EqualFunc(before, rows, sameRow) {
+		l.Order = make([]string, len(rows))
+		for i, r := range rows {
+			l.Order[i] = keyOf(r)
 		}
 	}
 	return l

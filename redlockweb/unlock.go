@@ -2,6 +2,8 @@ package redlockweb
 
 import (
 	"cmp"
+	"html/template"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -31,12 +33,12 @@ type lockView struct {
 
 // holderView is what the page shows of a holder.
 type holderView struct {
-	Label, Owner              string
-	Names                     []string
-	Since, Left               *moment
-	Endless, Renews, RunsDown bool
-	Votes                     []vote
-	Token                     string
+	Label, Owner string
+	Names        []string
+	Since        *moment
+	timeLeft
+	Votes template.HTML
+	Token string
 }
 
 // saying is what a master says of the lock.
@@ -45,8 +47,11 @@ type saying struct {
 	vote
 }
 
-// breakable is a lock that can be taken away.
-type breakable struct{ Text, Action string }
+// breakable is a lock that can be taken away from those that the page shows as its owners.
+type breakable struct {
+	Text, Action string
+	Owners       []string
+}
 
 // serveLock serves the page of one lock.
 func (h *Handler) serveLock(w http.ResponseWriter, r *http.Request) {
@@ -81,26 +86,22 @@ func find(s *overview.Snapshot, name string) *overview.Row {
 func (v *lockView) add(r *overview.Row, s *overview.Snapshot) {
 	v.Row = newRowView(r, s.Taken)
 	v.Row.State = string(r.State)
-	var names []string
+	owners := make(map[string][]string) // by name
 	for i := range r.Holders {
 		held := &r.Holders[i]
-		about := holderView{Label: held.Label, Owner: held.Owner, Since: ago(held.Since, s.Taken), Endless: held.Left < 0,
-			Renews: held.Direction == overview.Renews, RunsDown: held.Direction == overview.RunsDown, Votes: votesOf(held.Words)}
-		if held.Left > 0 {
-			about.Left = leftOf(held.Left, r.Looked, s.Taken)
-		}
+		about := holderView{Label: held.Label, Owner: held.Owner, Since: ago(held.Since, s.Taken),
+			timeLeft: leftOf(held.Left, held.Direction, r.Looked, s.Taken), Votes: drawVotes(held.Words)}
 		if held.Token > 0 {
 			about.Token = strconv.FormatInt(held.Token, 10)
 		}
 		for _, n := range held.Names {
 			about.Names = append(about.Names, n.Text)
-			names = append(names, n.Raw)
+			owners[n.Raw] = append(owners[n.Raw], held.Owner)
 		}
 		v.Holders = append(v.Holders, about)
 	}
-	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
-		v.Breakable = append(v.Breakable, breakable{confirmation(name), "un" + linkTo(name)})
+	for _, name := range slices.Sorted(maps.Keys(owners)) {
+		v.Breakable = append(v.Breakable, breakable{confirmation(name), "un" + linkTo(name), owners[name]})
 	}
 	for i := range r.Waiters {
 		v.Waiters = append(v.Waiters, person{r.Waiters[i].Label, wants(r.Waiters[i].Wants), ago(r.Waiters[i].Since, s.Taken)})
@@ -141,7 +142,14 @@ func (h *Handler) serveUnlock(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the name that was typed is not the lock's: nothing was changed", http.StatusForbidden)
 		return
 	}
-	was, err := h.client.ForceUnlock(r.Context(), name)
+	was, err := h.client.Inspect(r.Context(), name)
+	switch has := overview.HasOwner(was, r.PostForm["owner"]); {
+	case has: // ForceUnlock finds out what can be done without a quorum
+		was, err = h.client.ForceUnlock(r.Context(), name)
+	case err == nil:
+		http.Error(w, overview.HolderNow(was)+": nothing was changed; look at the lock again", http.StatusConflict)
+		return
+	}
 	v := brokenView{Name: h.opts.title, Text: confirmation(name), Link: linkTo(name), Was: overview.HeldBy(was, overview.StateOf(was)), Token: was.Token}
 	if err != nil {
 		v.Failure = cmp.Or(line(err), "?")

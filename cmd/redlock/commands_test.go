@@ -67,7 +67,7 @@ func TestInspectShowsSplitVotesAndMissingQuorums(t *testing.T) {
 	nodes.Stop(1)
 	r = call(nodes, "inspect", "job", "other")
 	assert.Equal(t, codeNoQuorum, r.code)
-	assert.Contains(t, r.out, "fewer than 2 of 3 nodes answer")
+	assert.Contains(t, r.out, "too few masters answer: the holder is unknown")
 	assert.Contains(t, r.log, "fewer nodes than a majority answer")
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/overview"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
@@ -186,7 +187,7 @@ func (x *examination) judgeAdmission(f *nodeFacts) {
 		state = "its wait is over, and the next client lets it vote"
 	}
 	consequence := "until then the cluster tolerates one failure less; where a majority waits, locks wait with it"
-	remedy := "nothing, unless it restarts often: see its log"
+	remedy := overview.WaitForIt
 	switch {
 	case f.info["uptime_in_seconds"] != "" && up < x.limits.guard:
 		x.add(warning, "young", f.Node, fmt.Sprintf("it was started %v ago, less than the guard of %v for which a new or restarted node does not vote; %s", up, x.limits.guard, state),
@@ -240,10 +241,10 @@ func (x *examination) judgeSpeed(f *nodeFacts) {
 	case median >= x.limits.nodeTimeout:
 		x.add(danger, "slow", f.Node, what+fmt.Sprintf(", and the node timeout %v", x.limits.nodeTimeout),
 			"its votes always come too late: it counts as failed",
-			"find out what delays it (SLOWLOG, LATENCY DOCTOR, the network), or raise the node timeout and the ttl")
+			overview.FindDelay+"; or raise the node timeout and the ttl")
 	case median >= x.limits.slow:
 		x.add(warning, "slow", f.Node, what+fmt.Sprintf(", above %v", x.limits.slow),
 			fmt.Sprintf("its votes miss the verdict, and are lost when it reaches the node timeout of %v; it is as good as absent", x.limits.nodeTimeout),
-			"find out what delays it: SLOWLOG, LATENCY DOCTOR, swapping, the network")
+			overview.FindDelay)
 	}
 }

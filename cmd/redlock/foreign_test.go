@@ -83,13 +83,17 @@ func TestInspectNamesTheHolderOfAnEmptyValue(t *testing.T) {
 		defer conn.Close()
 		_, err = conn.Do("SET", "redlock:job", "", "EX", 60)
 		require.NoError(t, err)
+		_, err = conn.Do("SET", "redlock:endless", "") // as no client of this library does
+		require.NoError(t, err)
 	}
-	r := call(nodes, "inspect", "job")
+	r := call(nodes, "inspect", "job", "endless")
 	require.Zero(t, r.code, r.log)
 	assert.Contains(t, r.out, "job: held by (an empty value), at 3 of 3 nodes, for another")
-	assert.Regexp(t, `node 0 .*  \(an empty value\)  `, r.out)
-	r = call(nodes, "unlock", "--force", "job")
-	assert.Contains(t, r.out, "It was held by (an empty value)")
+	assert.Contains(t, r.out, "endless: held by (an empty value), at 3 of 3 nodes, without an end\n")
+	assert.Regexp(t, `node 0 .*  \(an empty value\)  1m0s  `, r.out)
+	assert.Regexp(t, `node 0 .*  \(an empty value\)  no end  `, r.out)
+	r = call(nodes, "unlock", "--force", "endless")
+	assert.Contains(t, r.out, "It was held by (an empty value) without an end.")
 }
 
 func TestNoCommandPrintsEscapeSequencesOfAServer(t *testing.T) {

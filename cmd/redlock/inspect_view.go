@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -88,34 +87,27 @@ func millis(d time.Duration) int64 {
 
 // writeLock prints one lock for people.
 func writeLock(w io.Writer, p paint, s redlock.Status) {
-	need, held, name := len(s.Nodes)/2+1, overview.Votes(s), p.bold(printable.Quote(s.Name))
+	held, name := overview.Votes(s), p.bold(printable.Quote(s.Name))
 	state := overview.StateOf(s)
 	by := p.bold(overview.HeldBy(s, state))
 	switch {
 	case state == overview.Resting:
-		fmt.Fprintf(w, "%s: resting after %s, at %d of %d nodes, for another %s: nobody holds it, and nobody gets it\n",
-			name, by, held[s.Holder], len(s.Nodes), left(s.Remaining))
+		fmt.Fprintf(w, "%s: resting after %s, at %d of %d nodes, %s: nobody holds it, and nobody gets it\n",
+			name, by, held[s.Holder], len(s.Nodes), remains(s.Remaining))
 		fmt.Fprintf(w, "  owner    %s\n", printable.Quote(s.Holder))
 	case s.Holder != "":
-		fmt.Fprintf(w, "%s: held by %s%s, at %d of %d nodes, for another %s unless renewed\n",
-			name, by, heldFor(s.Since), held[s.Holder], len(s.Nodes), left(s.Remaining))
+		fmt.Fprintf(w, "%s: held by %s%s, at %d of %d nodes, %s\n",
+			name, by, heldFor(s.Since), held[s.Holder], len(s.Nodes), unlessRenewed(s.Remaining))
 		fmt.Fprintf(w, "  owner    %s\n", printable.Quote(s.Holder))
 		if !s.Since.IsZero() {
 			fmt.Fprintf(w, "  since    %s, by the holder's clock\n", s.Since.Format(time.DateTime))
 		}
 	case len(overview.HoldingReaders(s)) > 0:
-		fmt.Fprintf(w, "%s: held by %s%s, for another %s unless renewed\n", name, by, heldFor(heldSince(s)), left(s.Remaining))
+		fmt.Fprintf(w, "%s: held by %s%s, %s\n", name, by, heldFor(heldSince(s)), unlessRenewed(s.Remaining))
 	case state == overview.Held:
 		fmt.Fprintf(w, "%s: %s held\n", name, by)
 	default:
-		text := map[overview.State]string{
-			overview.Incomplete: fmt.Sprintf("fewer than %d of %d nodes answer: the holder is unknown", need, len(s.Nodes)),
-			overview.Reserved:   "free, and reserved for the next waiter",
-			overview.Split:      "nobody holds it: the votes are split, or the last keys of a lease expire",
-			overview.WaitedFor:  "free",
-			overview.Free:       "free",
-		}[state]
-		fmt.Fprintf(w, "%s: %s\n", name, p.at(state.Level(), text))
+		fmt.Fprintf(w, "%s: %s\n", name, p.at(state.Level(), state.Text()))
 	}
 	if s.Holder != "" || len(overview.HeldPermits(s)) == 0 { // each permit has its own
 		fmt.Fprintf(w, "  token    %d (the greatest so far)\n", s.Token)
@@ -132,16 +124,16 @@ func writeLock(w io.Writer, p paint, s redlock.Status) {
 			fmt.Fprintf(w, "  waiting: %d\n", len(s.Queue))
 		}
 		what := ""
-		switch {
+		switch wants := overview.Wants(&waiter, len(s.Readers) > 0); {
 		case waiter.Limit > 0:
 			what = fmt.Sprintf(", wants %d of %s", waiter.Permits, counted(waiter.Limit, "permit"))
-		case waiter.Permits > 0:
-			what = ", wants " + counted(waiter.Permits, "permit")
+		case wants != overview.WantsLock:
+			what = ", wants " + wants
 		}
-		fmt.Fprintf(w, "  %4d. %s, waiting for %v%s, at %s\n", i+1, cmp.Or(printable.Quote(waiter.Label), "(gone?)"),
+		fmt.Fprintf(w, "  %4d. %s, waiting for %v%s, at %s\n", i+1, overview.WaiterLabel(&waiter),
 			short(max(time.Since(waiter.Since), 0)), what, counted(waiter.Nodes, "node"))
 	}
-	if text := differ(limitsOf(s.Queue)); text != "" {
+	if text := overview.DifferentLimits(overview.LimitsOf(s.Queue)); text != "" {
 		fmt.Fprintf(w, "  %s\n", p.yellow("callers give "+text+": as many as the greatest may be held; give all callers the same number"))
 	}
 }
@@ -158,7 +150,7 @@ func nodeRow(n *redlock.NodeStatus) []string {
 	case len(n.Permits) > 0:
 		owner = counted(len(n.Permits), "permit")
 	case n.Reserved != "":
-		owner, ttl = "reserved for the next waiter", left(n.Remaining)
+		owner, ttl = string(overview.SaysReserved)+" for the next waiter", left(n.Remaining)
 	}
 	return []string{"  " + n.Node, owner, ttl, fmt.Sprint(n.Count), fmt.Sprint(len(n.Queue))}
 }
@@ -207,11 +199,28 @@ func heldFor(since time.Time) string {
 	return " for " + age(since)
 }
 
+// left returns how much of a ttl is left.
 func left(d time.Duration) string {
 	if d < 0 {
-		return "ever (no ttl)"
+		return overview.NoEnd
 	}
 	return short(d).String()
+}
+
+// remains returns for how long a key lasts, in a sentence.
+func remains(d time.Duration) string {
+	if d < 0 {
+		return overview.WithoutEnd
+	}
+	return "for another " + left(d)
+}
+
+// unlessRenewed is remains for a key that its holder renews, if it ends.
+func unlessRenewed(d time.Duration) string {
+	if d < 0 {
+		return overview.WithoutEnd
+	}
+	return remains(d) + " unless renewed"
 }
 
 // writeTable aligns columns; the first row is the heading. If a row is shorter than the

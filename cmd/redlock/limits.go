@@ -4,12 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/overview"
 	"github.com/redlock-go/redlock/internal/printable"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
@@ -22,30 +21,6 @@ const (
 	keysOfAScan = 1000
 	mostScans   = 100
 )
-
-// limitsOf returns the numbers of permits that waiters say their semaphore has, in order.
-func limitsOf(queue []redlock.WaiterStatus) (limits []int) {
-	for _, w := range queue {
-		if w.Limit > 0 {
-			limits = append(limits, w.Limit)
-		}
-	}
-	slices.Sort(limits)
-	return slices.Compact(limits)
-}
-
-// differ returns a sentence about numbers of permits that differ; "" if they do not.
-func differ(limits []int) string {
-	if len(limits) < 2 {
-		return ""
-	}
-	texts := make([]string, len(limits))
-	for i, limit := range limits {
-		texts[i] = strconv.Itoa(limit)
-	}
-	last := len(texts) - 1
-	return "different numbers of permits, " + strings.Join(texts[:last], ", ") + " and " + texts[last]
-}
 
 // findLimits reads the numbers of permits that waiters of semaphores with this prefix give. A user
 // that may not call SCAN finds none.
@@ -101,7 +76,7 @@ func (x *examination) judgeLimits() {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if what := differ(slices.Sorted(maps.Keys(all[name]))); what != "" {
+		if what := overview.DifferentLimits(slices.Sorted(maps.Keys(all[name]))); what != "" {
 			x.add(warning, "limits", "", fmt.Sprintf("callers of the semaphore %s give %s", printable.Quote(name), what),
 				"as many permits as the greatest number may be held: more than the callers of the smaller numbers expect",
 				"give all callers the same number; while a new one is rolled out, nothing: it passes when the old callers have ended")

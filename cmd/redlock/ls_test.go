@@ -118,18 +118,18 @@ func TestRowsSayTheStateOfALock(t *testing.T) {
 	const owner = "ABCDEFGHIJKLMNOPQRSTUVWXYZ@worker"
 	queue := []redlock.WaiterStatus{{Ticket: "1"}}
 	for want, s := range map[string]redlock.Status{
-		"worker|5s|held":             {Holder: owner, Remaining: 5 * time.Second},
-		"worker|5s|resting":          {Holder: owner, Remaining: 5 * time.Second, Resting: true},
-		"1 reader|5s|held":           {Readers: []redlock.ShareStatus{{Owner: owner, Remaining: time.Second}}, Remaining: 5 * time.Second},
-		"1 permit|-|held":            {Permits: []redlock.PermitStatus{{Owner: owner, Remaining: time.Second}}, Queue: queue},
-		"-|-|reserved":               {Reserved: "1", Nodes: []redlock.NodeStatus{{Reserved: "1", Remaining: time.Second}}},
-		"-|-|waited for":             {Queue: queue, Nodes: []redlock.NodeStatus{{Queue: []string{"1"}}}},
-		"-|-|split":                  {Nodes: []redlock.NodeStatus{{Holder: "a", Remaining: 1}, {Holder: "b", Remaining: 1}, {}}},
-		"b|7s|incomplete":            {Incomplete: true, Nodes: []redlock.NodeStatus{{Holder: "a", Remaining: 7 * time.Second}, {Holder: "b", Remaining: 1}, {Holder: "b", Remaining: 1}}},
-		"a|ever (no ttl)|incomplete": {Incomplete: true, Nodes: []redlock.NodeStatus{{Holder: "a", Remaining: -1}, {Holder: "b", Remaining: 1}}},
-		"2 readers|-|incomplete":     {Incomplete: true, Readers: make([]redlock.ShareStatus, 2)},
-		"3 permits|-|incomplete":     {Incomplete: true, Permits: make([]redlock.PermitStatus, 3)},
-		"-|-|incomplete":             {Incomplete: true, Queue: queue},
+		"worker|5s|held":         {Holder: owner, Remaining: 5 * time.Second},
+		"worker|5s|resting":      {Holder: owner, Remaining: 5 * time.Second, Resting: true},
+		"1 reader|5s|held":       {Readers: []redlock.ShareStatus{{Owner: owner, Remaining: time.Second}}, Remaining: 5 * time.Second},
+		"1 permit|-|held":        {Permits: []redlock.PermitStatus{{Owner: owner, Remaining: time.Second}}, Queue: queue},
+		"-|-|reserved":           {Reserved: "1", Nodes: []redlock.NodeStatus{{Reserved: "1", Remaining: time.Second}}},
+		"-|-|waited for":         {Queue: queue, Nodes: []redlock.NodeStatus{{Queue: []string{"1"}}}},
+		"-|-|split":              {Nodes: []redlock.NodeStatus{{Holder: "a", Remaining: 1}, {Holder: "b", Remaining: 1}, {}}},
+		"b|7s|incomplete":        {Incomplete: true, Nodes: []redlock.NodeStatus{{Holder: "a", Remaining: 7 * time.Second}, {Holder: "b", Remaining: 1}, {Holder: "b", Remaining: 1}}},
+		"a|no end|incomplete":    {Incomplete: true, Nodes: []redlock.NodeStatus{{Holder: "a", Remaining: -1}, {Holder: "b", Remaining: 1}}},
+		"2 readers|-|incomplete": {Incomplete: true, Readers: make([]redlock.ShareStatus, 2)},
+		"3 permits|-|incomplete": {Incomplete: true, Permits: make([]redlock.PermitStatus, 3)},
+		"-|-|incomplete":         {Incomplete: true, Queue: queue},
 	} {
 		v := newRow(s)
 		assert.Equal(t, want, v.holder+"|"+v.remaining+"|"+v.state)
@@ -157,7 +157,7 @@ func TestLsWidensItsColumns(t *testing.T) {
 	lines := strings.Split(out.String(), "\n")
 	assert.Equal(t, 32, strings.Index(lines[1], "label"))
 	assert.Equal(t, 42, strings.Index(lines[3], "label"))
-	assert.Contains(t, lines[1], "ever (no ttl)")
+	assert.Contains(t, lines[1], "no end")
 	require.NoError(t, rows.write(redlock.Status{Name: "x", Holder: owner, Resting: true}))
 	assert.Contains(t, out.String(), "  resting\n")
 }

@@ -54,7 +54,7 @@ func writePermits(w io.Writer, permits []redlock.PermitStatus) {
 		lasts, held := "no majority has it", ""
 		if p.Remaining != 0 {
 			held = heldFor(p.Since)
-			lasts = "for another " + left(p.Remaining) + " unless renewed"
+			lasts = unlessRenewed(p.Remaining)
 		}
 		fmt.Fprintf(w, "    slot %d: %s%s, at %s, %s, greatest token %d\n", p.Slot, ownerCell(p.Owner), held,
 			counted(p.Nodes, "node"), lasts, p.Token)

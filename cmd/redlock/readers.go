@@ -54,7 +54,7 @@ func writeReaders(w io.Writer, readers []redlock.ShareStatus) {
 		share, held := "no majority has its share", ""
 		if r.Remaining > 0 {
 			held = heldFor(r.Since)
-			share = "for another " + left(r.Remaining) + " unless renewed"
+			share = unlessRenewed(r.Remaining)
 		}
 		fmt.Fprintf(w, "  %4d. %s%s, at %s, %s\n", i+1, ownerCell(r.Owner), held,
 			counted(r.Nodes, "node"), share)

@@ -76,6 +76,7 @@ func TestARunWithReadIsKeptOutByAWriter(t *testing.T) {
 	assert.Contains(t, r.log, "the holder")
 	waiting := start(t, nodes, "run", "--read", "job", "--", "true")
 	eventually(t, func() bool { return strings.Contains(call(nodes, "inspect", "--json", "job").out, `"waiting":1`) }, "in the queue")
+	assert.Regexp(t, `(?m)^     1\. .*, waiting for \S+, wants to read, at \d nodes?$`, call(nodes, "inspect", "job").out)
 	require.NoError(t, writer.Unlock(t.Context()))
 	assert.Zero(t, waiting.end().code)
 }

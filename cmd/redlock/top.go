@@ -16,7 +16,6 @@ import (
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/cmd/redlock/internal/top"
 	"github.com/redlock-go/redlock/internal/overview"
-	"github.com/redlock-go/redlock/internal/printable"
 )
 
 // topHelp is the help of redlock top, and a part of its manual.
@@ -76,31 +75,17 @@ func watchTop(cmd *cobra.Command, s *settings, pattern string) error {
 	defer client.Close()
 	ctx, stop := signal.NotifyContext(cmd.Context(), endSignals()...)
 	defer stop()
-	m := overview.New(client, overview.Options{Pattern: pattern, Trips: trips})
-	over := make(chan struct{})
-	defer func() { stop(); <-over }()
-	go func() {
-		defer close(over)
-		runModel(ctx, m, screen)
-	}()
+	about := overview.Options{Pattern: pattern, Trips: trips}
+	if screen != nil {
+		about.OnPanic = screen.Fini
+	}
+	m, stopModel := overview.Start(client, about)
+	defer stopModel()
 	if screen == nil {
 		return printTop(ctx, cmd.OutOrStdout(), m)
 	}
 	b := breaker{client, s.verbose}
 	return coded(top.Run(ctx, screen, m, top.Options{Unlock: b.unlock, Coloured: os.Getenv("NO_COLOR") == ""}))
-}
-
-// runModel runs the model. If it panics, the terminal is restored first: the text must be readable.
-func runModel(ctx context.Context, m *overview.Model, screen tcell.Screen) {
-	defer func() {
-		if p := recover(); p != nil {
-			if screen != nil {
-				screen.Fini()
-			}
-			panic(p)
-		}
-	}()
-	m.Run(ctx)
 }
 
 // newScreen returns the terminal's screen; nil if the output is no terminal, or none that can be drawn on.
@@ -141,13 +126,16 @@ type breaker struct {
 }
 
 // unlock is top.Options.Unlock.
-func (b *breaker) unlock(ctx context.Context, name, owner string) (done string, err error) {
+func (b *breaker) unlock(ctx context.Context, name string, owners []string) (done string, err error) {
 	s, err := b.client.Inspect(ctx, name)
 	if refusal := isToBreak(s, err); refusal != nil {
 		return "", refusal
 	}
-	if by := printable.Quote(s.Holder); s.Holder != "" && by != owner {
-		return "", fmt.Errorf("%s holds it by now: nothing was changed", ownerCell(s.Holder))
+	switch has := overview.HasOwner(s, owners); {
+	case !has && err != nil:
+		return "", err
+	case !has:
+		return "", fmt.Errorf("%s: nothing was changed", overview.HolderNow(s))
 	}
 	was, err := b.client.ForceUnlock(ctx, name)
 	if err != nil {

@@ -50,12 +50,12 @@ func TestTopTakesALockFromTheHolderThatWasShown(t *testing.T) {
 	require.NoError(t, err)
 	defer client.Close()
 	b := breaker{client, false}
-	_, err = b.unlock(t.Context(), "backup", "ANOTHER@owner")
-	require.ErrorContains(t, err, "holds it by now: nothing was changed")
+	_, err = b.unlock(t.Context(), "backup", []string{"ANOTHER@owner"})
+	require.ErrorContains(t, err, "it has another holder by now, the holder: nothing was changed")
 	require.True(t, lease.Valid())
-	done, err := b.unlock(t.Context(), "backup", lease.Owner())
+	done, err := b.unlock(t.Context(), "backup", []string{"ANOTHER@owner", lease.Owner()})
 	require.NoError(t, err)
 	assert.Regexp(t, `^backup: broken. It was held by the holder \(.*\) for another .* The token \d+ is greater`, done)
-	_, err = b.unlock(t.Context(), "backup", lease.Owner())
+	_, err = b.unlock(t.Context(), "backup", []string{lease.Owner()})
 	require.ErrorContains(t, err, "nobody holds the lock")
 }

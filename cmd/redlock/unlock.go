@@ -107,11 +107,11 @@ func printBroken(w io.Writer, was redlock.Status, verbose bool) {
 	name, holder := printable.Quote(was.Name), namedOwner(was.Holder, verbose)
 	switch {
 	case was.Resting:
-		fmt.Fprintf(w, "%s: broken. It rested after %s for another %s.\n", name, holder, left(was.Remaining))
+		fmt.Fprintf(w, "%s: broken. It rested after %s %s.\n", name, holder, remains(was.Remaining))
 	case was.Holder != "":
-		fmt.Fprintf(w, "%s: broken. It was held by %s for another %s.\n", name, holder, left(was.Remaining))
+		fmt.Fprintf(w, "%s: broken. It was held by %s %s.\n", name, holder, remains(was.Remaining))
 	case len(overview.HoldingReaders(was)) > 0:
-		fmt.Fprintf(w, "%s: broken. It was held by %s for another %s.\n", name, countReaders(was), left(was.Remaining))
+		fmt.Fprintf(w, "%s: broken. It was held by %s %s.\n", name, countReaders(was), remains(was.Remaining))
 		writeReaders(w, was.Readers)
 	case overview.IsSplit(was):
 		fmt.Fprintf(w, "%s: nobody held it; the keys at %s are deleted.\n", name, counted(overview.NodesWithKey(was), "node"))

@@ -200,7 +200,7 @@ func (r *runner) announceHolders(name string, s redlock.Status) bool {
 	readers := overview.HoldingReaders(s)
 	switch {
 	case s.Resting:
-		r.print("waiting for %q: it rests after %s, for another %s, %d in the wait queue", name, printable.Quote(overview.ReadableOwner(s.Holder)), left(s.Remaining), len(s.Queue))
+		r.print("waiting for %q: it rests after %s, %s, %d in the wait queue", name, printable.Quote(overview.ReadableOwner(s.Holder)), remains(s.Remaining), len(s.Queue))
 	case s.Holder != "":
 		r.print("waiting for %q: %s holds it, %d in the wait queue", name, printable.Quote(overview.ReadableOwner(s.Holder)), len(s.Queue))
 	case len(readers) == 1:

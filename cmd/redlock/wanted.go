@@ -51,11 +51,11 @@ func printAsked(w io.Writer, is redlock.Status, verbose bool) {
 	name, holder := printable.Quote(is.Name), namedOwner(is.Holder, verbose)
 	switch {
 	case is.Resting:
-		fmt.Fprintf(w, "%s: nobody was asked. It rests after %s for another %s.\n", name, holder, left(is.Remaining))
+		fmt.Fprintf(w, "%s: nobody was asked. It rests after %s %s.\n", name, holder, remains(is.Remaining))
 	case is.Notifiable:
 		fmt.Fprintf(w, "%s: asked %s.\n", name, holder)
 	case is.Holder != "":
-		fmt.Fprintf(w, "%s: nobody was asked. It is held by %s for another %s unless renewed, and that holder does not want to be told (WithWanted).\n", name, holder, left(is.Remaining))
+		fmt.Fprintf(w, "%s: nobody was asked. It is held by %s %s, and that holder does not want to be told (WithWanted).\n", name, holder, unlessRenewed(is.Remaining))
 	case len(overview.HoldingReaders(is)) > 0:
 		fmt.Fprintf(w, "%s: asked those of %s that want to be told (WithWanted): they learn of it by their next renewal.\n", name, countReaders(is))
 	default:

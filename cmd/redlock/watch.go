@@ -8,11 +8,9 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"os/signal"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 	"unicode/utf16"
 
@@ -35,7 +33,7 @@ locks and their holders. A request whose Host is neither a loopback name, nor th
 arrived, nor given by --host is refused.
 
 The page is read-only. With --unlock it can take a lock away from its holder, as redlock unlock --force does, when
-a person types the lock's name.
+a person types the lock's name. If another holder has got the lock meanwhile, nothing is changed.
 
 watch --log prints one JSON object for each change that it sees, on a line of its own: time, change ("granted",
 "released", "holder changed", "waiter came", "waiter left", "master down" or "master up"), and what is known of name,
@@ -72,7 +70,7 @@ func newWatch(s *settings) *cobra.Command {
 			if (f.http != "") == f.log {
 				return usage("give either --http ADDR or --log")
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := signal.NotifyContext(cmd.Context(), endSignals()...)
 			defer stop()
 			if f.log {
 				return f.printChanges(ctx, cmd, s)
@@ -155,17 +153,8 @@ func (f *watchFlags) printChanges(ctx context.Context, cmd *cobra.Command, s *se
 		return err
 	}
 	defer client.Close()
-	model := overview.New(client, overview.Options{})
-	over := make(chan struct{})
-	running, end := context.WithCancel(ctx)
-	defer func() {
-		end()
-		<-over
-	}()
-	go func() {
-		defer close(over)
-		model.Run(running)
-	}()
+	model, stop := overview.Start(client, overview.Options{})
+	defer stop()
 	w := model.Watch(overview.View{All: true})
 	defer w.Close()
 	log := changeLog{out: cmd.OutOrStdout()}

@@ -36,7 +36,7 @@ func startWatch(t *testing.T, nodes *redlocktest.Nodes, args ...string) (cmd *ex
 func TestWatchServesThePageUntilASignal(t *testing.T) {
 	nodes := redlocktest.Start(t, 1)
 	lease := hold(t, nodes, "job")
-	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM} {
+	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		cmd, lines := startWatch(t, nodes, "--http", "localhost:0", "--title", "prod-eu")
 		require.True(t, lines.Scan())
 		url := lines.Text()
@@ -94,7 +94,7 @@ func TestWatchLogPrintsEachChange(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(lines.Text()), &c))
 	}
 	assert.Contains(t, c.Master, "node 1")
-	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	require.NoError(t, cmd.Process.Signal(syscall.SIGHUP))
 	for lines.Scan() {
 	}
 	require.NoError(t, cmd.Wait())

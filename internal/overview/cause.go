@@ -25,6 +25,12 @@ const (
 	OneFewer   = "it does not vote: the cluster tolerates one failure less, or none"
 )
 
+// Remedies that the faces and redlock doctor share.
+const (
+	FindDelay = "find out what delays it: SLOWLOG, LATENCY DOCTOR, swapping, a stopped process, the network"
+	WaitForIt = "wait: leases that it may have forgotten must end first; if it restarts often, see its log"
+)
+
 // CauseOf returns what an error means; answered is set if the node had answered before.
 func CauseOf(err error, answered bool) Cause {
 	var badReply *endpoint.BadReplyError

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/overview"
+	"github.com/redlock-go/redlock/internal/test/planted"
 	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
@@ -22,7 +23,7 @@ func TestPassTakesFiveCommandsForEachLockWhateverTheWatchers(t *testing.T) {
 	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
 		const locks = 60
 		for i := range locks {
-			put(t, net, fmt.Sprintf("lock-%03d", i), "worker", time.Hour, 0, 1, 2, 3, 4)
+			planted.Put(t, net, fmt.Sprintf("lock-%03d", i), "worker", time.Hour, 0, 1, 2, 3, 4)
 		}
 		counted := &counting{Client: net.Client()}
 		m, stop := run(t, net, counted, overview.Options{})
@@ -62,10 +63,10 @@ func (c *counting) Locks(ctx context.Context, pattern string) iter.Seq2[redlock.
 func TestLookAsksAClientOnceForEachVisibleRow(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		for i := range 20 {
-			put(t, net, fmt.Sprintf("lock-%03d", i), "worker", time.Hour, 0, 1, 2)
+			planted.Put(t, net, fmt.Sprintf("lock-%03d", i), "worker", time.Hour, 0, 1, 2)
 		}
 		for i := range 12 {
-			put(t, net, fmt.Sprintf("jobs#%d", i), "worker", time.Hour, 0, 1, 2)
+			planted.Put(t, net, fmt.Sprintf("jobs#%d", i), "worker", time.Hour, 0, 1, 2)
 		}
 		c := net.Client()
 		m, stop := run(t, net, c, overview.Options{})
@@ -126,7 +127,7 @@ func TestSlotStaysHeldForAUserWhoMayNotLookAtSemaphores(t *testing.T) {
 				}
 			})
 		}
-		put(t, net, "jobs#1", "worker", time.Hour, 0, 1, 2)
+		planted.Put(t, net, "jobs#1", "worker", time.Hour, 0, 1, 2)
 		w, stop := watch(t, net, net.Client(), overview.View{})
 		defer stop()
 		s := latest(t, w, nil, 2500*ms)

@@ -19,14 +19,14 @@
 //
 // # Goroutines and locks
 //
-// Run is the Model's goroutine, and its caller's. It owns all that is known of locks and masters. While it
-// runs it starts goroutines for a pass and for questions about rows, and returns when they have ended.
+// Start starts the Model's goroutine, which owns all that is known of locks and masters. While it runs it starts
+// goroutines for a pass and for questions about rows. The function that Start returns ends it, and returns when all have ended.
 //
 // Model.mu protects the list of watchers and their views; Watcher has no lock of its own. Nothing is
 // called, and no channel is awaited, under mu.
 //
 // # The life of a Snapshot
 //
-// Run makes it when a pass or a look has ended or a view has changed, puts it into its watchers' channels in the
+// The Model makes it when a pass or a look has ended or a view has changed, puts it into its watchers' channels in the
 // place of one that was not received, and keeps no part of it that it changes later.
 package overview

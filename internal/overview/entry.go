@@ -93,7 +93,7 @@ func (e *entry) finish() {
 			e.endless = e.endless || c.ends == system.Forever
 		}
 	}
-	e.limits = limitsOf(e.waiters)
+	e.limits = LimitsOf(e.waiters)
 	e.rank, e.odd = oddity(e)
 	switch {
 	case len(e.waiters) > 0:
@@ -140,17 +140,6 @@ func joinWaiters(a, b []redlock.WaiterStatus) []redlock.WaiterStatus {
 	return slices.CompactFunc(all, func(a, b redlock.WaiterStatus) bool { return a.Ticket == b.Ticket })
 }
 
-// limitsOf returns the numbers of permits that waiters say their semaphore has, in order.
-func limitsOf(queue []redlock.WaiterStatus) (limits []int) {
-	for i := range queue {
-		if queue[i].Limit > 0 {
-			limits = append(limits, queue[i].Limit)
-		}
-	}
-	slices.Sort(limits)
-	return slices.Compact(limits)
-}
-
 // oddity returns what is odd about an entry, in words, and the rank of that: what needs a person most is the first.
 func oddity(e *entry) (rank int, why string) {
 	splits, runsDown := false, false
@@ -164,19 +153,19 @@ func oddity(e *entry) (rank int, why string) {
 	case splits && e.kind == Permits:
 		return 1, "keys of permits at a minority of the masters: they end with their ttl"
 	case splits:
-		return 1, "nobody holds it: the votes are split, or the last keys of a lease expire"
+		return 1, Split.Text()
 	case e.endless:
 		return 2, "no ttl: no client of this library leaves such a key"
 	case runsDown:
-		return 3, "runs down: nobody renews it"
+		return 3, string(RunsDown) + ": " + RunsDown.Sign().Text
 	case e.state == Resting:
-		return 4, "rests: its lease has ended, and its minimum hold has not"
+		return 4, Resting.Text()
 	case e.state == Reserved:
-		return 5, "free, and kept for the next waiter"
+		return 5, Reserved.Text()
 	case e.state == Incomplete:
-		return 6, "too few masters answer: the holder is unknown"
+		return 6, Incomplete.Text()
 	case len(e.limits) > 1:
-		return 7, "callers give different numbers of permits"
+		return 7, "callers give " + DifferentLimits(e.limits)
 	}
 	return 0, ""
 }
@@ -349,17 +338,19 @@ func makeWaiters(queue []redlock.WaiterStatus, shared bool) []Waiter {
 	all := make([]Waiter, len(queue))
 	for i := range queue {
 		w := &queue[i]
-		all[i] = Waiter{Label: cmp.Or(printable.Quote(w.Label), "(gone?)"), Ticket: printable.Quote(w.Ticket), Since: w.Since, Masters: w.Nodes,
-			Wants: wants(w, shared)}
+		all[i] = Waiter{Label: WaiterLabel(w), Ticket: printable.Quote(w.Ticket), Since: w.Since, Masters: w.Nodes, Wants: Wants(w, shared)}
 	}
 	return all
 }
 
+// WaiterLabel returns the label of a waiter, safe to print.
+func WaiterLabel(w *redlock.WaiterStatus) string { return cmp.Or(printable.Quote(w.Label), "(gone?)") }
+
 // WantsLock is what a waiter wants that wants the whole lock: faces leave it out.
 const WantsLock = "the lock"
 
-// wants returns what a waiter wants; of a lock that readers share, a writer says so.
-func wants(w *redlock.WaiterStatus, shared bool) string {
+// Wants returns what a waiter wants; of a lock that readers share, a writer says so.
+func Wants(w *redlock.WaiterStatus, shared bool) string {
 	switch {
 	case w.Permits > 0:
 		return Counted(w.Permits, "permit")

@@ -135,10 +135,11 @@ func (r *reading) lock(s *redlock.Status, waiters []redlock.WaiterStatus) *fact 
 	}
 	f := &fact{key: key{s.Name, noSlot}, at: r.at, state: state, by: HeldBy(alone, state), waiters: waiters, token: s.Token,
 		asks: s.Notifiable}
-	if base, slot, is := protocol.SemaphoreOf(s.Name); is && len(waiters) == 0 && len(s.Readers) == 0 && (state == Held || state == Split) {
+	f.claims = r.claims(&alone, state)
+	isTaken := state == Held || state == Split || state == Incomplete && len(f.claims) > 0
+	if base, slot, is := protocol.SemaphoreOf(s.Name); is && len(waiters) == 0 && len(s.Readers) == 0 && isTaken {
 		f.key = key{base, slot}
 	}
-	f.claims = r.claims(&alone, state)
 	if reference := referenceOf(f.claims, state); reference != "" {
 		f.words = r.letters(&alone, func(n *redlock.NodeStatus) bool { return n.Holder == reference })
 	} else {
@@ -305,7 +306,7 @@ func saying(s *redlock.Status) string {
 	if lasts := LastsAtMost(*s); lasts > 0 {
 		text += " for another " + printable.Age(lasts)
 	} else if lasts < 0 {
-		text += ", without an end"
+		text += ", " + WithoutEnd
 	}
 	if answer == 1 {
 		return text + ": says the one master that answers"

@@ -125,17 +125,8 @@ func withFake(t *testing.T, f *fake, test func(t *testing.T, m *overview.Model))
 	f.looks = make(map[string]int)
 	synctest.Test(t, func(t *testing.T) {
 		origin := time.Now()
-		m := overview.New(f, overview.Options{Clock: func() time.Duration { return time.Since(origin) }})
-		ctx, cancel := context.WithCancel(t.Context())
-		over := make(chan struct{})
-		go func() {
-			defer close(over)
-			m.Run(ctx)
-		}()
-		defer func() {
-			cancel()
-			<-over
-		}()
+		m, stop := overview.Start(f, overview.Options{Clock: func() time.Duration { return time.Since(origin) }})
+		defer stop()
 		test(t, m)
 	})
 }

@@ -1,8 +1,6 @@
 package overview_test
 
 import (
-	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -13,27 +11,16 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/overview"
-	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
 const ms = time.Millisecond
 
-// run runs a model in virtual time until the test ends, or stop is called.
+// run runs a model in virtual time until stop is called.
 func run(t *testing.T, net *testnet.Net, source overview.Source, opts overview.Options) (m *overview.Model, stop func()) {
 	t.Helper()
 	opts.Clock = net.Clock.Now
-	m = overview.New(source, opts)
-	ctx, cancel := context.WithCancel(t.Context())
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		m.Run(ctx)
-	}()
-	return m, func() {
-		cancel()
-		<-over
-	}
+	return overview.Start(source, opts)
 }
 
 // watch runs a model and a watcher of it.
@@ -61,27 +48,6 @@ func latest(t *testing.T, w *overview.Watcher, before *overview.Snapshot, d time
 	}
 }
 
-// put sets a lock's key at nodes, as a holder without a client does; for ever without a ttl.
-func put(t *testing.T, net *testnet.Net, name, value string, ttl time.Duration, nodes ...int) {
-	t.Helper()
-	for _, i := range nodes {
-		require.NoError(t, net.Nodes[i].Redis.Set("redlock:"+name, value))
-		if ttl > 0 {
-			net.Nodes[i].Redis.SetTTL("redlock:"+name, ttl)
-		}
-	}
-}
-
-// queue puts a waiter that has died into the wait queue of a lock at all nodes. It asked so long ago.
-func queue(t *testing.T, net *testnet.Net, name string, ago time.Duration) {
-	t.Helper()
-	ticket := fmt.Sprintf("%016d-AAAAAAAAAAAAAAAA-1", time.Now().Add(-ago).UnixMicro())
-	for _, n := range net.Nodes {
-		_, err := n.Redis.ZAdd(protocol.Key("line", "redlock:"+name), 0, ticket)
-		require.NoError(t, err)
-	}
-}
-
 // rowOf returns the row with a title.
 func rowOf(t *testing.T, s *overview.Snapshot, title string) *overview.Row {
 	t.Helper()
@@ -97,13 +63,11 @@ func titles(s *overview.Snapshot) (all []string) {
 	return all
 }
 
-// letters writes words in short.
-func letters(words []overview.Word) string {
-	short := map[overview.Word]string{overview.SaysHolder: "●", overview.SaysFree: "○", overview.SaysOther: "◆", overview.SaysResting: "r",
-		overview.SaysReserved: "k", overview.SaysQuarantined: "q", overview.SaysNothing: "✕"}
+// signs returns the signs of words.
+func signs(words []overview.Word) string {
 	var b strings.Builder
 	for _, w := range words {
-		b.WriteString(short[w])
+		b.WriteString(w.Sign().Glyph)
 	}
 	return b.String()
 }

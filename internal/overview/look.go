@@ -28,7 +28,7 @@ func newAsker(source Source, clock system.Clock) asker {
 		return inspector(source, clock)
 	}
 	return func(ctx context.Context, names []string, semaphores bool, show func(*redlock.Status, time.Duration)) error {
-		return peek.Look(ctx, client, names, semaphores, func(status any, begun time.Duration) { show(status.(*redlock.Status), begun) })
+		return peek.Of[redlock.Client, redlock.Status]()(ctx, client, names, semaphores, show)
 	}
 }
 
@@ -62,7 +62,7 @@ func inspector(source Source, clock system.Clock) asker {
 	}
 }
 
-// questions are what a look asks about. Run's goroutine makes them.
+// questions are what a look asks about. The Model's goroutine makes them.
 type questions struct {
 	locks      []string
 	semaphores []string

@@ -119,10 +119,10 @@ func newMaster(n *redlock.NodeStats, available bool) Master {
 		m.Cause = ""
 	case "stalled":
 		m.Level, m.Cause = Warning, "its answers are overdue"
-		m.Remedy, m.Anchor = "Find out what delays it: SLOWLOG, swapping, a stopped process, the network.", oneDown
+		m.Remedy, m.Anchor = sentence(FindDelay), oneDown
 	case "quarantined":
 		m.Level = Warning
-		m.Remedy, m.Anchor = "Wait: leases that it may have forgotten must end first.", "it-does-not-vote-for-another-75s"
+		m.Remedy, m.Anchor = sentence(WaitForIt), "it-does-not-vote-for-another-75s"
 		if strings.Contains(m.Cause, "votes again with the counters") {
 			m.Remedy = "Mend the network between this machine and the others: it needs a quorum of them beside it."
 			m.Anchor = "it--votes-again-with-the-counters-of-2-other-nodes-that-vote-1-answered"

@@ -23,6 +23,10 @@ type Options struct {
 	Pattern string // of the names that are listed, as Client.Locks has it; "": all
 	Trips   *Trips // has the round trips; nil: they are not known
 
+	// OnPanic is called ahead of a panic of the Model's goroutine, which ends the process: a terminal must be restored
+	// first, so that its text can be read. nil: nothing is called.
+	OnPanic func()
+
 	Clock system.Clock // nil: system.Now
 	Wall  system.Wall  // nil: time.Now
 }
@@ -37,7 +41,7 @@ type Model struct {
 	changed  chan struct{} // has a value when watchers has changed
 }
 
-// New returns a Model. Nothing is asked before Run runs and somebody watches.
+// New returns a Model that does not run: Start returns one that does. Nothing is asked before somebody watches.
 func New(source Source, opts Options) *Model {
 	if opts.Pattern == "" {
 		opts.Pattern = "*"
@@ -49,6 +53,30 @@ func New(source Source, opts Options) *Model {
 		opts.Wall = time.Now
 	}
 	return &Model{source: source, opts: opts, watchers: make(map[*Watcher]View), changed: make(chan struct{}, 1)}
+}
+
+// Start returns a Model that runs, and the function that ends it: stop returns when all that the Model has started has
+// ended, and may be called again. Each face begins so.
+func Start(source Source, opts Options) (m *Model, stop func()) {
+	m = New(source, opts)
+	ctx, cancel := context.WithCancel(context.Background())
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		defer func() {
+			if p := recover(); p != nil {
+				if opts.OnPanic != nil {
+					opts.OnPanic()
+				}
+				panic(p)
+			}
+		}()
+		m.run(ctx)
+	}()
+	return m, func() {
+		cancel()
+		<-over
+	}
 }
 
 // Watch begins to watch. The caller must Close the Watcher.
@@ -82,7 +110,7 @@ func (m *Model) set(w *Watcher, v View) {
 	m.notify()
 }
 
-// notify wakes Run. The caller must hold mu.
+// notify wakes run. The caller must hold mu.
 func (m *Model) notify() {
 	select {
 	case m.changed <- struct{}{}:
@@ -94,10 +122,10 @@ func (m *Model) notify() {
 type Watcher struct {
 	model   *Model
 	updates chan *Snapshot
-	last    *Snapshot // that was delivered; Run's goroutine has it
+	last    *Snapshot // that was delivered; the Model's goroutine has it
 }
 
-// deliver puts a snapshot in the place of one that was not received. Run's goroutine alone calls it.
+// deliver puts a snapshot in the place of one that was not received. The Model's goroutine alone calls it.
 func (w *Watcher) deliver(s *Snapshot) {
 	select {
 	case <-w.updates:

@@ -22,7 +22,7 @@ const (
 	sameEnd = 300 * time.Millisecond
 )
 
-// picture is all that is known of the locks. Run's goroutine has it.
+// picture is all that is known of the locks. The Model's goroutine has it.
 type picture struct {
 	facts      map[key]*fact
 	entries    []*entry
@@ -238,18 +238,26 @@ func wordsAbout(known, says *fact) string {
 	if len(known.claims) == 0 || known.claims[0].words == "" {
 		return says.words
 	}
+	text, letter := says.words, byte(letterOther)
 	for i := range says.claims {
 		if c := &says.claims[i]; c.owner == known.claims[0].owner && c.words != "" {
-			return c.words
+			text, letter = c.words, letterHolder
 		}
 	}
-	return strings.ReplaceAll(says.words, string(letterHolder), string(letterOther))
+	switch {
+	case known.state == Split: // no key is a holder's
+		letter = letterOther
+	case known.state == Resting && letter == letterHolder:
+		letter = letterResting
+	}
+	return strings.ReplaceAll(text, string(letterHolder), string(letter))
 }
 
-// same reports whether nobody sees a difference between two facts; but for the time left, which goes by.
+// same reports whether nobody sees a difference between two facts; but for the time left, which goes by, and for the token:
+// names share counters, so it grows with grants of other locks, and the row keeps the one nearest to its holder's.
 func same(a, b *fact) bool {
 	if a == nil || a.state != b.state || a.stale != b.stale || a.says != b.says || a.by != b.by || a.words != b.words ||
-		a.token != b.token || a.asks != b.asks {
+		a.asks != b.asks {
 		return false
 	}
 	return slices.EqualFunc(a.claims, b.claims, func(a, b claim) bool {

@@ -85,6 +85,20 @@ type Row struct {
 	Says string
 }
 
+// Unheld returns the row's state; "" if it is held, which HeldBy says.
+func (r *Row) Unheld() string {
+	if r.State == Held {
+		return ""
+	}
+	return string(r.State)
+}
+
+// The time left of a key without a ttl: in a cell, and in a sentence.
+const (
+	NoEnd      = "no end"
+	WithoutEnd = "without an end"
+)
+
 // LeftAt returns the time left at an instant, unless the holder renews it meanwhile; negative: it never ends.
 func (r *Row) LeftAt(t time.Time) time.Duration {
 	if r.Left < 0 {

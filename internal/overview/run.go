@@ -21,8 +21,8 @@ const (
 	minRest = time.Second
 )
 
-// run is what Run's goroutine knows.
-type run struct {
+// running is what the Model's goroutine knows.
+type running struct {
 	*Model
 	picture picture
 	masters masters
@@ -42,10 +42,10 @@ type run struct {
 	commonOf  uint64
 }
 
-// Run looks at the locks while there are watchers, until ctx ends. It must run once. It returns when all that it has
+// run looks at the locks while there are watchers, until ctx ends. It must run once. It returns when all that it has
 // started has ended.
-func (m *Model) Run(ctx context.Context) {
-	r := &run{Model: m, ask: newAsker(m.source, m.opts.Clock), views: make(map[View]*shown), picture: newPicture()}
+func (m *Model) run(ctx context.Context) {
+	r := &running{Model: m, ask: newAsker(m.source, m.opts.Clock), views: make(map[View]*shown), picture: newPicture()}
 	for ctx.Err() == nil {
 		if len(r.current()) > 0 {
 			r.watch(ctx)
@@ -70,7 +70,7 @@ func (m *Model) current() map[*Watcher]View {
 }
 
 // watch looks at the locks until there is no watcher any more.
-func (r *run) watch(ctx context.Context) {
+func (r *running) watch(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	var started sync.WaitGroup
 	defer started.Wait()
@@ -124,7 +124,7 @@ func (r *run) watch(ctx context.Context) {
 }
 
 // untilNext returns the time until something is due.
-func (r *run) untilNext(now time.Duration, listing, looking bool, lookAt time.Duration) time.Duration {
+func (r *running) untilNext(now time.Duration, listing, looking bool, lookAt time.Duration) time.Duration {
 	wait := time.Hour
 	if !listing {
 		wait = min(wait, r.restUntil-now)
@@ -136,13 +136,13 @@ func (r *run) untilNext(now time.Duration, listing, looking bool, lookAt time.Du
 }
 
 // rest begins the pause after a pass.
-func (r *run) rest(took time.Duration) {
+func (r *running) rest(took time.Duration) {
 	r.restUntil = r.opts.Clock() + max(restFactor*took, minRest)
 }
 
 // questions returns what a look must ask: all visible rows of all views, MaxVisible at most. Each view has its first rows
 // looked at.
-func (r *run) questions() *questions {
+func (r *running) questions() *questions {
 	q := &questions{keys: make(map[string][]key)}
 	asked := make(map[*entry]bool)
 	for i := range MaxVisible {
@@ -158,7 +158,7 @@ func (r *run) questions() *questions {
 }
 
 // list puts a pass into the picture.
-func (r *run) list(p *pass) {
+func (r *running) list(p *pass) {
 	if p.isPart {
 		if r.listed.IsZero() {
 			r.change(func() []*entry { return r.picture.add(p.found) })
@@ -180,7 +180,7 @@ func (r *run) list(p *pass) {
 }
 
 // look puts what a look has shown into the picture.
-func (r *run) look(s *round) {
+func (r *running) look(s *round) {
 	r.pinged = true
 	r.change(func() []*entry { return r.picture.refresh(s.sightings) })
 	if r.masters.observe(s.stats, s.ping, r.opts.Trips, r.opts.Wall()) || r.isStale() { // its age grows
@@ -189,7 +189,7 @@ func (r *run) look(s *round) {
 }
 
 // change changes the picture, and amends the orders of the views by the entries that are fresh.
-func (r *run) change(make func() (fresh []*entry)) {
+func (r *running) change(make func() (fresh []*entry)) {
 	version := r.picture.version
 	fresh := make()
 	if r.picture.version == version {
@@ -204,10 +204,12 @@ func (r *run) change(make func() (fresh []*entry)) {
 }
 
 // isStale reports whether the rows are older than they should be.
-func (r *run) isStale() bool { return r.passErr != nil || r.pinged && !r.masters.headline.Available }
+func (r *running) isStale() bool {
+	return r.passErr != nil || r.pinged && !r.masters.headline.Available
+}
 
 // publish sends each watcher the newest snapshot of its view, unless it has it.
-func (r *run) publish(watchers map[*Watcher]View) {
+func (r *running) publish(watchers map[*Watcher]View) {
 	wanted := make(map[View]bool, len(watchers))
 	for w, v := range watchers {
 		wanted[v] = true
@@ -233,12 +235,12 @@ func (r *run) publish(watchers map[*Watcher]View) {
 }
 
 // isShowable reports whether the picture may be shown: it is of now, or the first pass takes long.
-func (r *run) isShowable() bool {
+func (r *running) isShowable() bool {
 	return r.pinged && (r.isCurrent || r.listed.IsZero() && len(r.picture.entries) > 0)
 }
 
 // bringUpToDate makes a view's newest snapshot, unless it has it.
-func (r *run) bringUpToDate(s *shown) {
+func (r *running) bringUpToDate(s *shown) {
 	if s.version != r.picture.version || s.order == nil {
 		s.arrange(&r.picture)
 	}
@@ -252,7 +254,7 @@ func (r *run) bringUpToDate(s *shown) {
 }
 
 // newCommon makes what the snapshots of all views share.
-func (r *run) newCommon() *Snapshot {
+func (r *running) newCommon() *Snapshot {
 	now := r.opts.Wall()
 	c := &Snapshot{Taken: now, Headline: r.masters.headline, Masters: r.masters.all, Counts: r.picture.counts(now),
 		Listed: r.listed, Took: r.took, Stale: r.isStale()}
@@ -284,4 +286,4 @@ func causeText(err error) string {
 }
 
 // wallAt returns the instant of the wall clock at one of the model's clock.
-func (r *run) wallAt(at time.Duration) time.Time { return r.opts.Wall().Add(at - r.opts.Clock()) }
+func (r *running) wallAt(at time.Duration) time.Time { return r.opts.Wall().Add(at - r.opts.Clock()) }

@@ -46,6 +46,21 @@ func (s State) Level() Level {
 	return OK
 }
 
+// Text returns what a state means, where nobody holds the lock or that is not known.
+func (s State) Text() string {
+	switch s {
+	case Split:
+		return "nobody holds it: the votes are split, or the last keys of a lease expire"
+	case Resting:
+		return "rests: its lease has ended, and its minimum hold has not"
+	case Reserved:
+		return "free, and reserved for the next waiter"
+	case Incomplete:
+		return "too few masters answer: the holder is unknown"
+	}
+	return string(Free)
+}
+
 // StateOf returns the state of a lock.
 func StateOf(s redlock.Status) State {
 	switch {
@@ -179,6 +194,25 @@ func mostVoted(s redlock.Status) (by string) {
 		by = Counted(len(s.Permits), "permit")
 	}
 	return by
+}
+
+// HasOwner reports whether one of some owners, as Holder.Owner has them, still has the lock. While one owner holds it, no
+// other has it; else an owner has it if a master has its key or its share.
+func HasOwner(s redlock.Status, owners []string) bool {
+	has := func(owner string) bool { return owner != "" && slices.Contains(owners, printable.Quote(owner)) }
+	if s.Holder != "" {
+		return has(s.Holder)
+	}
+	return slices.ContainsFunc(s.Readers, func(r redlock.ShareStatus) bool { return has(r.Owner) }) ||
+		slices.ContainsFunc(s.Nodes, func(n redlock.NodeStatus) bool { return has(n.Holder) })
+}
+
+// HolderNow says who has a lock of which HasOwner reports false.
+func HolderNow(s redlock.Status) string {
+	if by := HeldBy(s, StateOf(s)); by != "" {
+		return "it has another holder by now, " + by
+	}
+	return "nobody holds it any more"
 }
 
 // LastsAtMost returns the longest time until a key of the lock ends at a node; 0 if there is none, negative

@@ -1,5 +1,7 @@
-// Package peek lets packages of this library ask a client what its users cannot. The root package sets the
-// variable; nothing else may. It has no goroutines and no locks.
+// Package peek lets packages of this library ask a client what its users cannot. The root package calls Set; nothing else
+// may. It has no goroutines and no locks.
+//
+// The root imports this package, so its types are parameters here: C is redlock.Client, and S redlock.Status.
 package peek
 
 import (
@@ -7,8 +9,18 @@ import (
 	"time"
 )
 
-// Look asks the nodes of a *redlock.Client what stands there for names: of locks without their permits, or of semaphores
-// without the locks of the same names. It asks in batches, at the pace of a listing, and calls show with a *redlock.Status
-// for each name, and with the instant of the client's clock when the nodes were asked. It returns why it ended early: ctx's
-// cause or ErrClosed.
-var Look func(ctx context.Context, client any, names []string, semaphores bool, show func(status any, begun time.Duration)) error
+// Look asks the nodes of a client what stands there for names: of locks without their permits, or of semaphores without
+// the locks of the same names. It asks in batches, at the pace of a listing, and calls show for each name, with the
+// instant of the client's clock when the nodes were asked. It returns why it ended early: ctx's cause or ErrClosed.
+type Look[C, S any] func(ctx context.Context, client *C, names []string, semaphores bool, show func(status *S, begun time.Duration)) error
+
+// look is the root package's Look.
+var look interface{ isLook() }
+
+func (Look[C, S]) isLook() {}
+
+// Set sets the Look that Of returns.
+func Set[C, S any](l Look[C, S]) { look = l }
+
+// Of returns the Look that was set, whose types these must be.
+func Of[C, S any]() Look[C, S] { return look.(Look[C, S]) }

@@ -10,32 +10,23 @@ import (
 	"github.com/redlock-go/redlock/internal/printable"
 )
 
-// mark is how a word of a master shows.
-type mark struct {
-	sign  string
-	ascii string // where the terminal does not have it
-	tone  tone
+// tones are those of signs.
+var tones = map[overview.Tone]tone{overview.Good: good, overview.Quiet: dim, overview.Warns: warn, overview.Alarms: bad}
+
+// signOf returns a sign in its colour.
+func signOf(s overview.Sign) span { return span{s.Glyph, tones[s.Tone]} }
+
+// fallbacks returns what terminals show that do not have a character.
+func fallbacks() map[string]string {
+	all := map[string]string{"…": "~", "⏎": "Enter"}
+	for _, w := range overview.Words() {
+		all[w.Sign().Glyph] = w.Sign().ASCII
+	}
+	for _, d := range []overview.Direction{overview.Renews, overview.RunsDown} {
+		all[d.Sign().Glyph] = d.Sign().ASCII
+	}
+	return all
 }
-
-var marks = map[overview.Word]mark{
-	overview.SaysHolder:      {"●", "*", good},
-	overview.SaysFree:        {"○", ".", dim},
-	overview.SaysOther:       {"◆", "#", warn},
-	overview.SaysResting:     {"◐", "z", dim},
-	overview.SaysReserved:    {"◌", "k", dim},
-	overview.SaysQuarantined: {"◎", "q", warn},
-	overview.SaysNothing:     {"✕", "x", bad},
-}
-
-// legend is the order in which marks are explained.
-var legend = []overview.Word{overview.SaysHolder, overview.SaysFree, overview.SaysOther, overview.SaysResting,
-	overview.SaysReserved, overview.SaysQuarantined, overview.SaysNothing}
-
-// The signs of a Direction, as a suffix of the time left.
-var directions = map[overview.Direction]string{overview.Renews: " ↻", overview.RunsDown: " ↓"}
-
-// fallbacks are what terminals show that do not have a sign.
-var fallbacks = map[rune]string{'↻': "+", '↓': "-", '…': "~", '⏎': "Enter"}
 
 // cells are what a row shows in each column.
 type cells [columnCount]line
@@ -48,7 +39,7 @@ func rowCells(r *overview.Row, now time.Time) (c cells) {
 	}
 	c[colMark] = rowMark(r)
 	c[colName] = line{{r.Title, name}}
-	c[colHolder] = line{{heldBy(r), plain}}
+	c[colHolder] = heldBy(r)
 	c[colSince] = line{{since(r.Since, now), plain}}
 	c[colVotes] = votes(r.Words)
 	if r.Kind != overview.Permits && len(r.Holders) > 0 {
@@ -63,9 +54,10 @@ func rowCells(r *overview.Row, now time.Time) (c cells) {
 		c[colToken] = line{{token(r.Token), dim}}
 	}
 	if r.Stale {
-		c[colHolder][0].tone, c[colSince][0].tone = dim, dim
-		for i := range c[colLeft] {
-			c[colLeft][i].tone = dim
+		for _, column := range []int{colHolder, colSince, colLeft} {
+			for i := range c[column] {
+				c[column][i].tone = dim
+			}
 		}
 	}
 	return c
@@ -82,19 +74,16 @@ func rowMark(r *overview.Row) line {
 	return nil
 }
 
-// heldBy returns who holds a row.
-func heldBy(r *overview.Row) string {
-	switch {
-	case r.State == overview.Resting:
-		return "(rests) " + r.HeldBy
-	case r.HeldBy != "":
-		return r.HeldBy
-	case r.State == overview.Reserved:
-		return "(reserved)"
-	case r.State == overview.Split:
-		return "(split)"
+// heldBy returns who holds a row, behind its state unless that is held.
+func heldBy(r *overview.Row) line {
+	switch state := r.Unheld(); {
+	case state == "":
+		return line{{r.HeldBy, plain}}
+	case r.HeldBy == "":
+		return line{{"(" + state + ")", dim}}
+	default:
+		return line{{state + " ", dim}, {r.HeldBy, plain}}
 	}
-	return "-"
 }
 
 // note returns who is next, and what is odd.
@@ -176,7 +165,7 @@ func leftAt(h *overview.Holder, r *overview.Row, now time.Time) time.Duration {
 func votes(words []overview.Word) line {
 	l := make(line, len(words))
 	for i, w := range words {
-		l[i] = span{marks[w].sign, marks[w].tone}
+		l[i] = signOf(w.Sign())
 	}
 	return l
 }
@@ -204,16 +193,21 @@ func left(d time.Duration, to overview.Direction) line {
 		t = warn
 	}
 	if d < 0 {
-		return line{{"ever", warn}}
+		return line{{overview.NoEnd, warn}}
 	}
-	text := printable.Age(d)
+	sign := signOf(to.Sign())
+	if sign.text == "" {
+		sign.text = " "
+	}
+	return line{{remaining(d) + " ", t}, sign}
+}
+
+// remaining returns a time left: to a tenth of a second in the last minute.
+func remaining(d time.Duration) string {
 	if d < time.Minute {
-		text = fmt.Sprintf("%.1fs", d.Seconds())
+		return fmt.Sprintf("%.1fs", d.Seconds())
 	}
-	if sign, known := directions[to]; known {
-		return line{{text, t}, {sign, t}}
-	}
-	return line{{text, t}, {"  ", t}}
+	return printable.Age(d)
 }
 
 // token returns a fencing token: all of it if it is short, and else its end.

@@ -38,7 +38,7 @@ var columns = [columnCount]struct {
 
 // mostNote is how wide the note becomes. With the room of the columns about waiters, all that can be odd
 // fits.
-const mostNote = 44
+const mostNote = 60
 
 // widths returns the columns' widths on a screen of so many columns, with votes of so many masters. A column of
 // width 0 does not show.

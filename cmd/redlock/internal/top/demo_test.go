@@ -16,8 +16,8 @@ func ago(d time.Duration) time.Time { return instant.Add(-d) }
 // words writes what masters say: "●●●✕●".
 func words(signs string) (all []overview.Word) {
 	for _, r := range signs {
-		for w, m := range marks {
-			if m.sign == string(r) {
+		for _, w := range overview.Words() {
+			if w.Sign().Glyph == string(r) {
 				all = append(all, w)
 			}
 		}

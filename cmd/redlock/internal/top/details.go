@@ -84,12 +84,11 @@ func holderLines(h *overview.Holder, r *overview.Row, now time.Time, columns int
 		text = "  has keys  "
 	}
 	all = append(all, line{{text, dim}, {h.Label, bold}, {slots, dim}})
-	time := line{{"            for ", dim}, {since(h.Since, now), plain}, {", ends in ", dim}}
-	switch {
-	case h.Left < 0:
-		time = append(time, span{"never (no ttl)", warn})
-	default:
-		time = append(time, left(leftAt(h, r, now), "")[0], span{turn(h.Direction), dim})
+	time := line{{"            for ", dim}, {since(h.Since, now), plain}, {", ", dim}}
+	if h.Left < 0 {
+		time = append(time, span{overview.NoEnd, warn})
+	} else {
+		time = append(time, span{"ends in ", dim}, span{remaining(leftAt(h, r, now)), plain}, span{turn(h.Direction), dim})
 	}
 	all = append(all, append(time, span{", at " + overview.Counted(h.Masters, "master"), dim}))
 	if h.Token > 0 {
@@ -108,20 +107,9 @@ func turn(d overview.Direction) string {
 	case overview.Renews:
 		return " unless renewed, as it is"
 	case overview.RunsDown:
-		return ", and nobody renews it"
+		return ", and " + d.Sign().Text
 	}
 	return " unless renewed"
-}
-
-// saysText are the words of masters in sentences.
-var saysText = map[overview.Word]string{
-	overview.SaysHolder:      "it has the holder's key",
-	overview.SaysFree:        "it has no key",
-	overview.SaysOther:       "it has another owner's key",
-	overview.SaysResting:     "it has the key of a lock that rests",
-	overview.SaysReserved:    "it keeps the lock for a waiter",
-	overview.SaysQuarantined: "it does not vote yet",
-	overview.SaysNothing:     "it does not answer",
 }
 
 // masterLine returns what a master says of a row.
@@ -130,6 +118,6 @@ func masterLine(m *overview.Master, r *overview.Row, i int) line {
 	if i >= len(r.Words) {
 		return append(l, span{"?", dim})
 	}
-	w := r.Words[i]
-	return append(l, span{marks[w].sign, marks[w].tone}, span{" " + saysText[w], plain})
+	sign := r.Words[i].Sign()
+	return append(l, signOf(sign), span{" " + sign.Text, plain})
 }

@@ -167,6 +167,9 @@ var keysHelp = map[mode]string{
 	unlocking: "⏎ take it away  Esc give up",
 }
 
+// keysWords are the words whose signs stand beside the keys: help has all.
+var keysWords = []overview.Word{overview.SaysHolder, overview.SaysFree, overview.SaysOther, overview.SaysResting, overview.SaysNothing}
+
 // footer returns the message or the prompt, and the keys.
 func (f *face) footer(columns int) (all []line) {
 	switch {
@@ -186,10 +189,9 @@ func (f *face) footer(columns int) (all []line) {
 	keys := line{{help, dim}}
 	if f.mode == listing {
 		signs := line{}
-		for _, w := range legend[:4] {
-			signs = append(signs, span{"  " + marks[w].sign, marks[w].tone}, span{" " + string(w), dim})
+		for _, w := range keysWords {
+			signs = append(signs, span{"  ", plain}, signOf(w.Sign()), span{" " + string(w), dim})
 		}
-		signs = append(signs, span{"  " + marks[overview.SaysNothing].sign, bad}, span{" silent", dim})
 		if room := columns - keys.width() - signs.width(); room >= 2 {
 			keys = append(append(keys, span{pad("", room, false), plain}), signs...)
 		}

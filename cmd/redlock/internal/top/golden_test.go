@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/gdamore/tcell/v2"
@@ -47,8 +48,14 @@ func textOf(screen tcell.SimulationScreen) string {
 // drawn draws a face on a screen in memory.
 func drawn(t *testing.T, f *face, columns, rows int) tcell.SimulationScreen {
 	t.Helper()
+	return drawnAt(t, f, instant, columns, rows)
+}
+
+// drawnAt is drawn at an instant.
+func drawnAt(t *testing.T, f *face, now time.Time, columns, rows int) tcell.SimulationScreen {
+	t.Helper()
 	screen := simulated(t, columns, rows)
-	drawPage(screen, f.page(instant, columns, rows), true)
+	drawPage(screen, f.page(now, columns, rows), true)
 	screen.Show()
 	return screen
 }

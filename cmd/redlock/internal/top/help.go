@@ -1,5 +1,7 @@
 package top
 
+import "github.com/redlock-go/redlock/internal/overview"
+
 // helpSentences say what stands where.
 var helpSentences = []string{
 	"The first line says whether locks are available, and how many masters may still fail. " +
@@ -34,8 +36,8 @@ func helpLines(columns int) (all []line) {
 		all = append(all, line{{pad(k[0], 11, false), bold}, {k[1], plain}}.cut(columns))
 	}
 	all = append(all, nil, line{{"VOTES has a sign for each master, in their order:", plain}}.cut(columns))
-	for _, w := range legend {
-		all = append(all, line{{"  " + marks[w].sign, marks[w].tone}, {" " + saysText[w], plain}}.cut(columns))
+	for _, w := range overview.Words() {
+		all = append(all, line{{"  ", plain}, signOf(w.Sign()), {" " + w.Sign().Text, plain}}.cut(columns))
 	}
 	return all
 }

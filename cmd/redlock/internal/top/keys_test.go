@@ -128,13 +128,13 @@ func TestOnlyTheExactNameTakesALockAway(t *testing.T) {
 	f = listed()
 	require.Equal(t, breakIt, typeKeys(f, "ubackup\n"))
 	require.Equal(t, "backup", f.breaking.names[f.breaking.chosen].Raw)
-	require.Contains(t, f.breaking.owners[f.breaking.chosen], "@cron-7:88")
+	require.Contains(t, f.breaking.owners[f.breaking.chosen][0], "@cron-7:88")
 
 	f = listed()
 	require.Equal(t, none, typeKeys(f, "judeployments\n"), "a semaphore's permits have names of their own")
 	require.Equal(t, breakIt, typeKeys(f, "udeployments#2\n"))
 	require.Equal(t, "deployments#2", f.breaking.names[f.breaking.chosen].Raw)
-	require.Contains(t, f.breaking.owners[f.breaking.chosen], "@ci-2:40")
+	require.Contains(t, f.breaking.owners[f.breaking.chosen][0], "@ci-2:40")
 
 	f = &face{}
 	f.take(hostile())

@@ -15,9 +15,9 @@ import (
 
 // Options are a Run's.
 type Options struct {
-	// Unlock takes a lock away from an owner, both as overview has them, and returns what it did in a sentence. It
-	// must change nothing if another owner has the lock by then.
-	Unlock func(ctx context.Context, name, owner string) (done string, err error)
+	// Unlock takes a lock away from its owners, all as overview has them, and returns what it did in a sentence. It
+	// must change nothing if none of them has the lock by then.
+	Unlock func(ctx context.Context, name string, owners []string) (done string, err error)
 
 	Coloured bool             // the tones have colours
 	Now      func() time.Time // nil: time.Now
@@ -50,11 +50,8 @@ func Run(ctx context.Context, screen tcell.Screen, m *overview.Model, opts Optio
 		return err
 	}
 	defer screen.Fini()
-	for sign, text := range fallbacks {
-		screen.RegisterRuneFallback(sign, text)
-	}
-	for _, m := range marks {
-		screen.RegisterRuneFallback([]rune(m.sign)[0], m.ascii)
+	for character, text := range fallbacks() {
+		screen.RegisterRuneFallback([]rune(character)[0], text)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	r := &runner{screen: screen, opts: opts, broken: make(chan span, 1), signals: make(chan os.Signal, 1)}
@@ -122,11 +119,11 @@ func (r *runner) handle(ctx context.Context, event tcell.Event) (stop bool, err 
 // unlock takes a lock away, while the screen goes on.
 func (r *runner) unlock(ctx context.Context) {
 	t := r.face.breaking
-	name, owner := t.names[t.chosen], t.owners[t.chosen]
+	name, owners := t.names[t.chosen], t.owners[t.chosen]
 	r.started.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, unlockPatience)
 		defer cancel()
-		done, err := r.opts.Unlock(ctx, name.Raw, owner)
+		done, err := r.opts.Unlock(ctx, name.Raw, owners)
 		said := span{done, good}
 		if err != nil {
 			said = span{fmt.Sprintf("%s: %v", name.Text, err), bad}

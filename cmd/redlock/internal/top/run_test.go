@@ -93,13 +93,12 @@ func running(t *testing.T, nodes *redlocktest.Nodes, opts Options) (screen *reco
 	t.Helper()
 	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil), redlock.WithNodeTimeout(time.Second))
 	require.NoError(t, err)
-	m := overview.New(client, overview.Options{})
+	m, stop := overview.Start(client, overview.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	screen = newRecorder(100, 30)
 	var all sync.WaitGroup
 	var result error
 	over := make(chan struct{})
-	all.Go(func() { m.Run(ctx) })
 	all.Go(func() {
 		defer close(over)
 		result = Run(ctx, screen, m, opts)
@@ -108,6 +107,7 @@ func running(t *testing.T, nodes *redlocktest.Nodes, opts Options) (screen *reco
 	t.Cleanup(func() {
 		cancel()
 		all.Wait()
+		stop()
 		assert.NoError(t, client.Close())
 	})
 	return screen, func() error {
@@ -157,10 +157,10 @@ func TestOnlyTheTypedNameUnlocks(t *testing.T) {
 	nodes.Hold(t, "backup", "cron-7:88")
 	var mu sync.Mutex
 	var names, owners []string
-	screen, over := running(t, nodes, Options{Unlock: func(_ context.Context, name, owner string) (string, error) {
+	screen, over := running(t, nodes, Options{Unlock: func(_ context.Context, name string, of []string) (string, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		names, owners = append(names, name), append(owners, owner)
+		names, owners = append(names, name), append(owners, of...)
 		if len(names) == 1 {
 			return "backup: broken.", nil
 		}

@@ -13,7 +13,7 @@ import (
 // held when the key was pressed.
 type target struct {
 	names  []overview.Name
-	owners []string // of the names
+	owners [][]string // of each name
 	by     string
 	chosen int // among names, once one of them is typed
 }
@@ -27,9 +27,12 @@ func (f *face) beginUnlock() {
 	t := target{by: r.HeldBy}
 	for i := range r.Holders {
 		for _, name := range r.Holders[i].Names {
-			if !slices.Contains(t.names, name) {
-				t.names, t.owners = append(t.names, name), append(t.owners, r.Holders[i].Owner)
+			k := slices.Index(t.names, name)
+			if k < 0 {
+				k = len(t.names)
+				t.names, t.owners = append(t.names, name), append(t.owners, nil)
 			}
+			t.owners[k] = append(t.owners[k], r.Holders[i].Owner)
 		}
 	}
 	if len(t.names) == 0 {
