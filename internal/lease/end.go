@@ -83,8 +83,11 @@ type ending struct {
 }
 
 // ended returns why the lease may not be used any more; nil if it may. Called under l.mu.
-func (l *Lease) ended() *End {
-	if l.ending.end == nil && l.now() >= l.until {
+func (l *Lease) ended() *End { return l.endedAt(l.now()) }
+
+// endedAt is ended at the instant now.
+func (l *Lease) endedAt(now time.Duration) *End {
+	if l.ending.end == nil && now >= l.until {
 		return l.expiry()
 	}
 	return l.ending.end

@@ -19,5 +19,5 @@ func (l *Lease) AtEndLen() int {
 func (l *Lease) InHeap() bool {
 	l.renewer.mu.Lock()
 	defer l.renewer.mu.Unlock()
-	return l.heap.index != notInHeap
+	return l.place != notInHeap
 }

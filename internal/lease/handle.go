@@ -71,7 +71,7 @@ func (l *Lease) leave(p *part) (atEnd map[*endCall]struct{}, b *renewal) {
 		}
 		l.renewal.untold = true
 		if l.renewal.running == nil && l.renewal.transfers == 0 {
-			b = l.renew()
+			b = l.renew(l.now())
 		} else {
 			l.renewal.at = l.now()
 		}

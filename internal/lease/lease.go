@@ -62,10 +62,10 @@ type Lock interface {
 	// Shared reports whether others may hold the lock at the same time.
 	Shared() bool
 
-	// BeginRenewal makes b a renewal of what was granted by g that is not queued yet, for keys that last for
+	// BeginRenewal makes b a renewal, from at on, of what was granted by g that is not queued yet, for keys that last for
 	// ttl, or, of a shared lease, as long as before if that is 0. If longer is set, that is longer than the
 	// lock's: only nodes vote that have it on record, and that execute no earlier renewal after this one.
-	BeginRenewal(ctx context.Context, b *quorum.Ballot, g *Grant, ttl time.Duration, longer bool)
+	BeginRenewal(ctx context.Context, at time.Duration, b *quorum.Ballot, g *Grant, ttl time.Duration, longer bool)
 
 	// BeginRelease returns a release of what was granted by g that is not queued yet; nil if its keys stay,
 	// and nothing else is to be released. What is queued later is executed later.
@@ -117,7 +117,7 @@ type Lease struct {
 	ending  ending
 	handle  *Handle // the first one, until the first renewal; then only the user has it
 
-	heap heapEntry // protected by the renewer's lock
+	place int // in the renewer's heap, or notInHeap; protected by the renewer's lock
 }
 
 // New makes the lease of a lock that a ballot granted. Start must follow.
@@ -132,7 +132,7 @@ func (r *Renewer) New(lock Lock, g Grant) *Lease {
 	if g.Validity < terms.Validity {
 		l.renewal.at = l.now()
 	}
-	l.heap = heapEntry{due: l.next(), index: notInHeap}
+	l.place = notInHeap
 	return l
 }
 
@@ -143,7 +143,6 @@ func (l *Lease) RenewAtOnce() {
 	defer l.mu.Unlock()
 	if l.terms.RenewEvery > 0 {
 		l.renewal.at = l.now()
-		l.heap.due = l.next()
 	}
 }
 
@@ -237,14 +236,14 @@ func (l *Lease) tick() *quorum.Ballot {
 		late.Close(errNoVerdict)
 		l.conclude(late, late.Verdict())
 	case late == nil && now >= l.renewal.at && l.renewal.transfers == 0:
-		b := l.renew()
+		b := l.renew(now)
 		l.mu.Unlock()
 		if v := b.Verdict(); v.IsFinal() {
 			l.conclude(b, v) // no node could be asked
 		}
 		return &b.Ballot
 	default:
-		l.renewer.move(l, l.next())
+		l.renewer.move(l, now)
 		l.mu.Unlock()
 	}
 	return nil

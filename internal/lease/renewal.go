@@ -4,7 +4,6 @@ import (
 	"container/heap"
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,13 +57,13 @@ func (l *Lease) planRenewal(start time.Duration) {
 	l.hastenRenewal(start)
 }
 
-// queueRenewal queues a renewal. Called under l.mu: whether the lease is still held is
+// queueRenewal queues a renewal that begins now. Called under l.mu: whether the lease is still held is
 // checked, and the renewal queued, under the lock under which its release is queued. So on
 // every connection a renewal is ahead of the release, and none ever comes after it. to is nil unless
 // it is an ExtendTo.
-func (l *Lease) queueRenewal(ctx context.Context, scheduled bool, to *Span) (b *renewal, yield bool) {
+func (l *Lease) queueRenewal(ctx context.Context, now time.Duration, scheduled bool, to *Span) (b *renewal, yield bool) {
 	b = &renewal{lease: l, scheduled: scheduled}
-	span := l.usualSpan()
+	span := l.usualSpan(now)
 	if to != nil {
 		span = *to
 	}
@@ -72,7 +71,7 @@ func (l *Lease) queueRenewal(ctx context.Context, scheduled bool, to *Span) (b *
 	if tells {
 		span.TTL = 0
 	}
-	l.lock.BeginRenewal(ctx, &b.Ballot, &l.Grant, span.TTL, to != nil && to.TTL > l.terms.TTL)
+	l.lock.BeginRenewal(ctx, now, &b.Ballot, &l.Grant, span.TTL, to != nil && to.TTL > l.terms.TTL)
 	if to != nil {
 		l.extendKeys(b.Start, to)
 	}
@@ -92,17 +91,17 @@ func (l *Lease) queue(b *renewal, validity time.Duration) (yield bool) {
 	return yield
 }
 
-// renew begins a scheduled renewal. Called under l.mu.
-func (l *Lease) renew() *renewal {
+// renew begins a scheduled renewal now. Called under l.mu.
+func (l *Lease) renew(now time.Duration) *renewal {
 	l.renewal.began, l.renewal.untold = true, false
 	if l.handle != nil && !l.renewer.keep.Load() {
 		// From the first renewal on, only the user refers to the handle.
 		l.releaseIfDropped(l.handle)
 		l.handle = nil
 	}
-	b, _ := l.queueRenewal(context.Background(), true, nil)
+	b, _ := l.queueRenewal(context.Background(), now, true, nil)
 	l.renewal.running = b
-	l.renewer.move(l, l.next())
+	l.renewer.move(l, now)
 	return b
 }
 
@@ -152,7 +151,8 @@ func (r *renewal) Decided(v quorum.Verdict, late bool) {
 // stays ended, whatever the nodes said meanwhile.
 func (l *Lease) conclude(b *renewal, v quorum.Verdict) *End {
 	l.mu.Lock()
-	end := l.ended()
+	now := l.now()
+	end := l.endedAt(now)
 	if end == nil && v == quorum.Revoked {
 		end = l.revoked(&b.Ballot)
 	}
@@ -175,18 +175,18 @@ func (l *Lease) conclude(b *renewal, v quorum.Verdict) *End {
 		l.renewal.failure, l.renewal.restored = nil, 0
 		l.planRenewal(b.Start)
 	} else if !concluded {
-		endangered, first, left = true, l.renewal.failure == nil, l.until-l.now()
-		l.renewal.at = l.now() + max(min(terms.NodeTimeout, left/4), minRenewRetry)
+		endangered, first, left = true, l.renewal.failure == nil, l.until-now
+		l.renewal.at = now + max(min(terms.NodeTimeout, left/4), minRenewRetry)
 	}
 	if l.renewal.untold {
-		l.renewal.at = l.now()
+		l.renewal.at = now
 	}
 	if v != quorum.Granted && (endangered || terms.RenewEvery == 0) {
 		l.renewal.failure = quorum.FailureOf(&b.Ballot)
 	}
 	s := l.state()
 	l.cfg.Observer.Renewed(&l.Grant, s, &b.Ballot, v == quorum.Granted)
-	l.renewer.move(l, l.next())
+	l.renewer.move(l, now)
 	failure := l.renewal.failure
 	l.mu.Unlock()
 	if endangered {
@@ -225,7 +225,7 @@ func (l *Lease) extend(ctx context.Context, as Lock, to *Span) Extension {
 	if as != nil {
 		l.lock = as
 	}
-	b, yield := l.queueRenewal(ctx, false, to)
+	b, yield := l.queueRenewal(ctx, l.now(), false, to)
 	l.mu.Unlock()
 	b.Flush(yield)
 
@@ -252,7 +252,7 @@ type Renewer struct {
 	wake chan struct{} // the first lease is due earlier than the goroutine knows
 	keep atomic.Bool   // KeepHandles was called
 
-	mu       sync.Mutex    // protects what follows, and the leases' heap entries
+	mu       sync.Mutex    // protects what follows, and the leases' places
 	leases   leaseHeap     // the lease that is due first is the first
 	nextWake time.Duration // when the goroutine looks next
 	closed   bool
@@ -270,7 +270,7 @@ func (r *Renewer) Len() int {
 	return len(r.leases)
 }
 
-// add takes a lease into its care. It returns false if it is closed.
+// add takes a lease into its care. It returns false if it is closed. Called under l.mu.
 func (r *Renewer) add(l *Lease) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -282,14 +282,14 @@ func (r *Renewer) add(l *Lease) bool {
 	return true
 }
 
-// move changes when a lease is due.
-func (r *Renewer) move(l *Lease, due time.Duration) {
+// move puts a lease in its care where it is due. now is an instant that has passed. Called under l.mu.
+func (r *Renewer) move(l *Lease, now time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l.heap.due = due
-	if l.heap.index != notInHeap {
-		heap.Fix(&r.leases, l.heap.index)
-		r.wakeInTime(0)
+	if l.place != notInHeap {
+		r.leases[l.place].due = l.next()
+		heap.Fix(&r.leases, l.place)
+		r.wakeInTime(now)
 	}
 }
 
@@ -306,8 +306,8 @@ func (r *Renewer) Forget(l *Lease) { r.remove(l) }
 func (r *Renewer) remove(l *Lease) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if l.heap.index != notInHeap {
-		heap.Remove(&r.leases, l.heap.index)
+	if l.place != notInHeap {
+		heap.Remove(&r.leases, l.place)
 	}
 }
 
@@ -316,16 +316,20 @@ func (r *Renewer) Close() []*Lease {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true
-	return slices.Clone(r.leases)
+	leases := make([]*Lease, len(r.leases))
+	for i, e := range r.leases {
+		leases[i] = e.lease
+	}
+	return leases
 }
 
-// wakeInTime wakes the goroutine if it would look too late; now is an instant that has passed. A goroutine that
-// should have looked by then has a timer that stood still, with the machine. Called under r.mu.
+// wakeInTime wakes the goroutine if it would look too late. now is an instant that has passed: if the goroutine should
+// have looked by then, its timer stood still, with the machine. Called under r.mu.
 func (r *Renewer) wakeInTime(now time.Duration) {
-	if r.leases[0].heap.due >= r.nextWake && now <= r.nextWake {
+	if r.leases[0].due >= r.nextWake && now <= r.nextWake {
 		return
 	}
-	r.nextWake = r.leases[0].heap.due
+	r.nextWake = r.leases[0].due
 	select {
 	case r.wake <- struct{}{}:
 	default: // it has been woken, and will see the newest
@@ -371,10 +375,9 @@ func (r *Renewer) due() []*Lease {
 	defer r.mu.Unlock()
 	var due []*Lease
 	now := r.cfg.Clock()
-	for len(due) < batch && len(r.leases) > 0 && r.leases[0].heap.due <= now {
-		l := r.leases[0]
-		due = append(due, l)
-		l.heap.due = system.Forever
+	for len(due) < batch && len(r.leases) > 0 && r.leases[0].due <= now {
+		due = append(due, r.leases[0].lease)
+		r.leases[0].due = system.Forever
 		heap.Fix(&r.leases, 0)
 	}
 	return due
@@ -387,7 +390,7 @@ func (r *Renewer) sleep() time.Duration {
 	defer r.mu.Unlock()
 	now := r.cfg.Clock()
 	if len(r.leases) > 0 {
-		r.nextWake = r.leases[0].heap.due
+		r.nextWake = r.leases[0].due
 	} else if r.nextWake <= now || r.nextWake == system.Forever {
 		r.nextWake = system.Forever
 		return system.Forever
@@ -395,37 +398,38 @@ func (r *Renewer) sleep() time.Duration {
 	return min(r.nextWake-now, maxSleep)
 }
 
-// heapEntry is a lease's place in the Renewer's heap.
-type heapEntry struct {
-	due   time.Duration // when to look at the lease
-	index int           // notInHeap while the lease is in nobody's care
-}
-
+// notInHeap is the place of a lease that is in nobody's care.
 const notInHeap = -1
 
 // leaseHeap orders leases by when they are due.
-type leaseHeap []*Lease
+type leaseHeap []dueLease
+
+// dueLease has its time beside the lease: of thousands, most are out of the processor's caches when two are compared.
+type dueLease struct {
+	due   time.Duration // when to look at the lease
+	lease *Lease
+}
 
 func (h leaseHeap) Len() int           { return len(h) }
-func (h leaseHeap) Less(i, j int) bool { return h[i].heap.due < h[j].heap.due }
+func (h leaseHeap) Less(i, j int) bool { return h[i].due < h[j].due }
 
 func (h leaseHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].heap.index, h[j].heap.index = i, j
+	h[i].lease.place, h[j].lease.place = i, j
 }
 
 func (h *leaseHeap) Push(x any) {
 	l := x.(*Lease)
-	l.heap.index = len(*h)
-	*h = append(*h, l)
+	l.place = len(*h)
+	*h = append(*h, dueLease{l.next(), l})
 }
 
 func (h *leaseHeap) Pop() any {
 	last := len(*h) - 1
-	l := (*h)[last]
-	(*h)[last] = nil
+	l := (*h)[last].lease
+	(*h)[last] = dueLease{}
 	*h = (*h)[:last]
-	l.heap.index = notInHeap
+	l.place = notInHeap
 	return l
 }
 
@@ -445,10 +449,10 @@ type extended struct {
 	generation int           // counts the calls after which keys may end earlier than before
 }
 
-// usualSpan returns for how long a renewal that begins now prolongs the lease: for the terms' ttl, but
+// usualSpan returns for how long a renewal that begins at the instant now prolongs the lease: for the terms' ttl, but
 // no key may end earlier than an ExtendTo has asked for. Called under l.mu.
-func (l *Lease) usualSpan() Span {
-	return Span{TTL: max(l.terms.TTL, l.renewal.keysUntil-l.now()), Validity: l.terms.Validity}
+func (l *Lease) usualSpan(now time.Duration) Span {
+	return Span{TTL: max(l.terms.TTL, l.renewal.keysUntil-now), Validity: l.terms.Validity}
 }
 
 // extendKeys records that an ExtendTo that began at start is about to be queued. Where keys may end earlier
@@ -460,7 +464,7 @@ func (l *Lease) extendKeys(start time.Duration, to *Span) {
 		r.generation++
 		l.until = min(l.until, start+to.Validity)
 		l.hastenRenewal(start)
-		l.renewer.move(l, l.next())
+		l.renewer.move(l, start)
 	}
 	r.keysUntil, r.longest = start+to.TTL, max(r.longest, to.TTL)
 }

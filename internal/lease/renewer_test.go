@@ -29,10 +29,10 @@ func newIdleLease() (*Renewer, *Lease) {
 func TestRenewerLooksAgainWhenTheLeaseIsDue(t *testing.T) {
 	r, l := newIdleLease()
 	require.True(t, r.add(l))
-	r.move(l, system.Forever)
+	r.leases[l.place].due = system.Forever
 	require.Nil(t, l.tick())
-	require.Equal(t, l.next(), l.heap.due)
-	require.Less(t, l.heap.due, l.Until())
+	require.Equal(t, l.next(), r.leases[l.place].due)
+	require.Less(t, r.leases[l.place].due, l.Until())
 }
 
 // A lease that comes before the goroutine would have looked at the last one does not wake it. One that begins later
@@ -68,6 +68,17 @@ func TestRenewerWakesOnlyForALeaseThatItWouldMiss(t *testing.T) {
 	now += time.Hour
 	require.Equal(t, system.Forever, r.sleep())
 	require.True(t, comes())
+
+	l := r.New(lock, Grant{Name: "x", Begun: now, Validity: 9 * time.Second})
+	require.True(t, r.add(l))
+	for len(r.wake) > 0 { // it may be due earlier than the last one
+		<-r.wake
+	}
+	r.move(l, now)
+	require.Empty(t, r.wake, "the goroutine looks in time")
+	now += time.Hour
+	r.move(l, now)
+	require.NotEmpty(t, r.wake, "the goroutine should have looked")
 }
 
 func TestClosedRenewerTakesNoLease(t *testing.T) {

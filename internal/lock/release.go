@@ -122,8 +122,8 @@ func (l *Lock) NewRollback(owner, ticket string, stay bool, after quorum.Recorde
 }
 
 // BeginRenewal implements lease.Lock.
-func (l *Lock) BeginRenewal(ctx context.Context, b *quorum.Ballot, g *lease.Grant, ttl time.Duration, longer bool) {
-	l.begin(b, opExtend, g.Owner, l.engine.Clock(), quorum.Renew, renewing)
+func (l *Lock) BeginRenewal(ctx context.Context, at time.Duration, b *quorum.Ballot, g *lease.Grant, ttl time.Duration, longer bool) {
+	l.begin(b, opExtend, g.Owner, at, quorum.Renew, renewing)
 	b.Recorder = l.engine.Observer.Recorder(ctx, opExtend, l.Name, g.Owner, nil)
 	b.SetCommand("EVALSHA", nil)
 	call := protocol.RenewalCall{Owner: g.Owner, Ticket: "", TTL: l.terms.settings.TTL}
