@@ -119,6 +119,23 @@ func (o *outputs) useAll(t *testing.T, client *redlock.Client) {
 	take(client.Multi([]string{name + " a", name + " b"}).TryLock)
 	take(func(ctx context.Context) (*redlock.Lease, error) { return client.Semaphore(name, 2).Acquire(ctx, 1) })
 	try(func(ctx context.Context) (any, error) { return nil, client.Ping(ctx) })
+	try(func(ctx context.Context) (any, error) { return nil, client.WaitReady(ctx) })
+	try(func(ctx context.Context) (any, error) {
+		return nil, client.Mutex(name+" leader").Lead(ctx, func(ctx context.Context, lease *redlock.Lease) error { return lease.ExtendTo(ctx, time.Minute) })
+	})
+	try(func(ctx context.Context) (any, error) {
+		lease, err := client.Mutex(name + " passed").TryLock(ctx)
+		if err != nil {
+			return nil, err
+		}
+		text, err := lease.Transfer(ctx)
+		o.show(err)
+		resumed, err := client.Resume(ctx, text)
+		if err == nil {
+			o.show(resumed.Unlock(ctx))
+		}
+		return nil, err
+	})
 	try(func(ctx context.Context) (any, error) { return client.Inspect(ctx, name) })
 	try(func(ctx context.Context) (any, error) { return client.ForceUnlock(ctx, name) })
 	try(func(ctx context.Context) (any, error) { return nil, client.Ask(ctx, name) })
@@ -133,8 +150,8 @@ func (o *outputs) useAll(t *testing.T, client *redlock.Client) {
 	}
 }
 
-// echoed are the commands whose replies have a password. Those with values of keys are left out: they are data of other clients.
-var echoed = strings.Fields("AUTH SELECT CLIENT SCRIPT INFO TIME PING ZCARD SET HINCRBY PTTL SCAN EXISTS HGET HEXISTS HGETALL SUBSCRIBE")
+// echoed are the commands whose replies have a password.
+var echoed = strings.Fields("AUTH SELECT CLIENT SCRIPT INFO TIME PING ZCARD SET HINCRBY PTTL SCAN EXISTS HGET HEXISTS HGETALL SUBSCRIBE GET EVAL EVALSHA")
 
 // Servers, proxies among them, can repeat in any reply what the client sent at its login.
 func TestNoOutputRepeatsAPassword(t *testing.T) {

@@ -82,14 +82,28 @@ func TestTheReadmesProgramIsShort(t *testing.T) {
 	formatted, err := format.Source([]byte(program))
 	require.NoError(t, err)
 	assert.Equal(t, string(formatted), program, "as gofmt has it")
-	lines := 0
+	lines := linesOfCode(program)
+	assert.LessOrEqual(t, lines, maxProgramLines)
+	assert.Contains(t, read(t, "README.md"), fmt.Sprintf("**%d lines** here", lines), "the comparison has this number")
+}
+
+// The README compares that program with those of other libraries. Their module's own tests compile them.
+func TestTheReadmeCountsTheLinesOfOtherLibrariesPrograms(t *testing.T) {
+	readme := read(t, "README.md")
+	for _, library := range []string{"rueidislock", "redsync", "redislock"} {
+		lines := linesOfCode(read(t, "benchmarks/shortest/"+library+"/main.go"))
+		assert.Contains(t, readme, fmt.Sprintf(" %d with %s", lines, library))
+	}
+}
+
+// linesOfCode counts the lines of a program that are neither empty nor a comment.
+func linesOfCode(program string) (lines int) {
 	for line := range strings.Lines(program) {
-		if strings.TrimSpace(line) != "" {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "//") {
 			lines++
 		}
 	}
-	assert.LessOrEqual(t, lines, maxProgramLines)
-	assert.Contains(t, read(t, "README.md"), fmt.Sprintf("**%d lines** here", lines), "the comparison has this number")
+	return lines
 }
 
 // isProgram reports whether Go in a page is a whole file.

@@ -28,6 +28,7 @@ func TestNoOutputOfTheToolRepeatsAPassword(t *testing.T) {
 			for _, args := range [][]string{
 				{"doctor", "--for", "0s", "--timeout", "300ms"}, {"doctor", "--for", "0s", "--timeout", "300ms", "--json"}, {"run", name, "--", "true"},
 				{"inspect", name}, {"inspect", name, "--json"}, {"ls"}, {"ls", "--json"}, {"ask", name}, {"unlock", "--force", name},
+				{"top"}, {"bench", "--for", "50ms"},
 			} {
 				var out bytes.Buffer
 				var log lockedBuffer

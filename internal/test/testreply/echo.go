@@ -155,9 +155,13 @@ func Encode(to []byte, reply any) []byte {
 	return append(to, "$-1\r\n"...)
 }
 
+// ofKeys are commands whose replies have values of keys, which are shown as they are.
+var ofKeys = []string{"GET", "EVAL", "EVALSHA"}
+
 // Echoes returns servers that repeat a secret, at most so many of them in a group, for backends that are still to be set.
 // One of them answers each of these commands with each of the replies: an error with the secret at
-// each place, a status, a number, a text, arrays of these, and what is no reply at all. The command AUTH has more of them.
+// each place, a status, a number, a text, arrays of these, and what is no reply at all. The command AUTH has more of them,
+// and commands with values of keys have the errors only.
 func Echoes(secret string, most int, commands ...string) (groups [][]*Echo) {
 	var all []*Echo
 	for _, command := range commands {
@@ -170,8 +174,12 @@ func Echoes(secret string, most int, commands ...string) (groups [][]*Echo) {
 		for _, text := range texts {
 			replies = append(replies, "-"+fmt.Sprintf(text, secret)+"\r\n")
 		}
-		for _, reply := range []any{secret, []byte(secret), []any{redis.Error("ERR " + secret)}, []any{secret, secret},
-			[]any{[]byte(secret), []byte(secret)}, []any{[]byte(secret), int64(1)}} {
+		values := []any{secret, []byte(secret), []any{redis.Error("ERR " + secret)}, []any{secret, secret},
+			[]any{[]byte(secret), []byte(secret)}, []any{[]byte(secret), int64(1)}}
+		if slices.Contains(ofKeys, command) {
+			values = []any{secret, []any{redis.Error("ERR " + secret)}}
+		}
+		for _, reply := range values {
 			replies = append(replies, string(Encode(nil, reply)))
 		}
 		if command == "INFO" {
