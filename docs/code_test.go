@@ -33,7 +33,7 @@ var (
 // imports are the packages that the docs' Go may use.
 var imports = map[string]string{
 	"context": "context", "errors": "errors", "fmt": "fmt", "http": "net/http", "slog": "log/slog", "sql": "database/sql",
-	"testing": "testing", "time": "time",
+	"rand": "math/rand/v2", "testing": "testing", "time": "time",
 	"redlock": "github.com/redlock-go/redlock", "fence": "github.com/redlock-go/redlock/fence",
 	"redlocktest": "github.com/redlock-go/redlock/redlocktest", "redis": "github.com/gomodule/redigo/redis",
 	"require": "github.com/stretchr/testify/require",
