@@ -14,7 +14,6 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/integration/cluster"
-	"github.com/redlock-go/redlock/internal/test/long"
 )
 
 // newRueidislock makes the foreign client: a locker over one server.
@@ -94,11 +93,7 @@ func TestRueidislockAndThisLibraryTakeLocksFromEachOther(t *testing.T) {
 func TestRueidislockAndThisLibraryExcludeEachOtherUnderContention(t *testing.T) {
 	t.Parallel()
 	node := cluster.Use(t, 1)
-	length := 6 * time.Second
-	if !long.Tests() {
-		length = time.Second
-	}
-	r := &room{deadline: time.Now().Add(length)}
+	r := openRoom()
 	var workers sync.WaitGroup
 	for range 3 {
 		client := openClient(t, node.URLs(), redlock.WithPrefix("rueidislock:0:"),
@@ -108,11 +103,7 @@ func TestRueidislockAndThisLibraryExcludeEachOtherUnderContention(t *testing.T) 
 		workers.Go(func() { r.visitWithRueidislock(t, locker) })
 	}
 	workers.Wait()
-	t.Logf("%d visits with redlock, %d with rueidislock", r.ours.Load(), r.theirs.Load())
-	assert.Zero(t, r.crowded.Load(), "two visitors at the same time")
-	assert.EqualValues(t, r.ours.Load()+r.theirs.Load(), r.counter, "visits were overwritten")
-	assert.GreaterOrEqual(t, r.ours.Load(), int32(minTurns), "redlock must get its turns")
-	assert.GreaterOrEqual(t, r.theirs.Load(), int32(minTurns), "rueidislock must get its turns")
+	r.check(t, "rueidislock")
 	assertNoKeys(t, node)
 }
 

@@ -95,6 +95,25 @@ type room struct {
 	deadline time.Time // until then it stays open
 }
 
+// openRoom opens a room for as long as the kind of test run allows.
+func openRoom() *room {
+	length := 6 * time.Second
+	if !long.Tests() {
+		length = time.Second
+	}
+	return &room{deadline: time.Now().Add(length)}
+}
+
+// check checks, when all have left, what the visits of redlock and of another library came to.
+func (r *room) check(t *testing.T, other string) {
+	t.Helper()
+	t.Logf("%d visits with redlock, %d with %s", r.ours.Load(), r.theirs.Load(), other)
+	assert.Zero(t, r.crowded.Load(), "two visitors at the same time")
+	assert.EqualValues(t, r.ours.Load()+r.theirs.Load(), r.counter, "visits were overwritten")
+	assert.GreaterOrEqual(t, r.ours.Load(), int32(minTurns), "redlock must get its turns")
+	assert.GreaterOrEqual(t, r.theirs.Load(), int32(minTurns), "%s must get its turns", other)
+}
+
 func (r *room) enter(visits *atomic.Int32) {
 	if r.inside.Add(1) != 1 {
 		r.crowded.Add(1)
@@ -120,22 +139,14 @@ func (r *room) open() bool {
 func TestMutualExclusionHoldsBetweenTheTwoClientsUnderContention(t *testing.T) {
 	t.Parallel()
 	nodes := cluster.Use(t, 5)
-	length := 6 * time.Second
-	if !long.Tests() {
-		length = time.Second
-	}
-	r := &room{deadline: time.Now().Add(length)}
+	r := openRoom()
 	var workers sync.WaitGroup
 	for range 3 {
 		workers.Go(func() { r.visitWithRedlock(t, openClient(t, nodes.URLs(), redlock.WithPrefix(""))) })
 		workers.Go(func() { r.visitWithRedsync(t, newRedsync(t, nodes)) })
 	}
 	workers.Wait()
-	t.Logf("%d visits with redlock, %d with redsync", r.ours.Load(), r.theirs.Load())
-	assert.Zero(t, r.crowded.Load(), "two visitors at the same time")
-	assert.EqualValues(t, r.ours.Load()+r.theirs.Load(), r.counter, "visits were overwritten")
-	assert.GreaterOrEqual(t, r.ours.Load(), int32(minTurns), "redlock must get its turns")
-	assert.GreaterOrEqual(t, r.theirs.Load(), int32(minTurns), "redsync must get its turns")
+	r.check(t, "redsync")
 	assertNoKeys(t, nodes)
 }
 

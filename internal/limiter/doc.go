@@ -8,8 +8,8 @@
 // # Life
 //
 // A caller calls Enter, makes its attempt, and calls Leave. The Limiter learns from the attempts
-// how many at a time come back in time, and adapts its limit to that. When an attempt finds the nodes stalled, the
-// callers wait for a while whose wait has no bound. An urgent caller waits for no other: a waiter whose next attempt the nodes await. As many of
+// how many at a time come back in time, and adapts its limit to that. When an attempt finds the nodes stalled, callers
+// whose wait has no bound pause for a while. An urgent caller waits for no other: a waiter whose next attempt the nodes await. As many of
 // each may be under way as the limit says.
 //
 // # Goroutines and locks

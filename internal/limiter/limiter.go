@@ -147,10 +147,17 @@ func (l *Limiter) TryEnter(urgent bool) (Attempt, bool) {
 
 // tryBegin is TryEnter, for a caller with so much patience. Called under l.mu.
 func (l *Limiter) tryBegin(in *lane, patience time.Duration) (Attempt, bool) {
-	if l.hasRoom(in) && in.brief.Len() == 0 && (in.waiting.Len() == 0 && !l.paused || l.paused && patience > 0) {
-		return l.begin(in), true
+	ahead := in.waits()
+	if l.paused {
+		if patience == 0 {
+			return Attempt{}, false
+		}
+		ahead = in.brief.Len() // the pause keeps the others
 	}
-	return Attempt{}, false
+	if ahead > 0 || !l.hasRoom(in) {
+		return Attempt{}, false
+	}
+	return l.begin(in), true
 }
 
 // Enter waits until the caller may make an attempt. Callers come in the order of the instants at which they asked;
@@ -302,8 +309,8 @@ func (a Attempt) Leave(r Result) {
 	a.end()
 }
 
-// pauseAll has the callers wait for a while whose wait has no bound: each of thousands would find out by an attempt of
-// its own that the nodes are stalled. Few may try again then. A timeout that is shorter than the way there and back says
+// pauseAll keeps callers whose wait has no bound for a while: each of thousands would find out by an attempt of its own
+// that the nodes are stalled. Few may try again then. A timeout that is shorter than the way there and back says
 // nothing, as in adapt. Called under l.mu.
 func (l *Limiter) pauseAll(r *Result) {
 	if l.paused || r.Timeout <= l.base() {

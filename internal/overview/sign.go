@@ -19,7 +19,7 @@ type Sign struct {
 	Text  string // what it means
 }
 
-// words are all words, in the order in which faces explain their signs.
+// allWords has all words, in the order in which faces explain their signs.
 var allWords = []Word{SaysHolder, SaysFree, SaysOther, SaysResting, SaysReserved, SaysQuarantined, SaysNothing}
 
 var wordSigns = map[Word]Sign{
