@@ -196,7 +196,9 @@ func (l *Limiter) await(ctx context.Context, t *turn, patience time.Duration, c 
 	for err == nil {
 		select {
 		case a := <-t.granted:
-			return a, nil
+			if patience > 0 || !l.takeBack(a, t) {
+				return a, nil
+			}
 		case <-c.Changed():
 			if c.IsUrgent() {
 				l.hasten(t)
@@ -222,6 +224,18 @@ func (l *Limiter) await(ctx context.Context, t *turn, patience time.Duration, c 
 	a := <-t.granted // at the same instant; the turn is passed on
 	a.end()
 	return Attempt{}, err
+}
+
+// takeBack reports whether a pause began since the caller got its turn: then the caller waits on. In a crowd, many have
+// got their turn, and their goroutines no processor yet.
+func (l *Limiter) takeBack(a Attempt, t *turn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.paused {
+		heap.Push(t.in, t)
+		a.end()
+	}
+	return l.paused
 }
 
 // hasten makes a caller that waits an urgent one.
@@ -256,7 +270,8 @@ func (l *Limiter) begin(in *lane) Attempt {
 	in.running++
 	l.attempts++
 	near := float64(2*l.running()) >= l.limit
-	return Attempt{limiter: l, lane: in, timed: near || l.attempts%sampleEvery == 0}
+	unknown := l.base() == 0 // the first one is measured before there is a crowd, mostly
+	return Attempt{limiter: l, lane: in, timed: near || unknown || l.attempts%sampleEvery == 0}
 }
 
 // end ends an attempt, and lets further ones begin. Called under the Limiter's lock.

@@ -198,15 +198,17 @@ func (c *call) endTurn(t limiter.Attempt, a *Attempt, v quorum.Verdict, err erro
 	t.Leave(r)
 }
 
-// isStalled reports whether so many nodes were not asked, since they owe answers, that the others are no quorum.
+// isStalled reports whether so many nodes were not asked that the others are no quorum, and some of them since they owe
+// answers.
 func (a *Attempt) isStalled() bool {
-	owing := 0
+	owes, unasked := false, 0
 	for _, answer := range a.Answers() {
-		if answer.Outcome == quorum.NotSent && (answer.Cause == errSpared || errors.Is(answer.Cause, pipe.ErrStalled)) {
-			owing++
+		if answer.Outcome == quorum.NotSent {
+			unasked++
+			owes = owes || answer.Cause == errSpared || errors.Is(answer.Cause, pipe.ErrStalled)
 		}
 	}
-	return owing > len(a.Votes)-a.lock.engine.Cluster.Need
+	return owes && unasked > len(a.Votes)-a.lock.engine.Cluster.Need
 }
 
 // newAttempt makes an attempt over the nodes that may vote.

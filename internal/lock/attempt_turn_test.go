@@ -192,3 +192,33 @@ func TestTryLockIsNotKeptByAPause(t *testing.T) {
 		require.Less(t, time.Since(began), 10*ms)
 	})
 }
+
+// A crowd finds out by few attempts that one of the nodes that are left owes answers, with another one down: what the third
+// one got would be in vain.
+func TestFewAttemptsAreMadeWhereOneNodeIsDownAndOneIsStalled(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		const callers, stall = 2000, time.Second
+		c := net.Client(redlock.WithTTL(10 * time.Second)) // a node timeout of half a second
+		lease, err := c.Mutex("first").Lock(t.Context())
+		require.NoError(t, err)
+		net.Nodes[0].Down()
+		net.Nodes[1].Freeze()
+		c.Mutex("second").TryLock(t.Context()) // whose answer is overdue when the others come
+		time.Sleep(500 * ms)
+		before := c.Stats()
+		var all sync.WaitGroup
+		for i := range callers {
+			all.Go(func() {
+				lease, err := c.Mutex(fmt.Sprint("x-", i)).Lock(t.Context())
+				if assert.NoError(t, err) {
+					assert.NoError(t, lease.Unlock(t.Context()))
+				}
+			})
+		}
+		time.Sleep(stall)
+		require.Less(t, c.Stats().NoQuorum-before.NoQuorum, uint64(callers/4))
+		net.Nodes[1].Thaw()
+		all.Wait()
+		require.NoError(t, lease.Unlock(t.Context()))
+	})
+}
