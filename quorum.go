@@ -62,8 +62,8 @@ func (v *Vote) err() error {
 }
 
 // QuorumError lists the votes when no quorum was reached. errors.Is finds ErrNoQuorum and each
-// cause in it. While no quorum can vote until a person acts, loops around Lock make at most ten
-// attempts a second for each client.
+// cause in it. While no quorum can vote until a person acts, a client makes at most ten attempts a
+// second, for all its callers of Lock and TryLock together.
 type QuorumError struct {
 	// Op is "lock", "extend", "downgrade", "unlock", "ping", "inspect", "list", "ask", "transfer", "resume" or
 	// "force unlock".

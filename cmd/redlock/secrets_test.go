@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -24,11 +25,11 @@ func TestNoOutputOfTheToolRepeatsAPassword(t *testing.T) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
 			urls := testreply.Beside(t, nodes.URLs(), group, secret)
-			name := fmt.Sprint("name-", i)
+			name, file := fmt.Sprint("name-", i), filepath.Join(t.TempDir(), "text")
 			for _, args := range [][]string{
 				{"doctor", "--for", "0s", "--timeout", "300ms"}, {"doctor", "--for", "0s", "--timeout", "300ms", "--json"}, {"run", name, "--", "true"},
 				{"inspect", name}, {"inspect", name, "--json"}, {"ls"}, {"ls", "--json"}, {"ask", name}, {"unlock", "--force", name},
-				{"top"}, {"bench", "--for", "50ms"},
+				{"top"}, {"bench", "--for", "50ms"}, {"run", "--transfer", file, name, "--", "true"}, {"resume", "--from", file, "--", "true"},
 			} {
 				var out bytes.Buffer
 				var log lockedBuffer

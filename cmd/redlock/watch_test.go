@@ -4,11 +4,13 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock/internal/overview"
+	"github.com/redlock-go/redlock/internal/test/testreply"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -98,6 +101,58 @@ func TestWatchLogPrintsEachChange(t *testing.T) {
 	for lines.Scan() {
 	}
 	require.NoError(t, cmd.Wait())
+}
+
+// Servers can repeat in any reply what watch sent at its login.
+func TestNoPageOfWatchRepeatsAPassword(t *testing.T) {
+	const secret, most = "Geheim#7 %x", 20
+	nodes := redlocktest.Start(t, 2*most+1)
+	for i, group := range testreply.Echoes(secret, most, strings.Fields("AUTH INFO CLIENT TIME SCAN PING GET EVALSHA")...) {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			t.Parallel()
+			urls := strings.Join(testreply.Beside(t, nodes.URLs(), group, secret), ",")
+			for _, kind := range [][]string{{"--log"}, {"--http", "localhost:0"}} {
+				args := append([]string{"--nodes", urls, "--restart-guard", "0", "-v", "--node-timeout", "60ms", "watch"}, kind...)
+				cmd := exec.Command(os.Args[0], args...)
+				cmd.Env = append(os.Environ(), toolEnv+"=1", "GORACE=atexit_sleep_ms=0")
+				var log bytes.Buffer
+				cmd.Stderr = &log
+				out, err := cmd.StdoutPipe()
+				require.NoError(t, err)
+				require.NoError(t, cmd.Start())
+				lines := bufio.NewScanner(out)
+				var shown strings.Builder
+				if len(kind) > 1 {
+					require.True(t, lines.Scan(), log.String())
+					shown.WriteString(pagesOf(t, lines.Text()))
+				} else {
+					time.Sleep(3 * time.Second) // it has listed, and looked twice
+				}
+				require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+				for lines.Scan() {
+					shown.WriteString(lines.Text() + "\n")
+				}
+				require.NoError(t, cmd.Wait(), log.String())
+				requireSecret(t, shown.String()+log.String(), secret, args)
+			}
+		})
+	}
+}
+
+// pagesOf returns everything that the page at a URL serves, when it has looked at the masters.
+func pagesOf(t *testing.T, url string) (all string) {
+	t.Helper()
+	client := &http.Client{Timeout: 3 * time.Second} // it ends the stream
+	defer client.CloseIdleConnections()
+	for _, path := range []string{"events", "", "lock?name=x", "api/locks", "api/nodes", "healthz", "metrics"} {
+		got, err := client.Get(url + path)
+		require.NoError(t, err)
+		text, _ := io.ReadAll(got.Body)
+		require.NoError(t, got.Body.Close())
+		require.NotEmpty(t, text, path)
+		all += string(text)
+	}
+	return all
 }
 
 // What changed while there was no quorum is printed when there is one again.

@@ -34,7 +34,7 @@ type call struct {
 func (l *Lock) Acquire(ctx context.Context) (held *lease.Lease, failure *Failure) {
 	e := l.engine
 	c := &call{Lock: l, waits: true, asked: e.Attempts.Asked()}
-	if shared, err := e.failures.await(ctx, e); shared != nil || err != nil {
+	if shared, err := e.failures.await(ctx, e, FailurePause); shared != nil || err != nil {
 		return nil, &Failure{Cause: err, Refusal: shared}
 	}
 	if l.terms.Wanted {
@@ -149,6 +149,9 @@ const maxTries = 3
 // TryAcquire acquires the lock without waiting for a holder.
 func (l *Lock) TryAcquire(ctx context.Context) (held *lease.Lease, failure *Failure) {
 	c := &call{Lock: l, limit: l.timeout()}
+	if shared, err := l.engine.failures.await(ctx, l.engine, c.limit); shared != nil || err != nil {
+		return nil, &Failure{Cause: err, Refusal: shared}
+	}
 	if l.terms.Wanted {
 		if err := l.engine.Queue().Listen(ctx); err != nil {
 			return nil, &Failure{Cause: err}
@@ -213,10 +216,10 @@ func (c *call) poll(ctx context.Context) (held *lease.Lease, failure *Failure) {
 }
 
 // FailurePause is the shortest time between two attempts of a client while no majority of the nodes can vote until a
-// person acts: a loop around Lock must not keep a processor busy, and fill a log, because of a wrong password.
+// person acts: a loop around Lock or TryLock must not keep a processor busy, and fill a log, because of a wrong password.
 const FailurePause = 100 * time.Millisecond
 
-// failures paces the callers that wait for locks while no majority of the nodes can vote until a person acts.
+// failures paces the callers that ask for locks while no majority of the nodes can vote until a person acts.
 // One caller asks in each FailurePause, and the others share its refusal: it says nothing of a single lock.
 type failures struct {
 	last atomic.Pointer[Refusal] // nil while a majority can vote
@@ -225,9 +228,9 @@ type failures struct {
 	next time.Duration // when the next caller asks
 }
 
-// await returns no refusal if the caller may ask the nodes. Else it pauses, and returns the refusal of a caller that
-// asked. Errors: ctx's cause, or life.ErrClosed.
-func (f *failures) await(ctx context.Context, e *Engine) (*Refusal, error) {
+// await returns no refusal if the caller may ask the nodes. Else it pauses, for limit at most, and returns the refusal of
+// a caller that asked. Errors: ctx's cause, or life.ErrClosed.
+func (f *failures) await(ctx context.Context, e *Engine, limit time.Duration) (*Refusal, error) {
 	if f.last.Load() == nil {
 		return nil, nil
 	}
@@ -235,7 +238,7 @@ func (f *failures) await(ctx context.Context, e *Engine) (*Refusal, error) {
 	if left <= 0 {
 		return nil, nil
 	}
-	if err := e.Life.Pause(ctx, left); err != nil {
+	if err := e.Life.Pause(ctx, min(left, limit)); err != nil {
 		return f.last.Load(), err
 	}
 	if f.turn(e.Clock()) <= 0 {

@@ -21,12 +21,12 @@ var faults = map[string]func(n *testnet.Node){
 	"a wrong list":     func(n *testnet.Node) { n.Role = "slave" },
 }
 
-// spin calls Lock in a loop for a time, and returns how long the calls took. It gives up after so many calls as no
-// loop may make.
-func spin(t *testing.T, c *redlock.Client, m *redlock.Mutex, period time.Duration) (took []time.Duration) {
-	for began := time.Now(); time.Since(began) < period && len(took) < 1000; {
+// spin makes calls in a loop for a time, and returns how long each took. It gives up after so many calls as no loop may
+// make.
+func spin(t *testing.T, call func(context.Context) (*redlock.Lease, error), period time.Duration) (took []time.Duration) {
+	for began := time.Now(); time.Since(began) < period && len(took) < 10_000; {
 		took = append(took, testnet.Elapsed(func() {
-			lease, err := m.Lock(t.Context())
+			lease, err := call(t.Context())
 			assert.ErrorIs(t, err, redlock.ErrNoQuorum)
 			assert.Nil(t, lease)
 		}))
@@ -49,9 +49,37 @@ func TestLoopsAroundLockDoNotSpinWhereAPersonMustAct(t *testing.T) {
 			var running sync.WaitGroup
 			for range 8 {
 				running.Go(func() {
-					took := spin(t, c, net.Mutex(c, "x"), seconds*time.Second)
+					took := spin(t, net.Mutex(c, "x").Lock, seconds*time.Second)
 					assert.Less(t, slices.Max(took), 101*ms, what)
 					assert.InDelta(t, perSecond*seconds, len(took), 1, "%s: calls of one loop", what)
+				})
+			}
+			running.Wait()
+			require.LessOrEqual(t, int(c.Stats().NoQuorum-before), perSecond*seconds+1, "%s: attempts of eight loops", what)
+		})
+	}
+}
+
+// A TryLock waits for its turn to ask for one node timeout at most.
+func TestLoopsAroundTryLockDoNotSpinWhereAPersonMustAct(t *testing.T) {
+	const perSecond, seconds = 10, 20
+	for what, fault := range faults {
+		testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
+			for _, n := range net.Nodes[:2] {
+				n.Set(fault)
+			}
+			c := net.NewClient()
+			m := net.Mutex(c, "x", redlock.WithNodeTimeout(20*ms))
+			_, err := m.TryLock(t.Context()) // connects
+			require.ErrorIs(t, err, redlock.ErrNoQuorum, what)
+			time.Sleep(time.Second)
+			before := c.Stats().NoQuorum
+			var running sync.WaitGroup
+			for range 8 {
+				running.Go(func() {
+					took := spin(t, m.TryLock, seconds*time.Second)
+					assert.LessOrEqual(t, slices.Max(took), 20*ms, what)
+					assert.InDelta(t, seconds*time.Second/(20*ms), len(took), 60, "%s: calls of one loop", what)
 				})
 			}
 			running.Wait()
@@ -72,10 +100,6 @@ func TestOnlyLoopsAreSlowedWhereAPersonMustAct(t *testing.T) {
 		m := c.Mutex("x")
 		lock := func(ctx context.Context) (err error) { _, err = m.Lock(ctx); return err }
 		require.Zero(t, testnet.Elapsed(func() { require.ErrorIs(t, lock(t.Context()), redlock.ErrNoQuorum) }))
-		require.Zero(t, testnet.Elapsed(func() {
-			_, err := m.TryLock(t.Context())
-			require.ErrorIs(t, err, redlock.ErrNoQuorum, "TryLock does not wait")
-		}))
 		require.Equal(t, 50*ms, testnet.Elapsed(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), 50*ms)
 			defer cancel()
