@@ -193,11 +193,14 @@ func (l *Limiter) await(ctx context.Context, t *turn, patience time.Duration, c 
 		late = timer.C
 	}
 	var err error
-	for err == nil {
+	for mayKeep := patience > 0; err == nil; {
 		select {
 		case a := <-t.granted:
-			if patience > 0 || !l.takeBack(a, t) {
+			if mayKeep || !l.takeBack(a, t) {
 				return a, nil
+			}
+			if mayKeep = true; c.IsUrgent() { // what Changed told was in vain while it had its turn
+				l.hasten(t)
 			}
 		case <-c.Changed():
 			if c.IsUrgent() {
@@ -227,7 +230,8 @@ func (l *Limiter) await(ctx context.Context, t *turn, patience time.Duration, c 
 }
 
 // takeBack reports whether a pause began since the caller got its turn: then the caller waits on. In a crowd, many have
-// got their turn, and their goroutines no processor yet.
+// got their turn, and their goroutines no processor yet. It happens to a caller once: pauses that follow each other
+// must not keep it.
 func (l *Limiter) takeBack(a Attempt, t *turn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -270,7 +274,7 @@ func (l *Limiter) begin(in *lane) Attempt {
 	in.running++
 	l.attempts++
 	near := float64(2*l.running()) >= l.limit
-	unknown := l.base() == 0 // the first one is measured before there is a crowd, mostly
+	unknown := l.base() == 0 // all are measured until one is answered: before there is a crowd, mostly
 	return Attempt{limiter: l, lane: in, timed: near || unknown || l.attempts%sampleEvery == 0}
 }
 

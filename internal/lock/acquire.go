@@ -234,6 +234,10 @@ func (f *failures) await(ctx context.Context, e *Engine, limit time.Duration) (*
 	if f.last.Load() == nil {
 		return nil, nil
 	}
+	if !e.Cluster.IsUnfit() { // a person has acted, and no attempt has been made since
+		f.last.Store(nil)
+		return nil, nil
+	}
 	left := f.turn(e.Clock())
 	if left <= 0 {
 		return nil, nil

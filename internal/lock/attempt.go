@@ -198,17 +198,17 @@ func (c *call) endTurn(t limiter.Attempt, a *Attempt, v quorum.Verdict, err erro
 	t.Leave(r)
 }
 
-// isStalled reports whether so many nodes were not asked that the others are no quorum, and some of them since they owe
+// isStalled reports whether too few nodes executed the attempt, and one of the others was not asked because it owes
 // answers.
 func (a *Attempt) isStalled() bool {
-	owes, unasked := false, 0
+	owes, missing := false, 0
 	for _, answer := range a.Answers() {
 		if answer.Outcome == quorum.NotSent {
-			unasked++
-			owes = owes || answer.Cause == errSpared || errors.Is(answer.Cause, pipe.ErrStalled)
+			missing++
+			owes = owes || errors.Is(answer.Cause, pipe.ErrStalled)
 		}
 	}
-	return owes && unasked > len(a.Votes)-a.lock.engine.Cluster.Need
+	return owes && missing > len(a.Votes)-a.lock.engine.Cluster.Need
 }
 
 // newAttempt makes an attempt over the nodes that may vote.
@@ -314,12 +314,14 @@ var errSpared = errors.New("not asked, since too few others can be")
 // callers that reach a quorum.
 func (e *Engine) spareAMinority(b *quorum.Ballot) {
 	able := 0
+	var owing quorum.NodeSet
 	for i := range b.Votes {
 		if v := &b.Votes[i]; v.Skip != nil {
 			continue
 		} else if v.Right.On().Silence(b.Start) <= b.Timeout {
 			able++
 		} else {
+			owing.Add(i)
 			v.Node.ReportStalled()
 		}
 	}
@@ -327,7 +329,10 @@ func (e *Engine) spareAMinority(b *quorum.Ballot) {
 		return
 	}
 	for i := range b.Votes {
-		if v := &b.Votes[i]; v.Skip == nil {
+		switch v := &b.Votes[i]; {
+		case owing.Has(i):
+			v.Skip = pipe.ErrStalled
+		case v.Skip == nil:
 			v.Skip = errSpared
 		}
 	}

@@ -222,3 +222,29 @@ func TestFewAttemptsAreMadeWhereOneNodeIsDownAndOneIsStalled(t *testing.T) {
 		require.NoError(t, lease.Unlock(t.Context()))
 	})
 }
+
+// Where nodes are down and none owes answers, no call of the client pauses for a crowd that waits for a quorum.
+func TestNobodyPausesWhereNodesAreDownAndNoneIsStalled(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := testnet.ListeningClient(t, net)
+		net.Nodes[0].Down()
+		net.Nodes[1].Down()
+		time.Sleep(2 * time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				_, err := c.Mutex("x").Lock(ctx)
+				assert.ErrorIs(t, err, context.Canceled)
+			})
+		}
+		for range 500 {
+			a, begun := testhook.Engine(c).Attempts.TryEnter(false)
+			require.True(t, begun)
+			a.Leave(limiter.Result{})
+			time.Sleep(ms)
+		}
+		cancel()
+		all.Wait()
+	})
+}

@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -120,5 +121,36 @@ func TestOnlyLoopsAreSlowedWhereAPersonMustAct(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, lease.Unlock(t.Context()))
 		}), 10*ms)
+	})
+}
+
+// Once a person has acted, no call gets the refusal of before, or waits for its turn, though no attempt has been made since.
+func TestNoCallIsSlowedAfterAPersonHasActed(t *testing.T) {
+	const way = 60 * ms // longer than FailurePause, there and back
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		for _, n := range net.Nodes[:2] {
+			n.Set(faults["a wrong password"])
+			n.Cut()
+		}
+		time.Sleep(time.Second)
+		_, err := c.Mutex("x").TryLock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		for _, n := range net.Nodes[:2] {
+			n.Up()
+		}
+		net.Delay(way)
+		time.Sleep(time.Minute)
+		require.NoError(t, c.WaitReady(t.Context()))
+		var all sync.WaitGroup
+		for i := range 3 {
+			all.Go(func() {
+				assert.Equal(t, 2*way, testnet.Elapsed(func() {
+					_, err := c.Mutex(fmt.Sprint(i)).TryLock(t.Context())
+					assert.NoError(t, err)
+				}))
+			})
+		}
+		all.Wait()
 	})
 }

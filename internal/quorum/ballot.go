@@ -29,6 +29,17 @@ type Cluster struct {
 	waits sync.Pool // of *wait
 }
 
+// IsUnfit reports whether so many nodes cannot vote until a person acts that the others are no quorum.
+func (c *Cluster) IsUnfit() bool {
+	unfit := 0
+	for _, n := range c.Nodes {
+		if _, err := n.Right(0); node.IsPermanent(err) {
+			unfit++
+		}
+	}
+	return unfit > len(c.Nodes)-c.Need
+}
+
 // Question is what a ballot asks, and how its answers are read, counted and acted on.
 type Question struct {
 	Op      string        // for errors

@@ -1,0 +1,77 @@
+package limiter
+
+import (
+	"container/heap"
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/life"
+)
+
+// anyone is a caller that becomes urgent.
+type anyone struct{ urgent bool }
+
+func (*anyone) TurnAwaited(context.Context, int) func(error) { return func(error) {} }
+func (a *anyone) IsUrgent() bool                             { return a.urgent }
+func (*anyone) Changed() <-chan struct{}                     { return nil }
+
+// grant gives a turn that is in no queue, in a pause.
+func (l *Limiter) grant(t *turn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t.index >= 0 {
+		heap.Remove(t.in, t.index)
+	}
+	l.paused = true
+	t.granted <- l.begin(&l.ordinary)
+}
+
+// A turn that a pause has overtaken is taken back once: pauses that follow each other do not keep a caller for ever.
+func TestTurnIsTakenBackOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		l := New(func() time.Duration { return time.Since(began) }, life.New())
+		w := &turn{in: &l.ordinary.waiting, index: -1, granted: make(chan Attempt, 1)}
+		l.grant(w)
+		begun := make(chan Attempt, 1)
+		go func() {
+			a, err := l.await(t.Context(), w, 0, &anyone{})
+			require.NoError(t, err)
+			begun <- a
+		}()
+		synctest.Wait()
+		require.Empty(t, begun)
+		require.Equal(t, 1, l.Waiting())
+		require.Zero(t, l.ordinary.running)
+		l.grant(w)
+		synctest.Wait()
+		require.Len(t, begun, 1)
+		require.Equal(t, 1, l.ordinary.running)
+	})
+}
+
+// A caller that became urgent while it had its turn is urgent when the turn is taken back.
+func TestTurnThatIsTakenBackStaysUrgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(func() time.Duration { return 0 }, life.New())
+		w := &turn{in: &l.ordinary.waiting, index: -1, granted: make(chan Attempt, 1)}
+		l.grant(w)
+		go func() {
+			_, err := l.await(t.Context(), w, 0, &anyone{urgent: true})
+			require.NoError(t, err)
+		}()
+		synctest.Wait()
+		require.Equal(t, 1, l.urgent.waits())
+		require.Zero(t, l.ordinary.waits())
+		l.mu.Lock()
+		l.paused = false
+		l.serve(&l.urgent)
+		l.mu.Unlock()
+		synctest.Wait()
+		require.Equal(t, 1, l.urgent.running)
+	})
+}
