@@ -58,6 +58,9 @@ const (
 // errHung is a peer that did not return.
 var errHung = errors.New("did not return in time")
 
+// errNothing is a peer that got no lock in a round.
+var errNothing = errors.New("locked nothing")
+
 // site is a cluster of the first n servers.
 func (b *bench) site(n int) site { return site{addrs: b.servers.addrs[:n]} }
 
@@ -171,7 +174,7 @@ func (b *bench) closeAll(peers []*opened) {
 // measure runs one round of a cell and keeps what it gave. A peer that fails or
 // hangs gets a note; one that hangs is not used again.
 func (b *bench) measure(ctx context.Context, p *opened, c cell, limit time.Duration, round func(context.Context) (int, figures, error)) {
-	if ctx.Err() != nil || p.lost {
+	if ctx.Err() != nil || p.lost || b.results.nothing[c] {
 		return
 	}
 	fmt.Fprintf(b.progress, "%s %s %s\n", c.workload, c.setting, c.peer)
@@ -191,6 +194,7 @@ func (b *bench) measure(ctx context.Context, p *opened, c cell, limit time.Durat
 		p.lost = true
 		b.addNote("%s, %s: %s %v (%v); it is left out from here on", c.workload, c.setting, c.peer, err, limit)
 	case err != nil:
+		b.results.nothing[c] = errors.Is(err, errNothing)
 		b.addNote("%s, %s: %s: %v", c.workload, c.setting, c.peer, err)
 	}
 	if o.figures != nil {

@@ -102,7 +102,7 @@ func (b *bench) drive(ctx context.Context, p peer, l load) (int, figures, error)
 	}
 	f := t.figures(elapsed)
 	if t.pairs == 0 {
-		return 0, f, fmt.Errorf("locked nothing: %d calls failed (%v), %d hung", t.failures, t.failure, t.hung)
+		return 0, f, fmt.Errorf("%w: %d calls failed (%v), %d hung", errNothing, t.failures, t.failure, t.hung)
 	}
 	pairs := float64(t.pairs)
 	f["cpu-ns/op"] = float64(spent) / pairs

@@ -47,10 +47,13 @@ type entry struct {
 type results struct {
 	entries []*entry
 	rounds  map[cell][]*entry
+	nothing map[cell]bool // where a peer locked nothing: it is not measured there again, since calls that hang take long
 	notes   []string
 }
 
-func newResults() *results { return &results{rounds: make(map[cell][]*entry)} }
+func newResults() *results {
+	return &results{rounds: make(map[cell][]*entry), nothing: make(map[cell]bool)}
+}
 
 func (r *results) add(c cell, ops int, f figures) {
 	e := &entry{cell: c, ops: ops, figures: f}

@@ -72,6 +72,10 @@ func runFaults(ctx context.Context, b *bench) error {
 }
 
 func (b *bench) fault(ctx context.Context, c contender, fault string) error {
+	at := cell{"faults", c.name, faultSetting(fault)}
+	if b.results.nothing[at] {
+		return nil
+	}
 	l, err := openLink(b.servers.addrs[0], 0)
 	if err != nil {
 		return err
@@ -96,9 +100,9 @@ func (b *bench) fault(ctx context.Context, c contender, fault string) error {
 	if err := pause(ctx, faultGrace); err != nil {
 		return err
 	}
-	length := b.lengthOf(bySize(b, 100*time.Millisecond, 1200*time.Millisecond, 1200*time.Millisecond))
+	length := b.lengthOf(bySize(b, 100*time.Millisecond, time.Second, time.Second))
 	during := load{goroutines: 16, length: length, limit: limit}
-	b.measure(ctx, p, cell{"faults", p.name, faultSetting(fault)}, length+10*time.Second, func(ctx context.Context) (int, figures, error) {
+	b.measure(ctx, p, at, length+10*time.Second, func(ctx context.Context) (int, figures, error) {
 		return b.drive(ctx, p.peer, during)
 	})
 	return nil

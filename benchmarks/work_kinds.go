@@ -34,10 +34,10 @@ var kinds = []struct {
 	{"RLock", func(ctx context.Context, c *redlock.Client, name string) (*redlock.Lease, error) {
 		return c.RWMutex(name).RLock(ctx)
 	}},
-	{"Multi of two", func(ctx context.Context, c *redlock.Client, name string) (*redlock.Lease, error) {
+	{"Multi-of-two", func(ctx context.Context, c *redlock.Client, name string) (*redlock.Lease, error) {
 		return c.Multi([]string{name, name + "/b"}).Lock(ctx)
 	}},
-	{"Multi of three", func(ctx context.Context, c *redlock.Client, name string) (*redlock.Lease, error) {
+	{"Multi-of-three", func(ctx context.Context, c *redlock.Client, name string) (*redlock.Lease, error) {
 		return c.Multi([]string{name, name + "/b", name + "/c"}).Lock(ctx)
 	}},
 	{"Acquire", func(ctx context.Context, c *redlock.Client, name string) (*redlock.Lease, error) {

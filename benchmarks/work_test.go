@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"testing"
@@ -33,6 +34,11 @@ func TestEachWorkloadRunsInATinyForm(t *testing.T) {
 			assert.NotEmpty(t, w.tables(b.results))
 			assert.NotEmpty(t, w.targets(b.results))
 			require.NoError(t, newReport(nil, b.results, b.workloads).save(t.TempDir()))
+			var raw bytes.Buffer
+			require.NoError(t, writeRaw(&raw, nil, b.results))
+			_, read, err := readRaw(&raw)
+			require.NoError(t, err, "a report can be written again from the raw data")
+			assert.Equal(t, b.results.entries, read.entries)
 		})
 	}
 }
