@@ -331,7 +331,7 @@ func (e *Engine) spareAMinority(b *quorum.Ballot) {
 	for i := range b.Votes {
 		switch v := &b.Votes[i]; {
 		case owing.Has(i):
-			v.Skip = pipe.ErrStalled
+			v.Skip = pipe.StalledFor(v.Right.On().Silence(b.Start))
 		case v.Skip == nil:
 			v.Skip = errSpared
 		}

@@ -442,6 +442,11 @@ func Cut(conn redis.Conn) {
 // ErrStalled is why a call was not queued: too many bytes are unanswered, or for too long.
 var ErrStalled = errors.New("stalled")
 
+// StalledFor returns ErrStalled of a connection whose oldest unanswered call has waited for so long.
+func StalledFor(silence time.Duration) error {
+	return fmt.Errorf("%w: no answer for %v", ErrStalled, silence.Round(time.Millisecond))
+}
+
 // Unanswered returns how many commands wait for their answers.
 func (p *Pipe) Unanswered() int {
 	p.mu.Lock()
@@ -477,7 +482,7 @@ type Limit struct {
 func (p *Pipe) check(l *Limit, now time.Duration) error {
 	s := p.silence(now)
 	if s > l.Silence {
-		return fmt.Errorf("%w: no answer for %v", ErrStalled, s.Round(time.Millisecond))
+		return StalledFor(s)
 	}
 	if p.answered != p.seen {
 		p.seen, p.progress = p.answered, now
