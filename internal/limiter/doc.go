@@ -8,9 +8,13 @@
 // # Life
 //
 // A caller calls Enter, makes its attempt, and calls Leave. The Limiter learns from the attempts
-// how many at a time come back in time, and adapts its limit to that. When an attempt finds the nodes stalled, callers
-// whose wait has no bound pause for a while. An urgent caller waits for no other: a waiter whose next attempt the nodes await. As many of
-// each may be under way as the limit says.
+// how many at a time come back in time, and adapts its limit to that.
+//
+// A waiter that a node has woken, or that the nodes take for dead if it does not ask, is urgent. Urgent callers do not wait
+// for the others: both kinds have the same limit, each for itself.
+//
+// When an attempt finds the nodes stalled, callers whose wait has no bound pause for a while, also those whose turn has come
+// and who have not begun.
 //
 // # Goroutines and locks
 //
