@@ -27,9 +27,9 @@ func TestNoOutputOfTheToolRepeatsAPassword(t *testing.T) {
 			urls := testreply.Beside(t, nodes.URLs(), group, secret)
 			name, file := fmt.Sprint("name-", i), filepath.Join(t.TempDir(), "text")
 			for _, args := range [][]string{
-				{"doctor", "--for", "0s", "--timeout", "300ms"}, {"doctor", "--for", "0s", "--timeout", "300ms", "--json"}, {"run", name, "--", "true"},
+				{"doctor", "--for", "0s", "--timeout", "300ms"}, {"doctor", "--for", "0s", "--timeout", "300ms", "--json"}, {"run", "--wait", "5s", name, "--", "true"},
 				{"inspect", name}, {"inspect", name, "--json"}, {"ls"}, {"ls", "--json"}, {"ask", name}, {"unlock", "--force", name},
-				{"top"}, {"bench", "--for", "50ms"}, {"run", "--transfer", file, name, "--", "true"}, {"resume", "--from", file, "--", "true"},
+				{"top"}, {"bench", "--for", "50ms"}, {"run", "--wait", "5s", "--transfer", file, name, "--", "true"}, {"resume", "--from", file, "--", "true"},
 			} {
 				var out bytes.Buffer
 				var log lockedBuffer
