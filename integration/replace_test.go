@@ -190,6 +190,7 @@ func TestTheNumberOfNodesIsChangedWithAllClientsStopped(t *testing.T) {
 	notInShort(t)
 	nodes := cluster.Use(t, 5)
 	three := openGuarded(t, nodes[:3].URLs())
+	awaitAllVotes(t, three, nodes[:3]) // two of them with a record would leave a quorum of five without
 	lease, err := three.Mutex("name").Lock(within(t, 2*soon))
 	require.NoError(t, err)
 	before := lease.Token()
