@@ -205,10 +205,10 @@ func (b *bench) measure(ctx context.Context, p *opened, c cell, limit time.Durat
 // inTurn calls measure for each peer in short rounds in turn, so that what else
 // the machine does meets all alike. Each round begins with another peer: none
 // always follows the same one.
-func inTurn(rounds int, peers []*opened, measure func(*opened)) {
+func inTurn(rounds int, peers []*opened, measure func(round int, p *opened)) {
 	for round := range rounds {
 		for i := range peers {
-			measure(peers[(round+i)%len(peers)])
+			measure(round, peers[(round+i)%len(peers)])
 		}
 	}
 }

@@ -66,9 +66,8 @@ func (b *bench) drivePeers(ctx context.Context, workload, setting string, peers 
 			able = append(able, p)
 		}
 	}
-	done := make(map[*opened]int)
-	inTurn(rounds, able, func(p *opened) {
-		if done[p]++; p.kind == foreign && done[p] > foreignRounds {
+	inTurn(rounds, able, func(number int, p *opened) {
+		if p.kind == foreign && number >= foreignRounds {
 			return
 		}
 		b.measure(ctx, p, cell{workload, p.name, setting}, limit, round(p, l.length))

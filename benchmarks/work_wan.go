@@ -109,7 +109,7 @@ func (b *bench) wan(ctx context.Context, d distance, n int, fault string, at int
 	defer restore()
 	length := b.lengthOf(bySize(b, 100*time.Millisecond, 1200*time.Millisecond, 1200*time.Millisecond))
 	l := load{goroutines: d.callers, warmUp: length / 5, length: length, renew: true, limit: 3 * time.Second}
-	inTurn(b.roundsOf(bySize(b, 1, 1, 2)), peers, func(p *opened) {
+	inTurn(b.roundsOf(bySize(b, 1, 1, 2)), peers, func(_ int, p *opened) {
 		b.measure(ctx, p, cell{"wan", p.name, setting}, 30*time.Second, func(ctx context.Context) (int, figures, error) {
 			limit, err := kthFastest(ctx, answering, n/2+1, bySize(b, 5, 9, 15))
 			if err != nil {

@@ -26,8 +26,15 @@ import (
 // startWatch starts redlock watch, and returns the lines that it prints, and its end.
 func startWatch(t *testing.T, nodes *redlocktest.Nodes, args ...string) (cmd *exec.Cmd, lines *bufio.Scanner) {
 	t.Helper()
-	cmd = exec.Command(os.Args[0], append(append(nodesArgs(nodes), "watch", "--node-timeout", "2s"), args...)...)
+	return startLines(t, nil, append(append(nodesArgs(nodes), "watch", "--node-timeout", "2s"), args...)...)
+}
+
+// startLines starts the tool, and returns the lines that it prints, and its end. What it logs goes to log; nil: nowhere.
+func startLines(t *testing.T, log io.Writer, args ...string) (cmd *exec.Cmd, lines *bufio.Scanner) {
+	t.Helper()
+	cmd = exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), toolEnv+"=1", "GORACE=atexit_sleep_ms=0")
+	cmd.Stderr = log
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
@@ -111,14 +118,8 @@ func TestNoPageOfWatchRepeatsAPassword(t *testing.T) {
 			urls := strings.Join(testreply.Beside(t, nodes.URLs(), group, secret), ",")
 			for _, kind := range [][]string{{"--log"}, {"--http", "localhost:0"}} {
 				args := append([]string{"--nodes", urls, "--restart-guard", "0", "-v", "--node-timeout", "60ms", "watch"}, kind...)
-				cmd := exec.Command(os.Args[0], args...)
-				cmd.Env = append(os.Environ(), toolEnv+"=1", "GORACE=atexit_sleep_ms=0")
 				var log lockedBuffer
-				cmd.Stderr = &log
-				out, err := cmd.StdoutPipe()
-				require.NoError(t, err)
-				require.NoError(t, cmd.Start())
-				lines := bufio.NewScanner(out)
+				cmd, lines := startLines(t, &log, args...)
 				var shown strings.Builder
 				if len(kind) > 1 {
 					require.True(t, lines.Scan(), log.String())

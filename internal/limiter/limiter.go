@@ -199,7 +199,7 @@ func (l *Limiter) await(ctx context.Context, t *turn, patience time.Duration, c 
 			if mayKeep || !l.takeBack(a, t) {
 				return a, nil
 			}
-			if mayKeep = true; c.IsUrgent() { // what Changed told was in vain while it had its turn
+			if mayKeep = true; c.IsUrgent() { // hasten had no effect while it had its turn
 				l.hasten(t)
 			}
 		case <-c.Changed():
@@ -274,7 +274,7 @@ func (l *Limiter) begin(in *lane) Attempt {
 	in.running++
 	l.attempts++
 	near := float64(2*l.running()) >= l.limit
-	unknown := l.base() == 0 // all are measured until one is answered: before there is a crowd, mostly
+	unknown := l.base() == 0 // the first that is answered is measured: most often, no crowd has come by then
 	return Attempt{limiter: l, lane: in, timed: near || unknown || l.attempts%sampleEvery == 0}
 }
 

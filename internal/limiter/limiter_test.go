@@ -216,40 +216,6 @@ func TestStalledNodesAreFoundOutByFewCallers(t *testing.T) {
 	})
 }
 
-// In a crowd, callers whose turn has come may get the processor late. If the nodes have stalled meanwhile, they do not each
-// find out.
-func TestCallersWhoseTurnHasComeWaitWhenAPauseBegins(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const callers, timeout = 64, 800 * time.Millisecond
-		began := time.Now()
-		now := func() time.Duration { return time.Since(began) }
-		l := limiter.New(now, life.New())
-		var running []limiter.Attempt
-		for a, begun := l.TryEnter(false); begun; a, begun = l.TryEnter(false) {
-			running = append(running, a)
-		}
-		require.Len(t, running, callers)
-		var all sync.WaitGroup
-		for i := range callers {
-			all.Go(func() {
-				a, err := l.Enter(t.Context(), time.Duration(i+1), 0, new(observer))
-				if assert.NoError(t, err) {
-					assert.GreaterOrEqual(t, now(), timeout/8, "after the pause")
-					time.Sleep(time.Millisecond)
-					a.Leave(limiter.Result{Start: now(), Timeout: timeout, Answered: time.Millisecond, Took: time.Millisecond})
-				}
-			})
-		}
-		synctest.Wait()
-		for _, a := range running[1:] {
-			a.Leave(limiter.Result{}) // its turn passes on to one that waits, whose goroutine does not run yet
-		}
-		running[0].Leave(limiter.Result{Timeout: timeout, Stalled: true})
-		all.Wait()
-		require.Zero(t, l.Waiting())
-	})
-}
-
 // The shortest time that the nodes take is known before a crowd comes.
 func TestTheFirstAttemptIsMeasured(t *testing.T) {
 	l := limiter.New(func() time.Duration { return 0 }, life.New())

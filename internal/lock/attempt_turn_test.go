@@ -193,8 +193,7 @@ func TestTryLockIsNotKeptByAPause(t *testing.T) {
 	})
 }
 
-// A crowd finds out by few attempts that one of the nodes that are left owes answers, with another one down: what the third
-// one got would be in vain.
+// One node is down, one is stalled, and the third alone is no quorum. A crowd finds that out by few attempts.
 func TestFewAttemptsAreMadeWhereOneNodeIsDownAndOneIsStalled(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		const callers, stall = 2000, time.Second
