@@ -152,6 +152,9 @@ func (l *Lease) expire() {
 func (l *Lease) confirm(b *quorum.Ballot, was *End) (*End, *quorum.Failure) {
 	v, _ := b.Await(context.Background(), l.terms.NodeTimeout, nil)
 	l.released(b)
+	if v == quorum.Granted {
+		defer b.Leave()
+	}
 	switch {
 	case was != nil:
 		return was, nil

@@ -25,7 +25,8 @@ type Attempt struct {
 	lock     *Lock
 	validity time.Duration // of the lease, from the ballot's start
 	undoing  *quorum.Ballot
-	set      setArgs // without a script
+	set      setArgs     // without a script
+	plain    []plainVote // without a script
 }
 
 // attempt makes one attempt, as a waiter or not. It returns a lease, or why it was
@@ -71,6 +72,7 @@ func (c *call) attempt(ctx context.Context) (*lease.Lease, *Refusal, error) {
 				if c.waiter != nil {
 					c.waiter.GotLease()
 				}
+				a.Leave()
 				return held, nil, nil
 			}
 			err = life.ErrClosed
@@ -214,10 +216,11 @@ func (a *Attempt) isStalled() bool {
 // newAttempt makes an attempt over the nodes that may vote.
 func (c *call) newAttempt(ctx context.Context) *Attempt {
 	l, w := c.Lock, c.waiter
-	a := &Attempt{lock: l, Waits: c.waits, Waiter: w, validity: l.terms.Lease.Validity}
+	a := l.engine.spares.attempt()
+	a.lock, a.Waits, a.Waiter, a.validity = l, c.waits, w, l.terms.Lease.Validity
 	owner := c.newOwner()
 	l.begin(&a.Ballot, opLock, owner, l.engine.Clock(), quorum.Acquire, l.primitive.Reader())
-	a.Ballot.Attempt = true
+	a.Ballot.Attempt, a.Spare = true, a
 	a.Recorder = l.engine.Observer.Recorder(ctx, opLock, l.Name, owner, nil)
 	a.SetCommand("EVALSHA", nil)
 	if w != nil {

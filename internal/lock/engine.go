@@ -33,6 +33,7 @@ type Engine struct {
 	scripts   needs
 	handoff   handoff
 	failures  failures
+	spares    spares
 }
 
 // Observer is informed of what happens to locks. Its methods must not block.
@@ -85,6 +86,10 @@ type needs struct {
 }
 
 func (n *needs) has(f protocol.Families) bool { return protocol.Families(n.loaded.Load())&f == f }
+
+// SpoilSpares makes the engine use the memory of no ballot again: each that is given back is spoiled, and reached is called for
+// each answer that still comes to it. Only tests do this, before the first call.
+func (e *Engine) SpoilSpares(reached func()) { e.spares.reached = reached }
 
 // openQueue returns the wait queue if the client already listens for wake-ups; else nil.
 func (e *Engine) openQueue() *waitqueue.Queue {

@@ -121,11 +121,13 @@ const (
 
 // preparePlainly fills in the votes of an attempt of a caller that is not queued.
 func (x *Exclusive) preparePlainly(a *Attempt) {
-	votes := make([]plainVote, len(a.Votes))
+	if len(a.plain) != len(a.Votes) {
+		a.plain = make([]plainVote, len(a.Votes))
+	}
 	a.set = x.setArgs(a.Owner)
 	for i := range a.Votes {
 		if v := &a.Votes[i]; v.Skip == nil {
-			votes[i].prepare(v, x, &a.set, !a.Waits)
+			a.plain[i].prepare(v, x, &a.set, !a.Waits)
 		}
 	}
 }
@@ -235,6 +237,7 @@ func (p *plainVote) answered(err error) {
 	}
 	p.vote.Node.Answered(nil)
 	p.vote.Count(p.answer())
+	p.vote.Leave()
 }
 
 // answer returns what the commands' answers mean together.

@@ -22,12 +22,13 @@ type release struct {
 
 // newRelease makes a release of an owner that is not queued yet. It begins at the instant at.
 func (l *Lock) newRelease(owner string, at time.Duration, r Release, recorder quorum.Recorder) *quorum.Ballot {
-	b := &release{lock: l, ticket: r.Ticket, lasts: r.Lasts, restsUntil: r.RestsUntil}
+	b := l.engine.spares.release()
+	b.lock, b.ticket, b.lasts, b.restsUntil = l, r.Ticket, r.Lasts, r.RestsUntil
 	l.begin(&b.Ballot, opUnlock, owner, at, quorum.Confirm, releasing)
 	if r.Owner == nil {
 		r.Owner = owner
 	}
-	b.Undo, b.Recorder = b, recorder
+	b.Undo, b.Recorder, b.Spare = b, recorder, b
 	args := l.primitive.ReleaseArgs(r.ReleaseCall, false)
 	if r.RestsUntil > 0 {
 		args = b.resting(args)

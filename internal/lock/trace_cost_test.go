@@ -59,7 +59,8 @@ func TestUnsetHooksAllocateNothing(t *testing.T) {
 	require.Equal(t, without, cost(redlock.WithTrace(rare)), "a lock that goes well does not call it")
 	every := cost(redlock.WithTrace(everyHook()))
 	require.Greater(t, every, without, "events are allocated, or this counts nothing")
-	require.LessOrEqual(t, every, without+34, "an event that begins is not copied")
+	const notUsedAgain = 3 // what a hook has seen
+	require.LessOrEqual(t, every, without+34+notUsedAgain, "an event that begins is not copied")
 }
 
 func BenchmarkLockAndUnlock(b *testing.B) {

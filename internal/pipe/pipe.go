@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -57,7 +58,8 @@ type Sender interface {
 	Send(command string, args ...any) error
 }
 
-// Call is one command, or a Series of them. It belongs to the pipe from Queue until the last Receive.
+// Call is one command, or a Series of them. It belongs to the pipe from Queue until the last Receive; until the writer has
+// done with it, too, if IsDone is false then.
 type Call struct {
 	Command string // without a Series
 	Args    []any
@@ -66,9 +68,15 @@ type Call struct {
 
 	opens  bool          // it is the first call of a write
 	begun  bool          // the first of several answers has come: the reader delivers the others, or an error in their place
+	done   bool          // see IsDone
 	size   int32         // bytes on the wire, about
 	queued time.Duration // when, on the caller's clock
 }
+
+// IsDone reports, during the last Receive, whether nobody reads the call or its arguments any more. It is false if the
+// call's commands were not all handed to the connection when its last answer came, if an answer did not come, and where
+// the connection is no QuickConn.
+func (c *Call) IsDone() bool { return c.done }
 
 // answers returns how many answers the call gets.
 func (c *Call) answers() int { return int(max(c.Series, 1)) }
@@ -101,7 +109,8 @@ type Pipe struct {
 	done   chan struct{} // closed when conn was closed
 	failed chan struct{} // closed when fail has delivered its errors
 
-	batch []*Call // used by the writer alone
+	batch   []*Call       // used by the writer alone
+	encoded atomic.Uint64 // how many calls the writers have handed to a QuickConn: no writer reads these any more
 
 	mu      sync.Mutex // protects what follows
 	calls   fifo       // unanswered calls, oldest first
@@ -114,6 +123,7 @@ type Pipe struct {
 	users   int        // how many goroutines use conn
 	err     error      // why the pipe is broken
 
+	popped   uint64        // how many calls have got their last answer
 	answered uint64        // grows with a call's first answer, and with its last
 	seen     uint64        // its value when a call was queued last
 	progress time.Duration // when a caller that queued a call last saw that it had grown
@@ -145,7 +155,7 @@ func (p *Pipe) Err() error {
 // unanswered. With an error nothing was queued and Receive is not called: the pipe is broken, or the limit is
 // exceeded (nil: no limit).
 func (p *Pipe) Queue(c *Call, now time.Duration, limit *Limit) (flush bool, load int, err error) {
-	c.queued, c.size = now, int32(size(c))
+	c.queued, c.size, c.done = now, int32(size(c)), false
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.err != nil {
@@ -247,6 +257,9 @@ func (p *Pipe) write() error {
 		if err := c.send(p.conn); err != nil {
 			return err
 		}
+	}
+	if p.quick != nil {
+		p.encoded.Add(uint64(len(p.batch)))
 	}
 	return p.conn.Flush()
 }
@@ -351,6 +364,8 @@ func (p *Pipe) finish() (flush bool) {
 // reader has become the writer. Called under p.mu.
 func (p *Pipe) pop() (flush bool) {
 	c := p.calls.pop()
+	c.done = p.popped < p.encoded.Load()
+	p.popped++
 	p.load -= c.answers()
 	p.sent--
 	p.wire -= int(c.size)

@@ -72,7 +72,8 @@ type QuickReceiver interface {
 	ReceiveQuick(r *Reply)
 }
 
-// QuickConn is a connection that hands out replies where they are. An error is one of Receive's.
+// QuickConn is a connection that hands out replies where they are. An error is one of Receive's. Its Send keeps no
+// argument.
 type QuickConn interface {
 	ReceiveReply(r *Reply) error
 }

@@ -1,4 +1,4 @@
-package pipe
+package pipe_test
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redlock-go/redlock/internal/pipe"
 	"github.com/redlock-go/redlock/internal/test/simredis"
 )
 
@@ -20,11 +21,11 @@ func TestSimulatedCallsFailOneAfterTheOther(t *testing.T) {
 		link := server.Link("client", func(time.Duration, bool, int) simredis.Fate { return simredis.Fate{} })
 		conn, err := link.GetContext(t.Context())
 		require.NoError(t, err)
-		p := New(conn)
+		p := pipe.New(conn)
 		server.Freeze(true)
 		failed := make(instants, 3)
 		for range cap(failed) {
-			flush, _, err := p.Queue(&Call{Command: "PING", To: failed}, 0, nil)
+			flush, _, err := p.Queue(&pipe.Call{Command: "PING", To: failed}, 0, nil)
 			require.NoError(t, err)
 			if flush {
 				p.Flush()

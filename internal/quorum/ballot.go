@@ -66,6 +66,7 @@ type Question struct {
 	Watcher  Watcher  // nil: none
 	Recorder Recorder // nil: no hook is set
 	Undo     Undoer   // of a release; nil for other ballots
+	Spare    Spare    // gets the ballot back; nil: the garbage collector does
 }
 
 // Undoer makes the undo of a release that a node has not confirmed. A ballot must have one
@@ -115,6 +116,7 @@ type Ballot struct {
 
 	cluster *Cluster
 	inline  [5]Vote // room for Votes: one allocation less
+	users   users
 
 	mu      sync.Mutex // protects what follows, and the votes' answers
 	wait    *wait      // of the caller of Await; nil: nobody waits
@@ -125,11 +127,12 @@ type Ballot struct {
 	sent    NodeSet       // nodes that did or may yet execute it
 }
 
-// Begin makes b a ballot over all nodes. b must be new.
+// Begin makes b a ballot over all nodes. b must be new, or its memory cleared.
 func (c *Cluster) Begin(b *Ballot, q Question) {
 	b.Question, b.cluster = q, c
 	if len(c.Nodes) <= len(b.inline) {
 		b.Votes = b.inline[:len(c.Nodes)]
+		b.users.begin(len(c.Nodes))
 	} else {
 		b.Votes = make([]Vote, len(c.Nodes))
 	}
@@ -162,12 +165,9 @@ func (b *Ballot) Queue(must NodeSet, all bool) (yield bool) {
 	for i := range b.Votes {
 		v := &b.Votes[i]
 		v.must = must.Has(i)
-		if v.Skip != nil {
+		if v.Skip != nil || !all && !v.must {
 			b.set(v, Answer{Count: NoAnswer, Outcome: NotSent, Cause: v.Skip})
-			continue
-		}
-		if !all && !v.must {
-			b.set(v, Answer{Count: NoAnswer, Outcome: NotSent})
+			b.users.leave(i) // the maker is still among them
 			continue
 		}
 		p, load, err := v.Node.Queue(&v.Call, v.on(), b.Start, b.Timeout, b.urgencyOf(v))

@@ -77,6 +77,9 @@ func (v *Vote) Receive(reply any, err error) {
 		v.Node.Reconnect(a.Cause) // replies may be out of step with the calls
 	}
 	v.Count(a)
+	if err == nil {
+		v.Leave()
+	}
 }
 
 // Count counts a node's answer, after the Watcher has seen it.

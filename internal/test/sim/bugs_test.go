@@ -146,4 +146,5 @@ var simVerdict = map[string]string{
 	"delay":     "the lock delay of",
 	"burst":     "the burst of",
 	"owners":    "gave the key of",
+	"memory":    "that was given back",
 }

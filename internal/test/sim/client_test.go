@@ -58,6 +58,7 @@ func (r *simRun) newClient(i int) *simClient {
 	if err != nil {
 		panic(err)
 	}
+	testhook.Engine(client).SpoilSpares(func() { r.history.fail("an answer reached a ballot that was given back, client %d", i) })
 	c.client = client
 	for k := range p.callers[i] {
 		c.callers = append(c.callers, c.newCaller(k))

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/pipe"
 )
 
 var (
@@ -158,6 +160,13 @@ func (c *Conn) ReceiveContext(ctx context.Context) (any, error) {
 
 // Receive waits for the next reply.
 func (c *Conn) Receive() (any, error) { return c.ReceiveWithTimeout(0) }
+
+// ReceiveReply implements pipe.QuickConn.
+func (c *Conn) ReceiveReply(r *pipe.Reply) error {
+	value, err := c.Receive()
+	r.Set(value)
+	return err
+}
 
 // Err returns why the connection is broken; nil while it works.
 func (c *Conn) Err() error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -80,11 +81,14 @@ func (n *Node) GetContext(ctx context.Context) (redis.Conn, error) {
 	}
 	embedded := n.Redis.Server()
 	embedded.SetPreHook(func(c *server.Peer, cmd string, args ...string) bool { return n.preHook(embedded, c, cmd, args) })
-	n.Mu.Lock()
-	defer n.Mu.Unlock()
-	l, clientSide := newLink(n, serverSide)
-	n.Links = append(n.Links, l)
-	return redis.NewConn(clientSide, 0, 0), nil
+	dial := func(context.Context) (net.Conn, error) {
+		n.Mu.Lock()
+		defer n.Mu.Unlock()
+		l, clientSide := newLink(n, serverSide)
+		n.Links = append(n.Links, l)
+		return clientSide, nil
+	}
+	return redlock.DialPool(dial, redlock.DialConfig{Addr: n.String()}).GetContext(ctx)
 }
 
 // hook runs before each command. It logs, and answers what the embedded server
@@ -240,6 +244,7 @@ func (w *Net) Add(c *redlock.Client) {
 	w.Clients = append(w.Clients, c)
 	if w.bubble {
 		testhook.Engine(c).Renewer.KeepHandles()
+		testhook.Engine(c).SpoilSpares(func() { panic("an answer reached a ballot that was given back") })
 	}
 }
 
