@@ -250,7 +250,12 @@ func (b *Ballot) count(v *Vote, a Answer) (verdict Verdict, decided, late bool) 
 // now: a quorum had lost the lease. An answer that comes after LateUntil proves nothing: by
 // then the keys may simply have expired. Called under b.mu.
 func (b *Ballot) revokes(v *Vote, a Answer) bool {
-	if b.LateUntil == 0 || b.verdict == Revoked || b.cluster.Clock() >= b.LateUntil {
+	switch {
+	case b.LateUntil == 0 || b.verdict == Revoked:
+		return false
+	case b.verdict == Granted && a.Count == Yes: // it shows no loss
+		return false
+	case b.cluster.Clock() >= b.LateUntil:
 		return false
 	}
 	b.tally.Nodes[v.answer.Count]--
