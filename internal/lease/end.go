@@ -152,7 +152,7 @@ func (l *Lease) expire() {
 func (l *Lease) confirm(b *quorum.Ballot, was *End) (*End, *quorum.Failure) {
 	v, _ := b.Await(context.Background(), l.terms.NodeTimeout, nil)
 	l.released(b)
-	if v == quorum.Granted {
+	if v == quorum.Granted { // a Failure, an undo and a late Await are not to come
 		defer b.Leave()
 	}
 	switch {

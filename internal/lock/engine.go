@@ -87,10 +87,6 @@ type needs struct {
 
 func (n *needs) has(f protocol.Families) bool { return protocol.Families(n.loaded.Load())&f == f }
 
-// SpoilSpares makes the engine use the memory of no ballot again: each that is given back is spoiled, and reached is called for
-// each answer that still comes to it. Only tests do this, before the first call.
-func (e *Engine) SpoilSpares(reached func()) { e.spares.reached = reached }
-
 // openQueue returns the wait queue if the client already listens for wake-ups; else nil.
 func (e *Engine) openQueue() *waitqueue.Queue {
 	if q := e.queue.Load(); q != nil && q.IsOpen() {

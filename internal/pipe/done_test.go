@@ -10,58 +10,102 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// done records what IsDone says at the last Receive.
-type done struct {
-	call *Call
+// doneCall is a call of so many commands. It records what IsDone says at its last Receive.
+type doneCall struct {
+	Call
+	left int
 	said chan bool
 }
 
-func (d *done) Receive(any, error) { d.said <- d.call.IsDone() }
-
-// hasty is a connection that answers a command as it gets it, and returns when the answer was delivered; or, if it is
-// not early, when it flushes.
-type hasty struct {
-	early   bool
-	sent    int
-	answers chan int64
-	next    chan struct{}
-	cut     chan struct{}
+func newDoneCall(commands int) *doneCall {
+	d := &doneCall{left: commands, said: make(chan bool, 1)}
+	d.Call = Call{Command: "PING", To: d, done: true} // from a use before
+	if commands > 1 {
+		d.Call.Series = int16(commands)
+	}
+	return d
 }
 
-func newHasty(early bool) *hasty {
-	return &hasty{early: early, answers: make(chan int64, 8), next: make(chan struct{}, 8), cut: make(chan struct{})}
+func (d *doneCall) Receive(any, error) {
+	if d.left--; d.left == 0 {
+		d.said <- d.IsDone()
+	}
 }
 
-func (h *hasty) Send(string, ...any) error {
-	if h.sent++; h.early {
-		h.answers <- 1
-		<-h.next // the reader asks for the next one, so it has delivered this one
+func (d *doneCall) Send(to Sender) error {
+	for range d.Series {
+		if err := to.Send("PING"); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
+func (d *doneCall) Size() int { return 20 * int(d.Series) }
+
+// hasty is a connection whose server answers each command when it is flushed; or, if it is early, as soon as Send gets
+// it: then Send returns when the answer was delivered.
+type hasty struct {
+	early   bool
+	mute    bool // no answer comes, until the connection is cut
+	sent    int
+	answers chan int64
+	asked   chan struct{} // gets one when the reader asks for the next answer
+	cut     chan struct{}
+}
+
+func newHasty() *hasty {
+	return &hasty{answers: make(chan int64, 64), asked: make(chan struct{}, 64), cut: make(chan struct{})}
+}
+
+func (h *hasty) Send(string, ...any) error {
+	if !h.early {
+		h.sent++
+		return nil
+	}
+	for len(h.asked) > 0 {
+		<-h.asked
+	}
+	h.answers <- 1
+	<-h.asked
+	return nil
+}
+
 func (h *hasty) Flush() error {
-	for ; h.sent > 0 && !h.early; h.sent-- {
+	for ; h.sent > 0 && !h.mute; h.sent-- {
 		h.answers <- 1
 	}
 	return nil
 }
 
 func (h *hasty) receive() (any, error) {
+	h.asked <- struct{}{}
 	select {
 	case n := <-h.answers:
 		return n, nil
 	case <-h.cut:
+	}
+	select {
+	case n := <-h.answers: // it was in the socket already
+		return n, nil
+	default:
 		return nil, errors.New("cut")
 	}
 }
 
-func (h *hasty) ReceiveWithTimeout(time.Duration) (any, error)            { return h.receive() }
-func (h *hasty) DoWithTimeout(time.Duration, string, ...any) (any, error) { return nil, nil }
-func (h *hasty) DoContext(context.Context, string, ...any) (any, error)   { return nil, nil }
-func (h *hasty) ReceiveContext(context.Context) (any, error)              { close(h.cut); return nil, nil }
+// ReceiveContext cuts the connection. What the server has answered can be read still.
+func (h *hasty) ReceiveContext(context.Context) (any, error) {
+	h.mute = false
+	_ = h.Flush()
+	close(h.cut)
+	return nil, nil
+}
+
 func (h *hasty) Receive() (any, error)                                    { return h.receive() }
+func (h *hasty) ReceiveWithTimeout(time.Duration) (any, error)            { return h.receive() }
 func (h *hasty) Do(string, ...any) (any, error)                           { return nil, nil }
+func (h *hasty) DoContext(context.Context, string, ...any) (any, error)   { return nil, nil }
+func (h *hasty) DoWithTimeout(time.Duration, string, ...any) (any, error) { return nil, nil }
 func (h *hasty) Err() error                                               { return nil }
 func (h *hasty) Close() error                                             { return nil }
 
@@ -69,9 +113,6 @@ func (h *hasty) Close() error                                             { retu
 type quick struct{ *hasty }
 
 func (q quick) ReceiveReply(r *Reply) error {
-	if q.early {
-		q.next <- struct{}{}
-	}
 	value, err := q.receive()
 	r.Set(value)
 	return err
@@ -79,51 +120,95 @@ func (q quick) ReceiveReply(r *Reply) error {
 
 // A call whose answer comes while a writer may still read it must not be used again.
 func TestACallIsDoneOnceItsWriterHasDoneWithIt(t *testing.T) {
-	ahead := quick{newHasty(true)}
 	for _, c := range []struct {
 		name string
 		conn redis.Conn
 		want bool
 	}{
-		{"answered after the write", quick{newHasty(false)}, true},
-		{"answered ahead of the write", ahead, false},
-		{"another library's connection", newHasty(false), false},
+		{"the library's connection", quick{newHasty()}, true},
+		{"another library's connection", newHasty(), false},
 	} {
 		p := New(c.conn)
-		if c.conn == redis.Conn(ahead) {
-			<-ahead.next // the reader's first
-		}
-		for range 3 {
-			d := &done{said: make(chan bool, 1)}
-			d.call = &Call{Command: "PING", To: d}
-			send(t, p, d.call)
-			require.Equal(t, c.want, <-d.said, c.name)
+		for _, commands := range []int{1, 5, 1, 5} {
+			d := newDoneCall(commands)
+			send(t, p, &d.Call)
+			require.Equal(t, c.want, <-d.said, "%s, %d commands", c.name, commands)
 		}
 		p.Kill(errors.New("killed"))
 		<-p.Done()
 	}
 }
 
-// Nor a call that got no answer: the writer may be about to send it.
-func TestACallWithoutAnAnswerIsNotDone(t *testing.T) {
-	for _, flush := range []bool{true, false} {
-		conn := quick{newHasty(false)}
+func TestACallThatIsAnsweredWhileItsBatchIsSentIsNotDone(t *testing.T) {
+	conn := quick{newHasty()}
+	p := New(conn)
+	before := newDoneCall(5) // a series counts as one call
+	send(t, p, &before.Call)
+	require.True(t, <-before.said)
+
+	conn.early = true
+	first, second := newDoneCall(1), newDoneCall(2)
+	flush, _, err := p.Queue(&first.Call, 0, nil)
+	require.NoError(t, err)
+	require.True(t, flush)
+	_, _, err = p.Queue(&second.Call, 0, nil)
+	require.NoError(t, err)
+	p.Flush()
+	require.False(t, <-first.said)
+	require.False(t, <-second.said)
+
+	conn.early = false
+	after := newDoneCall(1)
+	send(t, p, &after.Call)
+	require.True(t, <-after.said)
+	p.Kill(errors.New("killed"))
+	<-p.Done()
+}
+
+// The writer may be about to send it.
+func TestACallOfABrokenPipeIsNotDone(t *testing.T) {
+	for _, flushed := range []bool{true, false} {
+		conn := quick{newHasty()}
+		conn.mute = true
 		p := New(conn)
-		d := &done{said: make(chan bool, 1)}
-		d.call = &Call{Command: "PING", To: d, done: true} // from the call before
-		if flush {
-			conn.sent = -1 // it answers nothing
-		}
-		_, _, err := p.Queue(d.call, 0, nil)
+		d := newDoneCall(1)
+		_, _, err := p.Queue(&d.Call, 0, nil)
 		require.NoError(t, err)
-		if flush {
+		if flushed {
 			p.Flush()
 		}
 		p.Kill(errors.New("killed"))
 		require.False(t, <-d.said)
-		if !flush {
+		if !flushed {
 			p.Flush()
 		}
 		<-p.Done()
 	}
+}
+
+func TestASeriesWhoseLastAnswerComesAfterThePipeBrokeIsNotDone(t *testing.T) {
+	conn := quick{newHasty()}
+	conn.mute = true
+	p := New(conn)
+	d := newDoneCall(2)
+	conn.answers <- 1 // when it is asked for
+	d.To = &firstOf{d, make(chan struct{})}
+	send(t, p, &d.Call)
+	<-d.To.(*firstOf).came
+	p.Kill(errors.New("killed"))
+	require.False(t, <-d.said)
+	<-p.Done()
+}
+
+// firstOf tells that the first answer has come.
+type firstOf struct {
+	*doneCall
+	came chan struct{}
+}
+
+func (f *firstOf) Receive(reply any, err error) {
+	if f.left == 2 {
+		close(f.came)
+	}
+	f.doneCall.Receive(reply, err)
 }

@@ -167,7 +167,7 @@ func (b *Ballot) Queue(must NodeSet, all bool) (yield bool) {
 		v.must = must.Has(i)
 		if v.Skip != nil || !all && !v.must {
 			b.set(v, Answer{Count: NoAnswer, Outcome: NotSent, Cause: v.Skip})
-			b.users.leave(i) // the maker is still among them
+			b.leaveUnasked(i)
 			continue
 		}
 		p, load, err := v.Node.Queue(&v.Call, v.on(), b.Start, b.Timeout, b.urgencyOf(v))
@@ -175,6 +175,8 @@ func (b *Ballot) Queue(must NodeSet, all bool) (yield bool) {
 			b.set(v, Answer{Count: NoAnswer, Outcome: NotSent, Cause: err})
 			if v.must {
 				v.Node.Undo(b.Undo.NewUndo())
+			} else {
+				b.leaveUnasked(i)
 			}
 			continue
 		}

@@ -4,67 +4,79 @@ import "sync/atomic"
 
 // Spare is what a ballot is a part of, and can be used again.
 type Spare interface {
-	// GiveBack is called once nobody can reach the ballot any more: by its maker, or in the goroutine of a
-	// connection's reader. It must not block.
+	// GiveBack is called once, when nobody can reach the ballot any more. It must not block: the maker calls it, or the
+	// reader of a connection.
 	GiveBack()
 }
 
-// users is who can still reach a ballot: its maker, and each node whose answer is out. It is a set, so that leaving it
-// twice changes nothing.
+// users is who may still reach a ballot: its maker, and each node whose answer is out. It is a set of bits, theMaker's and those
+// of the nodes' indexes. Each user leaves at most once, after its last access, and who leaves last gives the ballot back.
 //
-// Whoever leaves must not touch the ballot afterwards, and who leaves last gives it back. Only a course that is known
-// to the end leaves: an answer that is no error, to a call that no goroutine of the pipe reads any more (pipe.Call.IsDone),
-// and a maker whose ballot no Watcher and no Recorder has seen. In all other cases somebody stays in the set, and the garbage
-// collector takes the ballot. So a mistake that forgets to leave costs memory alone. docs/safety.md
-// (Memory that is used again) has the argument.
+// A node leaves when its last answer is in, is no error, and no goroutine of the pipe reads the call any more
+// (pipe.Call.IsDone). The maker leaves where it calls Leave, and no Watcher or Recorder was set. In all other cases the user
+// stays in the set for ever, and the garbage collector takes the ballot: whoever forgets to leave costs memory alone.
+// docs/safety.md (Memory that is used again) has the argument.
 type users struct{ set atomic.Uint32 }
 
-// theMaker is the maker's bit; a node's is its index. More nodes than the ballot has room for have no bits:
-// such a ballot is not used again.
+// theMaker is the maker's bit. A ballot of more nodes than that has no users, and is not used again.
 const theMaker = len(Ballot{}.inline)
 
 // begin makes the set of the maker and so many nodes.
 func (u *users) begin(nodes int) { u.set.Store(1<<theMaker | (1<<nodes - 1)) }
 
-// leave takes one out, and reports whether it was the last.
+// leave takes a user out, and reports whether it was the last.
 func (u *users) leave(who int) (last bool) {
 	bit := uint32(1) << who
 	return u.set.And(^bit) == bit
 }
 
-// Leave ends the maker's use of a ballot that is over: it must not touch it afterwards.
+// Leave ends the maker's use of a ballot. The maker must not touch it afterwards, nor may an undo or an error that refers
+// to it be left.
 func (b *Ballot) Leave() {
 	if b.Watcher == nil && b.Recorder == nil {
 		b.leave(theMaker)
 	}
 }
 
-// leave ends one's use of the ballot.
+// leave ends a user's use of the ballot.
 func (b *Ballot) leave(who int) {
-	if spare := b.Spare; spare != nil && len(b.Votes) <= theMaker && b.users.leave(who) {
+	spare := b.Spare
+	if spare == nil || len(b.Votes) > theMaker {
+		return
+	}
+	if again, is := spare.(spoiled); is {
+		again()
+		return
+	}
+	if b.users.leave(who) {
 		spare.GiveBack()
 	}
 }
 
-// Leave ends a node's use of the ballot, after its last answer: the receiver must not touch the vote afterwards.
+// leaveUnasked ends a node's use of a ballot that it does not get. The maker is still there, so this node is not the last.
+func (b *Ballot) leaveUnasked(node int) { b.users.leave(node) }
+
+// Leave ends a node's use of the ballot, after its last answer. The receiver must not touch the vote afterwards.
 func (v *Vote) Leave() {
 	if v.Call.IsDone() {
 		v.ballot.leave(v.Node.Index)
 	}
 }
 
-// Spoil makes a ballot that was given back one whose votes say nothing, and that calls reached for each answer that still
-// comes to it. Tests do this in place of using the memory again.
+// Spoil is for tests, in place of using the memory of a ballot again that was given back. From now on each answer to the ballot,
+// and each user that leaves it once more, calls reached; and what its maker calls panics.
 func (b *Ballot) Spoil(reached func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.Reader, b.Watcher, b.verdict = spoiled(reached), spoiled(reached), Open
+	trap := spoiled(reached)
+	b.Reader, b.Watcher, b.Spare, b.cluster = trap, trap, trap, nil
+	b.verdict, b.Timed, b.LateUntil = Open, false, 0
 	for i := range b.Votes {
 		b.Votes[i].answer = Answer{}
 	}
 }
 
-// spoiled is the Reader and the Watcher of a spoiled ballot.
+// spoiled is the Reader, the Watcher and the Spare of a spoiled ballot.
 type spoiled func()
 
 // Read implements Reader.
@@ -81,3 +93,6 @@ func (reached spoiled) Answered(_ *Vote, a Answer) Answer {
 
 // Decided implements Watcher.
 func (reached spoiled) Decided(Verdict, bool) { reached() }
+
+// GiveBack implements Spare.
+func (reached spoiled) GiveBack() { reached() }

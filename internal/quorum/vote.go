@@ -77,7 +77,7 @@ func (v *Vote) Receive(reply any, err error) {
 		v.Node.Reconnect(a.Cause) // replies may be out of step with the calls
 	}
 	v.Count(a)
-	if err == nil {
+	if err == nil && a.Outcome != Unknown {
 		v.Leave()
 	}
 }
