@@ -5,7 +5,7 @@
 # make soak    tests that take hours or compare speeds, on a quiet machine
 # make lint    formatting, the length of the docs' sentences, vet, staticcheck, actionlint, the tests of tools/
 # make bench   side by side with the peers, on local redis-server processes: a few minutes
-# make bench-full  everything, and docs/benchmarks.md from it: 25 minutes, on a quiet machine
+# make bench-full  everything, and docs/benchmarks.md from it: 20 minutes, on a quiet machine
 # make pictures  the pictures of docs/pictures anew, from the program's own cells and page: needs Chromium
 # make fuzz    every fuzz target for FUZZTIME
 # make sim     the whole library in a simulation, for SEEDS seeds (100000) from SEED (1) on

@@ -55,7 +55,7 @@ type config struct {
 func parse(args []string) (*config, error) {
 	c := &config{bench: bench{size: quick, results: newResults()}}
 	flags := flag.NewFlagSet("benchmarks", flag.ContinueOnError)
-	all := flags.Bool("full", false, "measure everything: 25 minutes on two processors, else a few")
+	all := flags.Bool("full", false, "measure everything: 20 minutes on two processors, else a few")
 	only := flags.String("only", "", "the workloads, parted by commas: "+workloadNames()+" (default all)")
 	peers := flags.String("peers", "", "the peers, parted by commas (default all): "+allNames())
 	profiled := flags.String("profile", redlockDefault.name, "the peers to profile, parted by commas")

@@ -150,11 +150,9 @@ func (l *Lease) expire() {
 // confirm awaits the release b of a lease that had ended before as was says, and returns what Release
 // does.
 func (l *Lease) confirm(b *quorum.Ballot, was *End) (*End, *quorum.Failure) {
+	defer b.Leave() // a Failure is a copy
 	v, _ := b.Await(context.Background(), l.terms.NodeTimeout, nil)
 	l.released(b)
-	if v == quorum.Granted { // a Failure, an undo and a late Await are not to come
-		defer b.Leave()
-	}
 	switch {
 	case was != nil:
 		return was, nil

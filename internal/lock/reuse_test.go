@@ -32,11 +32,11 @@ func TestWhatIsDoneToTheEndIsGivenBack(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		opts                          []redlock.ClientOption
-		pool                          func(redlock.Pool) redlock.Pool // of the third node
-		beforeLock, beforeUnlock      func(third *testnet.Node)
-		contended                     bool // TryLock is refused
-		attempts, releases            int
+		opts                     []redlock.ClientOption
+		pool                     func(redlock.Pool) redlock.Pool // of the third node
+		beforeLock, beforeUnlock func(third *testnet.Node)
+		contended                bool // TryLock is refused
+		attempts, releases       int
 	}{
 		"all goes well":                     {attempts: 1, releases: 1},
 		"a node refuses a command":          {beforeLock: refuse("HINCRBY", "ERR not now"), releases: 1},

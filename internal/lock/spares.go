@@ -18,20 +18,27 @@ func (e *Engine) WatchSpares(given func()) { e.spares.given = given }
 // somebody still reaches it, or that one panics. Only tests do this, before the first call.
 func (e *Engine) SpoilSpares(reached func()) { e.spares.reached = reached }
 
-// attempt returns an attempt that is new, or as good as new.
+// attempt returns an attempt that is new, or as good as new. Its caller clears it, not the connections' readers, which other
+// callers wait for.
 func (s *spares) attempt() *Attempt {
-	if a, is := s.attempts.Get().(*Attempt); is {
-		return a
+	a, is := s.attempts.Get().(*Attempt)
+	if !is {
+		return new(Attempt)
 	}
-	return new(Attempt)
+	plain := a.plain
+	clear(plain)
+	*a = Attempt{plain: plain}
+	return a
 }
 
 // release returns a release that is new, or as good as new.
 func (s *spares) release() *release {
-	if r, is := s.releases.Get().(*release); is {
-		return r
+	r, is := s.releases.Get().(*release)
+	if !is {
+		return new(release)
 	}
-	return new(release)
+	*r = release{}
+	return r
 }
 
 // watched tells tests that one is given back.
@@ -43,15 +50,13 @@ func (s *spares) watched() {
 
 // GiveBack implements quorum.Spare.
 func (a *Attempt) GiveBack() {
-	s, plain := &a.lock.engine.spares, a.plain
+	s := &a.lock.engine.spares
 	s.watched()
 	if s.reached != nil {
 		a.lock = nil
 		a.Spoil(s.reached)
 		return
 	}
-	clear(plain)
-	*a = Attempt{plain: plain}
 	s.attempts.Put(a)
 }
 
@@ -64,6 +69,5 @@ func (b *release) GiveBack() {
 		b.Spoil(s.reached)
 		return
 	}
-	*b = release{}
 	s.releases.Put(b)
 }

@@ -7,17 +7,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWhatIsGivenBackIsAsNew(t *testing.T) {
-	e := new(Engine)
-	a := &Attempt{lock: &Lock{engine: e}, Waits: true, set: setArgs{"key"}, plain: []plainVote{{holder: "other", count: 7}}}
-	a.Owner = "owner"
-	a.GiveBack()
-	require.Equal(t, []plainVote{{}}, a.plain)
+func TestWhatIsUsedAgainIsAsNew(t *testing.T) {
+	var s spares
+	s.attempts.Put(&Attempt{Waits: true, set: setArgs{"key"}, plain: []plainVote{{holder: "other", count: 7}}})
+	a := s.attempt()
+	for i := range a.plain { // none, if the pool has dropped it
+		require.Zero(t, a.plain[i])
+	}
 	a.plain = nil
 	require.True(t, reflect.ValueOf(a).Elem().IsZero())
 
-	b := &release{lock: &Lock{engine: e}, ticket: "ticket", lasts: 1, restsUntil: 2}
-	b.Owner = "owner"
-	b.GiveBack()
-	require.True(t, reflect.ValueOf(b).Elem().IsZero())
+	s.releases.Put(&release{ticket: "ticket", lasts: 1, restsUntil: 2})
+	require.True(t, reflect.ValueOf(s.release()).Elem().IsZero())
 }

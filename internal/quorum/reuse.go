@@ -82,7 +82,7 @@ type spoiled func()
 // Read implements Reader.
 func (reached spoiled) Read(*Vote, any, error) Answer {
 	reached()
-	return Answer{Count: NoAnswer}
+	return Answer{Count: NoAnswer, Outcome: Refused}
 }
 
 // Answered implements Watcher.
