@@ -72,7 +72,7 @@ func (b *Ballot) Spoil(reached func()) {
 	b.Reader, b.Watcher, b.Spare, b.cluster = trap, trap, trap, nil
 	b.verdict, b.Timed, b.LateUntil = Open, false, 0
 	for i := range b.Votes {
-		b.Votes[i].answer = Answer{}
+		b.Votes[i].answer, b.Votes[i].must = Answer{}, false
 	}
 }
 
