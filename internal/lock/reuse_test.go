@@ -17,7 +17,7 @@ import (
 	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
-// Which attempts and releases are given back, to be used again. What is not done to the end must not be.
+// What is done to the end is given back, to be used again; what is not, must not be.
 func TestWhatIsDoneToTheEndIsGivenBack(t *testing.T) {
 	refuse := func(command, why string) func(n *testnet.Node) {
 		return func(n *testnet.Node) {
@@ -38,17 +38,17 @@ func TestWhatIsDoneToTheEndIsGivenBack(t *testing.T) {
 		contended                bool // TryLock is refused
 		attempts, releases       int
 	}{
-		"all goes well":                     {attempts: 1, releases: 1},
-		"a node refuses a command":          {beforeLock: refuse("HINCRBY", "ERR not now"), releases: 1},
-		"a node refuses the release":        {beforeUnlock: refuse("EVALSHA", "ERR not now"), attempts: 1},
-		"a node has forgotten the script":   {beforeUnlock: refuse("EVALSHA", "NOSCRIPT No matching script"), attempts: 1},
-		"a node is cut off":                 {beforeUnlock: cutOff, attempts: 1},
-		"a node is cut off before the lock": {beforeLock: cutOff, attempts: 1, releases: 1},
-		"an answer is out":                  {beforeLock: func(n *testnet.Node) { n.Mute() }},
-		"an answer to the release is out":   {beforeUnlock: func(n *testnet.Node) { n.Mute() }, attempts: 1},
-		"a pool of another library":         {pool: func(p redlock.Pool) redlock.Pool { return &recordingPool{Pool: p} }},
-		"hooks see it":                      {opts: []redlock.ClientOption{redlock.WithTrace(everyHook())}},
-		"the attempt is refused":            {contended: true},
+		"all goes well": {attempts: 1, releases: 1},
+		"a node refuses one of the attempt's commands": {beforeLock: refuse("HINCRBY", "ERR not now"), releases: 1},
+		"a node refuses the release":                   {beforeUnlock: refuse("EVALSHA", "ERR not now"), attempts: 1},
+		"a node has forgotten the script":              {beforeUnlock: refuse("EVALSHA", "NOSCRIPT No matching script"), attempts: 1},
+		"a node is cut off before the release":         {beforeUnlock: cutOff, attempts: 1},
+		"a node is cut off before the attempt":         {beforeLock: cutOff, attempts: 1, releases: 1},
+		"an answer to the attempt is out":              {beforeLock: func(n *testnet.Node) { n.Mute() }},
+		"an answer to the release is out":              {beforeUnlock: func(n *testnet.Node) { n.Mute() }, attempts: 1},
+		"a pool of another library":                    {pool: func(p redlock.Pool) redlock.Pool { return &recordingPool{Pool: p} }},
+		"hooks see it":                                 {opts: []redlock.ClientOption{redlock.WithTrace(everyHook())}},
+		"the attempt is refused":                       {contended: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {

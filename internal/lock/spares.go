@@ -18,8 +18,8 @@ func (e *Engine) WatchSpares(given func()) { e.spares.given = given }
 // somebody still reaches it, or that one panics. Only tests do this, before the first call.
 func (e *Engine) SpoilSpares(reached func()) { e.spares.reached = reached }
 
-// attempt returns an attempt that is new, or as good as new. Its caller clears it, not the connections' readers, which other
-// callers wait for.
+// attempt returns an attempt that is new, or as good as new. The goroutine that takes it clears it. A connection's reader must
+// not spend time on that: other callers wait for it.
 func (s *spares) attempt() *Attempt {
 	a, is := s.attempts.Get().(*Attempt)
 	if !is {

@@ -19,7 +19,7 @@ type doneCall struct {
 
 func newDoneCall(commands int) *doneCall {
 	d := &doneCall{left: commands, said: make(chan bool, 1)}
-	d.Call = Call{Command: "PING", To: d, done: true} // from a use before
+	d.Call = Call{Command: "PING", To: d, done: true} // left over from an earlier use
 	if commands > 1 {
 		d.Call.Series = int16(commands)
 	}
@@ -118,7 +118,7 @@ func (q quick) ReceiveReply(r *Reply) error {
 	return err
 }
 
-// A call whose answer comes while a writer may still read it must not be used again.
+// Nobody reads it then. Another library's connection may keep arguments until it writes.
 func TestACallIsDoneOnceItsWriterHasDoneWithIt(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -139,10 +139,11 @@ func TestACallIsDoneOnceItsWriterHasDoneWithIt(t *testing.T) {
 	}
 }
 
+// A writer may still read it. What is sent afterwards is done again.
 func TestACallThatIsAnsweredWhileItsBatchIsSentIsNotDone(t *testing.T) {
 	conn := quick{newHasty()}
 	p := New(conn)
-	before := newDoneCall(5) // a series counts as one call
+	before := newDoneCall(5) // five commands count as one call
 	send(t, p, &before.Call)
 	require.True(t, <-before.said)
 
@@ -165,7 +166,7 @@ func TestACallThatIsAnsweredWhileItsBatchIsSentIsNotDone(t *testing.T) {
 	<-p.Done()
 }
 
-// The writer may be about to send it.
+// A writer may be about to send it, or to go on with it.
 func TestACallOfABrokenPipeIsNotDone(t *testing.T) {
 	for _, flushed := range []bool{true, false} {
 		conn := quick{newHasty()}

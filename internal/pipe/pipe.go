@@ -59,7 +59,7 @@ type Sender interface {
 }
 
 // Call is one command, or a Series of them. It belongs to the pipe from Queue until the last Receive. If IsDone is false
-// then, a writer may read it still, and nobody learns until when.
+// then, a writer may still read it, and the pipe does not tell when it has stopped.
 type Call struct {
 	Command string // without a Series
 	Args    []any
@@ -73,8 +73,8 @@ type Call struct {
 	queued time.Duration // when, on the caller's clock
 }
 
-// IsDone reports, during the last Receive, whether nobody reads the call or its arguments any more. It is false if an
-// answer came before a writer had handed all of its batch to the connection, if the pipe broke before the last one, and
+// IsDone reports, during the last Receive, whether nobody reads the call or its arguments any more. It is false if the
+// last answer came before a writer had handed all of its batch to the connection, if the pipe broke before, and
 // where the connection is no QuickConn.
 func (c *Call) IsDone() bool { return c.done }
 
@@ -123,7 +123,7 @@ type Pipe struct {
 	users   int        // how many goroutines use conn
 	err     error      // why the pipe is broken
 
-	popped   uint64        // how many calls have left by pop; only fail removes others, and no pop follows it
+	popped   uint64        // how many calls pop has removed, in their order; only fail removes others, and no pop follows it
 	answered uint64        // grows with a call's first answer, and with its last
 	seen     uint64        // its value when a call was queued last
 	progress time.Duration // when a caller that queued a call last saw that it had grown

@@ -9,16 +9,16 @@ type Spare interface {
 	GiveBack()
 }
 
-// users is who may still reach a ballot: its maker, and each node whose answer is out. It is a set of bits, theMaker's and those
+// users is who may still reach a ballot: its maker, and each node that has not left. It is a set of bits, theMaker's and those
 // of the nodes' indexes. Each user leaves at most once, after its last access, and who leaves last gives the ballot back.
 //
-// A node leaves when its last answer is in, is no error, and no goroutine of the pipe reads the call any more
+// A node leaves when all its answers are in, none is an error, and no goroutine of the pipe reads the call any more
 // (pipe.Call.IsDone). The maker leaves where it calls Leave, and no Watcher or Recorder was set. In all other cases the user
 // stays in the set for ever, and the garbage collector takes the ballot: whoever forgets to leave costs memory alone.
 // docs/safety.md (Memory that is used again) has the argument.
 type users struct{ set atomic.Uint32 }
 
-// theMaker is the maker's bit. A ballot of more nodes than that has no users, and is not used again.
+// theMaker is the index of the maker's bit; the nodes' are below it. A ballot of more nodes has no users, and is not used again.
 const theMaker = len(Ballot{}.inline)
 
 // begin makes the set of the maker and so many nodes.
@@ -30,13 +30,8 @@ func (u *users) leave(who int) (last bool) {
 	return u.set.And(^bit) == bit
 }
 
-// Leave ends the maker's use of a ballot. The maker must not touch it afterwards, nor may an undo or an error that refers
-// to it be left.
-func (b *Ballot) Leave() {
-	if b.Watcher == nil && b.Recorder == nil {
-		b.leave(theMaker)
-	}
-}
+// Leave ends the maker's use of a ballot. The maker must not touch it afterwards.
+func (b *Ballot) Leave() { b.leave(theMaker) }
 
 // leave ends a user's use of the ballot.
 func (b *Ballot) leave(who int) {
@@ -47,6 +42,9 @@ func (b *Ballot) leave(who int) {
 	if again, is := spare.(spoiled); is {
 		again()
 		return
+	}
+	if who == theMaker && (b.Watcher != nil || b.Recorder != nil) {
+		return // they may keep it
 	}
 	if b.users.leave(who) {
 		spare.GiveBack()
@@ -64,7 +62,7 @@ func (v *Vote) Leave() {
 }
 
 // Spoil is for tests, in place of using the memory of a ballot again that was given back. From now on each answer to the ballot,
-// and each user that leaves it once more, calls reached; and what its maker calls panics.
+// and each user that leaves it once more, calls reached. Its maker's Await, HasQuorum and FailureOf panic.
 func (b *Ballot) Spoil(reached func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

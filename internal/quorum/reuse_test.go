@@ -75,3 +75,16 @@ func TestAWatchedOrLargeBallotIsNotGivenBack(t *testing.T) {
 
 // noRecorder records nothing.
 type noRecorder struct{ Recorder }
+
+func TestASpoiledBallotTellsWhoStillReachesIt(t *testing.T) {
+	var back basket
+	b := spareBallot(3, &back)
+	reached := 0
+	b.Spoil(func() { reached++ })
+	b.Leave()
+	b.leave(2)
+	b.Reader.Read(nil, nil, nil)
+	b.Watcher.Answered(nil, Answer{})
+	require.Equal(t, 4, reached)
+	require.Zero(t, back)
+}
