@@ -126,7 +126,8 @@ func hold(t *testing.T, nodes *redlocktest.Nodes, name string, opts ...redlock.C
 // waitOnce waits for locks that are held, as redlock run does, until its first message, and returns that.
 func waitOnce(t *testing.T, nodes *redlocktest.Nodes, flags *runFlags, names ...string) string {
 	t.Helper()
-	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithNodeTimeout(2*time.Second), redlock.WithLogger(nil))
+	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithNodeTimeout(2*time.Second),
+		redlock.WithLogger(nil))
 	require.NoError(t, err)
 	defer client.Close() // as run does before it ends: it waits until the nodes have nothing of the waiter
 	log := &interruptingLog{signals: make(chan os.Signal, 1)}

@@ -29,7 +29,7 @@ func startWatch(t *testing.T, nodes *redlocktest.Nodes, args ...string) (cmd *ex
 	return startLines(t, nil, append(append(nodesArgs(nodes), "watch", "--node-timeout", "2s"), args...)...)
 }
 
-// startLines starts the tool, and returns the lines that it prints, and its end. What it logs goes to log; nil: nowhere.
+// startLines starts the tool, and returns the lines that it prints, and its end. The tool logs to log; nil: nowhere.
 func startLines(t *testing.T, log io.Writer, args ...string) (cmd *exec.Cmd, lines *bufio.Scanner) {
 	t.Helper()
 	cmd = exec.Command(os.Args[0], args...)

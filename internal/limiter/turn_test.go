@@ -30,8 +30,8 @@ func (l *Limiter) grant(t *turn) {
 	t.granted <- l.begin(&l.ordinary)
 }
 
-// In a crowd, a caller whose turn has come may get the processor late. A turn that a pause has overtaken is taken back, and
-// that once: pauses that follow each other do not keep a caller for ever.
+// In a crowd, a caller whose turn has come may get the processor late. The limiter takes a turn back that a pause has
+// overtaken, and does so once: pauses that follow each other do not keep a caller for ever.
 func TestTurnIsTakenBackOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

@@ -38,7 +38,7 @@ func spin(t *testing.T, call func(context.Context) (*redlock.Lease, error), peri
 // testEightLoops checks that loops around calls of one client do not spin where a person must act: no call takes longer
 // than longest, each loop makes about so many calls in twenty seconds, and all loops together ten attempts a second.
 func testEightLoops(t *testing.T, longest time.Duration, calls, give float64,
-	method func(m *redlock.Mutex) func(context.Context) (*redlock.Lease, error)) {
+	method func(*redlock.Mutex, context.Context) (*redlock.Lease, error)) {
 	const perSecond, seconds = 10, 20
 	for what, fault := range faults {
 		testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
@@ -46,7 +46,8 @@ func testEightLoops(t *testing.T, longest time.Duration, calls, give float64,
 				n.Set(fault)
 			}
 			c := net.NewClient()
-			call := method(net.Mutex(c, "x", redlock.WithNodeTimeout(20*ms)))
+			m := net.Mutex(c, "x", redlock.WithNodeTimeout(20*ms))
+			call := func(ctx context.Context) (*redlock.Lease, error) { return method(m, ctx) }
 			_, err := call(t.Context()) // connects
 			require.ErrorIs(t, err, redlock.ErrNoQuorum, what)
 			time.Sleep(time.Second)
@@ -67,12 +68,12 @@ func testEightLoops(t *testing.T, longest time.Duration, calls, give float64,
 
 // A Lock waits for its turn to ask for 100 ms at most.
 func TestLoopsAroundLockDoNotSpinWhereAPersonMustAct(t *testing.T) {
-	testEightLoops(t, 101*ms-1, 200, 1, func(m *redlock.Mutex) func(context.Context) (*redlock.Lease, error) { return m.Lock })
+	testEightLoops(t, 101*ms-1, 200, 1, (*redlock.Mutex).Lock)
 }
 
 // A TryLock waits for its turn to ask for one node timeout at most.
 func TestLoopsAroundTryLockDoNotSpinWhereAPersonMustAct(t *testing.T) {
-	testEightLoops(t, 20*ms, 1000, 60, func(m *redlock.Mutex) func(context.Context) (*redlock.Lease, error) { return m.TryLock })
+	testEightLoops(t, 20*ms, 1000, 60, (*redlock.Mutex).TryLock)
 }
 
 // The first failure comes at once, and so does the lock once the person has acted.

@@ -1,25 +1,30 @@
 package lock
 
-import "sync"
+import (
+	"sync"
 
-// spares are attempts and releases that nobody can reach any more, to be used again. quorum/reuse.go says which.
+	"github.com/redlock-go/redlock/internal/quorum"
+)
+
+// spares are the attempts and releases that the client uses again. No goroutine reaches them any more: see quorum/reuse.go.
 type spares struct {
 	attempts, releases sync.Pool
 
-	// Tests set these before the first call.
+	// Tests set these before the first lock.
 	given   func() // see Engine.WatchSpares
 	reached func() // see Engine.SpoilSpares
 }
 
-// WatchSpares has given called for each attempt and release that is given back. Only tests do this, before the first call.
+// WatchSpares makes the engine call given for each attempt and release that is given back. Only tests call it, before the
+// first lock.
 func (e *Engine) WatchSpares(given func()) { e.spares.given = given }
 
-// SpoilSpares makes the engine use nothing again: what is given back is spoiled, and reached is called when
-// somebody still reaches it, or that one panics. Only tests do this, before the first call.
+// SpoilSpares makes the engine spoil what is given back, and use none of it again: see Ballot.Spoil, which gets reached.
+// Only tests call it, before the first lock.
 func (e *Engine) SpoilSpares(reached func()) { e.spares.reached = reached }
 
-// attempt returns an attempt that is new, or as good as new. The goroutine that takes it clears it. A connection's reader must
-// not spend time on that: other callers wait for it.
+// attempt returns an attempt that is new or cleared. The goroutine that takes the attempt clears it. A connection's reader
+// must not spend time on that: other callers wait for it.
 func (s *spares) attempt() *Attempt {
 	a, is := s.attempts.Get().(*Attempt)
 	if !is {
@@ -31,7 +36,7 @@ func (s *spares) attempt() *Attempt {
 	return a
 }
 
-// release returns a release that is new, or as good as new.
+// release returns a release that is new or cleared.
 func (s *spares) release() *release {
 	r, is := s.releases.Get().(*release)
 	if !is {
@@ -41,33 +46,28 @@ func (s *spares) release() *release {
 	return r
 }
 
-// watched tells tests that one is given back.
-func (s *spares) watched() {
+// giveBack puts a spare, which b is a part of, into a pool.
+func (s *spares) giveBack(pool *sync.Pool, spare any, b *quorum.Ballot) {
 	if s.given != nil {
 		s.given()
 	}
+	if s.reached != nil {
+		b.Spoil(s.reached)
+		return
+	}
+	pool.Put(spare)
 }
 
 // GiveBack implements quorum.Spare.
 func (a *Attempt) GiveBack() {
 	s := &a.lock.engine.spares
-	s.watched()
-	if s.reached != nil {
-		a.lock = nil
-		a.Spoil(s.reached)
-		return
-	}
-	s.attempts.Put(a)
+	a.lock = nil // a maker that still uses the attempt panics
+	s.giveBack(&s.attempts, a, &a.Ballot)
 }
 
 // GiveBack implements quorum.Spare.
 func (b *release) GiveBack() {
 	s := &b.lock.engine.spares
-	s.watched()
-	if s.reached != nil {
-		b.lock = nil
-		b.Spoil(s.reached)
-		return
-	}
-	s.releases.Put(b)
+	b.lock = nil // as above
+	s.giveBack(&s.releases, b, &b.Ballot)
 }

@@ -193,9 +193,10 @@ func TestASeriesWhoseLastAnswerComesAfterThePipeBrokeIsNotDone(t *testing.T) {
 	p := New(conn)
 	d := newDoneCall(2)
 	conn.answers <- 1 // when it is asked for
-	d.To = &firstOf{d, make(chan struct{})}
+	first := &firstOf{d, make(chan struct{})}
+	d.To = first
 	send(t, p, &d.Call)
-	<-d.To.(*firstOf).came
+	<-first.came
 	p.Kill(errors.New("killed"))
 	require.False(t, <-d.said)
 	<-p.Done()

@@ -58,8 +58,8 @@ type Sender interface {
 	Send(command string, args ...any) error
 }
 
-// Call is one command, or a Series of them. It belongs to the pipe from Queue until the last Receive. If IsDone is false
-// then, a writer may still read it, and the pipe does not tell when it has stopped.
+// Call is one command, or a Series of them. It belongs to the pipe from Queue until the last Receive. If IsDone is
+// false then, a writer may still read the call, and the pipe does not report when the writer has stopped.
 type Call struct {
 	Command string // without a Series
 	Args    []any
@@ -73,9 +73,9 @@ type Call struct {
 	queued time.Duration // when, on the caller's clock
 }
 
-// IsDone reports, during the last Receive, whether nobody reads the call or its arguments any more. It is false if the
-// last answer came before a writer had handed all of its batch to the connection, if the pipe broke before, and
-// where the connection is no QuickConn.
+// IsDone reports, during the last Receive, whether no goroutine reads the call or its arguments any more. It is false if
+// the last answer came before a writer had handed its whole batch to the connection, if the pipe broke before that
+// answer, and if the connection is no QuickConn.
 func (c *Call) IsDone() bool { return c.done }
 
 // answers returns how many answers the call gets.
@@ -123,7 +123,7 @@ type Pipe struct {
 	users   int        // how many goroutines use conn
 	err     error      // why the pipe is broken
 
-	popped   uint64        // how many calls pop has removed, in their order; only fail removes others, and no pop follows it
+	popped   uint64        // how many calls pop has removed, in order; only fail removes others, and no pop follows it
 	answered uint64        // grows with a call's first answer, and with its last
 	seen     uint64        // its value when a call was queued last
 	progress time.Duration // when a caller that queued a call last saw that it had grown

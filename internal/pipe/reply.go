@@ -72,8 +72,8 @@ type QuickReceiver interface {
 	ReceiveQuick(r *Reply)
 }
 
-// QuickConn is a connection that hands out replies where they are. An error is one of Receive's. It keeps no argument of
-// a command once Send has returned.
+// QuickConn is a connection that hands out replies where they are. An error is one of Receive's. Once Send has returned,
+// the connection keeps no argument of the command.
 type QuickConn interface {
 	ReceiveReply(r *Reply) error
 }

@@ -4,21 +4,22 @@ import "sync/atomic"
 
 // Spare is what a ballot is a part of, and can be used again.
 type Spare interface {
-	// GiveBack is called once, when nobody can reach the ballot any more. It must not block: the maker calls it, or the
-	// reader of a connection.
+	// GiveBack is called once, when no goroutine can reach the ballot any more. The maker or a connection's reader
+	// calls it. It must not block.
 	GiveBack()
 }
 
-// users is who may still reach a ballot: its maker, and each node that has not left. It is a set of bits, theMaker's and those
-// of the nodes' indexes. Each user leaves at most once, after its last access, and who leaves last gives the ballot back.
+// users is the set of a ballot's users: its maker, and each node that has not left. Each user has a bit. A user leaves at
+// most once, after its last access; the last user to leave gives the ballot back.
 //
 // A node leaves when all its answers are in, none is an error, and no goroutine of the pipe reads the call any more
-// (pipe.Call.IsDone). The maker leaves where it calls Leave, and no Watcher or Recorder was set. In all other cases the user
-// stays in the set for ever, and the garbage collector takes the ballot: whoever forgets to leave costs memory alone.
+// (pipe.Call.IsDone). The maker leaves when it calls Leave, unless a Watcher or a Recorder is set. In all other cases the
+// user stays in the set for ever, and the garbage collector frees the ballot. So a forgotten Leave only wastes memory.
 // docs/safety.md (Memory that is used again) has the argument.
 type users struct{ set atomic.Uint32 }
 
-// theMaker is the index of the maker's bit; the nodes' are below it. A ballot of more nodes has no users, and is not used again.
+// theMaker is the index of the maker's bit. A node's index is that of its bit. A ballot of more nodes has no users, and is
+// not used again.
 const theMaker = len(Ballot{}.inline)
 
 // begin makes the set of the maker and so many nodes.
@@ -51,7 +52,7 @@ func (b *Ballot) leave(who int) {
 	}
 }
 
-// leaveUnasked ends a node's use of a ballot that it does not get. The maker is still there, so this node is not the last.
+// leaveUnasked takes out a node that does not get the ballot. The maker has not left yet, so the node is not the last user.
 func (b *Ballot) leaveUnasked(node int) { b.users.leave(node) }
 
 // Leave ends a node's use of the ballot, after its last answer. The receiver must not touch the vote afterwards.
@@ -61,8 +62,8 @@ func (v *Vote) Leave() {
 	}
 }
 
-// Spoil is for tests, in place of using the memory of a ballot again that was given back. From now on each answer to the ballot,
-// and each user that leaves it once more, calls reached. Its maker's Await, HasQuorum and FailureOf panic.
+// Spoil is for tests, which spoil a ballot that was given back, and do not use it again. After it, each answer to the ballot
+// and each second Leave calls reached. The maker's Await, HasQuorum and FailureOf panic.
 func (b *Ballot) Spoil(reached func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -11,15 +11,10 @@ type basket int
 
 func (b *basket) GiveBack() { *b++ }
 
-// spareBallot returns a ballot of so many nodes that nobody has left.
+// spareBallot returns a ballot of so many nodes that no user has left.
 func spareBallot(nodes int, to Spare) *Ballot {
-	b := &Ballot{Question: Question{Spare: to}}
-	if nodes <= theMaker {
-		b.Votes = b.inline[:nodes]
-		b.users.begin(nodes)
-	} else {
-		b.Votes = make(Votes, nodes)
-	}
+	b := newBallot(nodes, Confirm)
+	b.Spare = to
 	return b
 }
 

@@ -58,7 +58,8 @@ func (r *simRun) newClient(i int) *simClient {
 	if err != nil {
 		panic(err)
 	}
-	testhook.Engine(client).SpoilSpares(func() { r.history.fail("an answer reached a ballot that was given back, client %d", i) })
+	reached := func() { r.history.fail("client %d reached a ballot that was given back", i) }
+	testhook.Engine(client).SpoilSpares(reached)
 	c.client = client
 	for k := range p.callers[i] {
 		c.callers = append(c.callers, c.newCaller(k))

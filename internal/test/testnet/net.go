@@ -244,7 +244,7 @@ func (w *Net) Add(c *redlock.Client) {
 	w.Clients = append(w.Clients, c)
 	if w.bubble {
 		testhook.Engine(c).Renewer.KeepHandles()
-		testhook.Engine(c).SpoilSpares(func() { panic("an answer reached a ballot that was given back") })
+		testhook.Engine(c).SpoilSpares(func() { panic("a ballot was reached that was given back") })
 	}
 }
 
