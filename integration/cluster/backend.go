@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	backendEnv = "REDLOCK_TEST_BACKEND" // docker or process; empty: the first of them that is available
+	backendEnv = "REDLOCK_TEST_BACKEND" // docker or process; empty: docker if the engine has the image, else process
 	imageEnv   = "REDLOCK_TEST_IMAGE"   // the Redis image to use with Docker
 	serversEnv = "REDLOCK_TEST_SERVERS" // paths of server programs, separated like those of PATH; they run as processes
 
@@ -41,27 +41,29 @@ type server interface {
 	remove() error
 }
 
+// chooseBackend decides between containers and processes. It takes what is there: make test pulls an image or installs a
+// program before.
 func chooseBackend() (backend, error) {
-	switch want := os.Getenv(backendEnv); {
-	case want == "docker" && os.Getenv(serversEnv) != "":
-		return nil, fmt.Errorf("%s=docker: %s names programs, which run as processes; set one of the two", backendEnv, serversEnv)
-	case want == "process", want == "" && os.Getenv(serversEnv) != "":
-		return newProcessBackend()
-	case want == "docker":
-		return newDockerBackend()
-	case want == "":
-		b, dockerErr := newDockerBackend()
-		if dockerErr == nil {
-			return b, nil
-		}
-		p, err := newProcessBackend()
-		if err != nil {
-			return nil, errors.Join(dockerErr, err)
-		}
-		return p, nil
-	default:
+	want, servers := os.Getenv(backendEnv), os.Getenv(serversEnv)
+	switch {
+	case want != "" && want != "docker" && want != "process":
 		return nil, fmt.Errorf("%s=%q: want docker or process", backendEnv, want)
+	case want == "docker" && servers != "":
+		return nil, fmt.Errorf("%s=docker: %s names programs, which run as processes; set one of the two", backendEnv, serversEnv)
+	case want == "docker":
+		return newDockerBackend(true)
+	case want == "process" || servers != "":
+		return newProcessBackend()
 	}
+	containers, noContainers := newDockerBackend(false)
+	if noContainers == nil {
+		return containers, nil
+	}
+	processes, err := newProcessBackend()
+	if err != nil {
+		return nil, fmt.Errorf("the tests need real Redis servers, and neither way is open; \"make test\" makes one ready: %w", errors.Join(noContainers, err))
+	}
+	return processes, nil
 }
 
 var ports struct {

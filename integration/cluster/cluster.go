@@ -1,8 +1,8 @@
 // Package cluster runs real Redis servers for tests and breaks them on purpose:
 // it kills, restarts, freezes and cuts them off, and loses their replies.
 //
-// The servers are Docker containers, or redis-server processes where no Docker
-// engine answers; every fault works with both. REDLOCK_TEST_SERVERS names other
+// The servers are Docker containers where an engine has the image, else redis-server
+// processes; every fault works with both. REDLOCK_TEST_SERVERS names other
 // programs to run as processes, such as Valkey's. The servers form a pool that all tests of
 // a run share: Use lends servers to one test at a time, healthy and empty, and
 // starts further ones where too few are idle. So tests may run in parallel.
@@ -33,10 +33,15 @@ var shared struct {
 }
 
 // Main runs the tests and removes every server afterwards, also when the test
-// process dies. TestMain calls it and exits with its result.
+// process dies. Where no server can be started it says so, and runs none. TestMain calls it and
+// exits with its result.
 func Main(m *testing.M) int {
 	if os.Getenv(reaperEnv) != "" {
 		return runReaper(os.Stdin)
+	}
+	if _, err := useBackend(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
 	code := m.Run()
 	printServers()

@@ -30,13 +30,17 @@ type containers struct {
 	flat   bool   // whether the engine can put a container beside this machine's processes
 }
 
+// engineTimeout bounds what a test run asks of the engine before its first test.
+const engineTimeout = 20 * time.Second
+
 // cpuShares is a server's part of the processors, where a process has 1024.
 const cpuShares = 8192
 
-func newDockerBackend() (backend, error) {
+// newDockerBackend uses the engine. If it has no image, and fromProgram, one is made of this machine's redis-server.
+func newDockerBackend(fromProgram bool) (backend, error) {
 	// Its log lines for every container would hide the tests' own output.
 	tclog.SetDefault(tclog.NewNoopLogger())
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
 	defer cancel()
 	docker, err := testcontainers.NewDockerClientWithOpts(ctx)
 	if err != nil {
@@ -49,7 +53,10 @@ func newDockerBackend() (backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	image, err := findImage(docker)
+	image, err := findImage(ctx, docker)
+	if err != nil && fromProgram {
+		image, err = localImage(ctx, docker)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -5,14 +5,12 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path"
 	"regexp"
-	"time"
 
 	"github.com/moby/moby/client"
 	"github.com/testcontainers/testcontainers-go"
@@ -20,50 +18,27 @@ import (
 
 const defaultImage = "redis:7-alpine"
 
-// findImage names an image that the engine has or can have: the one asked for,
-// else the default, else one made from this machine's redis-server.
-func findImage(docker *testcontainers.DockerClient) (string, error) {
-	if image := os.Getenv(imageEnv); image != "" {
-		return image, nil
+// findImage names an image that the engine has: the one asked for, else the default. It pulls none: make test does, once
+// for all packages.
+func findImage(ctx context.Context, docker *testcontainers.DockerClient) (string, error) {
+	image := os.Getenv(imageEnv)
+	if image == "" {
+		image = defaultImage
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	if _, err := docker.ImageInspect(ctx, defaultImage); err == nil {
-		return defaultImage, nil
+	if _, err := docker.ImageInspect(ctx, image); err != nil {
+		return "", fmt.Errorf("the Docker engine has no image %s: %w", image, err)
 	}
-	binary, noBinary := exec.LookPath("redis-server")
-	timeout := time.Minute
-	if noBinary == nil {
-		timeout = 5 * time.Second // there is another way, so no long waits for a registry
-	}
-	noPull := pull(ctx, docker, defaultImage, timeout)
-	if noPull == nil {
-		return defaultImage, nil
-	}
-	if noBinary != nil {
-		return "", errors.Join(noPull, noBinary)
-	}
-	return localImage(ctx, docker, binary)
+	return image, nil
 }
 
-func pull(ctx context.Context, docker *testcontainers.DockerClient, image string, timeout time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	progress, err := docker.ImagePull(ctx, image, client.ImagePullOptions{})
-	if err != nil {
-		return fmt.Errorf("pull %s: %w", image, err)
-	}
-	defer progress.Close()
-	if err := progress.Wait(ctx); err != nil {
-		return fmt.Errorf("pull %s: %w", image, err)
-	}
-	return nil
-}
-
-// localImage imports an image that holds nothing but redis-server and the
+// localImage imports an image that holds nothing but this machine's redis-server and the
 // libraries it is linked against. It is named by its content, so that a later run
 // finds it again and an upgraded server gets a new one.
-func localImage(ctx context.Context, docker *testcontainers.DockerClient, binary string) (string, error) {
+func localImage(ctx context.Context, docker *testcontainers.DockerClient) (string, error) {
+	binary, err := exec.LookPath("redis-server")
+	if err != nil {
+		return "", err
+	}
 	root, err := rootFS(ctx, binary)
 	if err != nil {
 		return "", fmt.Errorf("image from %s: %w", binary, err)

@@ -48,7 +48,7 @@ func findPrograms(list string) ([]string, error) {
 	}
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
-		return nil, fmt.Errorf("no Docker engine to use and no redis-server installed: %w", err)
+		return nil, fmt.Errorf("no redis-server installed: %w", err)
 	}
 	return []string{program}, nil
 }
