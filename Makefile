@@ -1,49 +1,42 @@
+# What a person types:
+#
 # make demo    the library at work, on embedded nodes: needs Go and nothing else
-# make test    unit tests, race detector, real Redis servers: four to six minutes on two processors
-# make verify  the other tests that a change must pass: ten minutes of simulation, planted bugs, chaos
-# make servers the contract tests on each server program that REDLOCK_TEST_SERVERS names, and on all in one cluster
+# make test    what decides about a change, beside make lint: it installs what it needs; three to six minutes on two processors
+# make lint    formatting, vet and staticcheck of what make test runs
+# make verify  all other tests, with seeds that nobody has run: before an issue is resolved, and each night
 # make soak    tests that take hours or compare speeds, on a quiet machine
-# make lint    formatting, the length of the docs' sentences, vet, staticcheck, actionlint, the tests of tools/
 # make bench   side by side with the peers, on local redis-server processes: a few minutes
-# make bench-full  everything, and docs/benchmarks.md from it: 20 minutes, on a quiet machine
-# make pictures  the pictures of docs/pictures anew, from the program's own cells and page: needs Chromium
 # make fuzz    every fuzz target for FUZZTIME
 # make sim     the whole library in a simulation, for SEEDS seeds (100000) from SEED (1) on
 # make chaos   random faults on real servers for DURATION; SEED repeats those of an earlier run
 # make release commits, tags and files of VERSION, for a maintainer to push; docs/releasing.md says how
-# make release-check  a release in a clone, used as its users will use it: some minutes
 #
-# The library (.) is a module; so are cmd/redlock/, redlockotel/, deploy/, each of adapters/, integration/, integration/programs/,
-# integration/schedulers/, integration/browser/, benchmarks/, examples/fencing/ and examples/schedulers/, which need more than the library may depend on.
-# tools/ is one that names the versions of staticcheck and actionlint, and has the programs that make releases and count sentences.
+# All other targets are parts of these; docs/testing.md has a table. CONTRIBUTING.md says which part to run for which change.
+# The library (.) is a module; so is each other folder with a go.mod, which needs more than the library may depend on.
 # Written for GNU make 3.81, which macOS has.
 
 .NOTPARALLEL:
-.PHONY: demo test verify soak unit library tools adapters fencing simulated thorough sim sim-timed sim-hash sim-repeat
-.PHONY: need-servers servers soak-servers integration integration-rest soak-integration programs browser soak-programs alerts soak-benchmarks chaos chaos-minute soak-chaos bench-test bench-rest
-.PHONY: lint format sentences vet cross staticcheck workflows release-test bench bench-full pictures fuzz
-.PHONY: release release-check release-files release-program
+.PHONY: demo test verify soak lint bench fuzz sim chaos release
 
 ADAPTERS    = adapters/redlockgoredis adapters/redlockrueidis adapters/redlockvalkey adapters/redlockgocron \
               adapters/redlockasynq adapters/redlockcertmagic adapters/redlockmigrate
-PROGRAMS    = integration/programs integration/schedulers
-BROWSER     = integration/browser
-RACED       = . cmd/redlock redlockotel deploy $(ADAPTERS) integration $(PROGRAMS) $(BROWSER) examples/fencing examples/schedulers
+# The modules whose tests make test leaves to make verify.
+OTHERS      = redlockotel deploy $(ADAPTERS) examples/fencing examples/schedulers benchmarks
+FLAKY       = $(CURDIR)/tools/flaky.sh
+TEST        = go test -shuffle=on -count=1
 STATICCHECK = $(CURDIR)/tools/out/staticcheck
-TEST        = go test -race -shuffle=on -count=1
 FUZZTIME   ?= 20s
 SEEDS      ?= 100000
 DURATION   ?= 10m
 SEED       ?= 0
 
-# Inside a container, sibling containers are reached through this machine's own
-# network, and testcontainers' reaper container cannot be: the tests remove what
-# they started themselves.
+# The tests remove the containers that they started. Inside a container, sibling containers are reached through this
+# machine's own network.
+TESTCONTAINERS_RYUK_DISABLED ?= true
 ifneq ($(wildcard /.dockerenv /run/.containerenv),)
 TESTCONTAINERS_HOST_OVERRIDE ?= 127.0.0.1
-TESTCONTAINERS_RYUK_DISABLED ?= true
-export TESTCONTAINERS_HOST_OVERRIDE TESTCONTAINERS_RYUK_DISABLED
 endif
+export TESTCONTAINERS_RYUK_DISABLED TESTCONTAINERS_HOST_OVERRIDE
 
 demo:
 	@go run ./examples/quickstart
@@ -57,68 +50,201 @@ demo:
 # each part takes. A change that adds a part, or makes one longer, must keep to its limits.
 PARTS = @MAKE="$(MAKE)" tools/parts.sh
 
-test: need-servers
-	$(PARTS) "make test" "library simulated" "integration tools adapters fencing bench-test"
+test: setup-test
+	$(PARTS) "make test" "library race simulated" "integration tool pages"
 
-verify: need-servers
-	$(PARTS) "make verify" "sim-timed" "thorough servers integration-rest programs browser alerts chaos-minute bench-rest"
+verify: setup-verify
+	$(PARTS) "make verify" "sim-fresh raced-rest lint-rest" "thorough servers integration-rest programs browser alerts others chaos-minute bench-rest"
 
 # One after the other: a comparison of speeds needs a quiet machine.
-soak: need-servers
+soak: setup-verify
 	$(PARTS) "make soak" "soak-integration soak-programs soak-servers soak-benchmarks soak-chaos sim fuzz"
+
+# Servers, an image or packages that tests need and this machine lacks.
+.PHONY: setup-test setup-verify
+setup-test: gotestsum
+	@tools/setup.sh compiler servers
+
+setup-verify: gotestsum
+	@tools/setup.sh compiler servers prometheus chromium
 
 # The parts in which the long tests run, too.
 thorough integration-rest browser alerts chaos bench-rest soak-integration soak-programs soak-benchmarks: export REDLOCK_LONG = 1
 
-# The tests that need no Redis server.
-unit: library tools adapters fencing
+# ---- parts of make test ----
 
-# The docs' tests read text, in one goroutine: the race detector slows them down fivefold for nothing.
+# The tests that need no Redis server, on each system that the library supports.
+.PHONY: unit library race simulated integration tool pages gotestsum
+unit: library race tool pages others
+
+# Packages of the library whose tests take real time: the pages of the docs, programs, and embedded nodes.
+REALTIME = ./docs ./examples/... ./redlocktest ./redlockweb
+
 library:
-	@echo "what: the library and its examples with the race detector, and its docs"
-	$(TEST) -timeout=15m $$(go list ./... | grep -v '/docs$$')
-	REDLOCK_LONG=1 go test -shuffle=on -count=1 ./docs
+	@echo "what: the library, mostly in virtual time"
+	$(TEST) -timeout=10m $$(go list ./... | grep -vE '/(docs|examples(/.*)?|redlocktest|redlockweb|internal/test/sim)$$')
 
-tools:
-	@echo "what: the command line tool, OpenTelemetry, what deploy/ has, with the race detector"
-	cd cmd/redlock && $(TEST) -parallel=6 ./...
-	cd redlockotel && $(TEST) ./...
-	cd deploy && $(TEST) ./...
+# Where goroutines meet in real time. Over the single thread of a bubble in virtual time the detector finds nothing, and
+# slows the tests down fivefold: that is make verify's.
+RACED = ./internal/pipe ./internal/node ./internal/quorum ./internal/limiter ./internal/notify ./internal/lease ./internal/endpoint .
 
-# examples/schedulers shows how to do without an adapter.
-adapters:
-	@echo "what: pools of other clients and locks for other programs, with the race detector"
-	@set -e; for module in $(ADAPTERS) examples/schedulers; do (cd $$module && $(TEST) ./...); done
+race:
+	@echo "what: the packages whose goroutines meet in real time, with the race detector"
+	$(TEST) -race -timeout=10m $(RACED)
 
-# A part of its own, as its database takes long to compile.
-fencing:
-	@echo "what: fencing with a database, with the race detector"
-	cd examples/fencing && $(TEST) ./...
-
-# The race detector slows the simulation down tenfold.
 simulated:
-	@echo "what: 300 seeds of the simulation"
-	go test -count=1 -v -run '^(TestSimulation|TestTheSameSeed.*)$$' ./internal/test/sim -sim.runs=300 -sim.seed=$(FROM)
+	@echo "what: 300 seeds of the simulation, all planted bugs"
+	REDLOCK_LONG=1 go test -count=1 -v -run '^(TestSimulation|TestTheSameSeed.*|TestTheSimulationFindsEveryPlantedBug)$$' ./internal/test/sim -sim.runs=300 -sim.seed=1
 
-# The tests of the library and its internal packages without the race detector: the long
-# ones, the planted bugs, whether the simulation repeats, and many tries of what depends on
-# chance.
+# Its tests say which servers they run on.
+integration: gotestsum
+	@echo "what: the library on real servers that fail"
+	cd integration && $(FLAKY) -timeout=10m . ./cluster ./chaos
+
+tool: gotestsum
+	@echo "what: the command line tool"
+	cd cmd/redlock && $(FLAKY) -parallel=6 ./...
+
+pages: gotestsum
+	@echo "what: the docs and the programs in them, examples, embedded nodes, the page"
+	REDLOCK_LONG=1 $(FLAKY) -timeout=10m $(REALTIME)
+
+gotestsum:
+	@cd tools && go build -o out/ gotest.tools/gotestsum
+
+# ---- parts of make verify ----
+
+.PHONY: sim-fresh raced-rest lint-rest thorough servers integration-rest programs browser alerts others chaos-minute bench-rest
+
+# The simulation for SIMTIME, with seeds that the date gives; SEED=… repeats a run.
+SIMTIME ?= 10m
+
+sim-fresh:
+	@from=$(if $(filter 0,$(SEED)),$$(date +%y%m%d)00000,$(SEED)) && echo "what: the simulation for $(SIMTIME), from seed $$from on; again with make sim-fresh SEED=$$from" && \
+	nice -n 10 go test -count=1 -v -timeout=0 -run '^TestSimulation$$' ./internal/test/sim -sim.fresh -sim.time=$(SIMTIME) -sim.seed=$$from
+
+# The long tests, whether the simulation repeats, and many tries of what depends on chance.
 thorough:
-	@echo "what: the long tests, planted bugs, 100 seeds twice, many tries of what depends on chance"
-	go test -count=1 -timeout=20m . ./internal/...
+	@echo "what: the long tests of the library, 100 seeds twice, many tries of what depends on chance"
+	$(TEST) -timeout=20m . ./internal/...
+
+# What make test runs without the race detector.
+raced-rest: gotestsum
+	@echo "what: the whole library, its docs and the tool, with the race detector"
+	$(TEST) -race -timeout=30m $$(go list ./... | grep -vE '/(docs|internal/test/sim)$$')
+	cd cmd/redlock && $(FLAKY) -race -parallel=6 ./...
+
+# The library and the tool must build, and pass vet, on every system that they support.
+lint-rest: lint-tools
+	@echo "what: vet and staticcheck of the modules that make lint leaves out, vet for three systems, actionlint"
+	@set -e; for module in $(OTHERS); do echo "vet, staticcheck: $$module"; (cd $$module && go vet ./... && "$(STATICCHECK)" ./...); done
+	@set -e; for system in linux darwin windows; do echo "vet for $$system"; \
+		GOOS=$$system go vet ./...; (cd cmd/redlock && GOOS=$$system go vet ./...); done
+	cd tools && go build -o out/ github.com/rhysd/actionlint/cmd/actionlint
+	tools/out/actionlint -shellcheck= -pyflakes=
+
+# The modules of adapters, OpenTelemetry, alerts and examples.
+others: gotestsum
+	@echo "what: adapters, OpenTelemetry, deploy, examples with modules of their own, with the race detector"
+	@set -e; for module in $(filter-out benchmarks,$(OTHERS)); do (cd $$module && $(FLAKY) -race ./...); done
+
+INTEGRATION = cd integration && $(FLAKY) -race -timeout=30m
+
+# All tests but those of make soak; the chaos test has a part of its own.
+integration-rest: gotestsum
+	@echo "what: all tests on real servers but chaos, with the race detector"
+	$(INTEGRATION) -skip='^TestHistories' . ./cluster ./chaos
+
+# One cluster for each server program that REDLOCK_TEST_SERVERS names (paths, separated by colons;
+# without it the servers of make integration), and a mixed one of all. It prints their versions.
+servers: gotestsum
+	@echo "what: the contract tests, on each server program and each kind of client, with the race detector"
+	$(INTEGRATION) ./contract
+
+# Other programs that lock with the adapters, in several processes.
+programs soak-programs: gotestsum
+	@echo "what: certificates, migrations and schedulers of several processes on real servers, with the race detector"
+	$(INTEGRATION) ./programs ./schedulers
+
+# The page of redlockweb in Chromium; without one the tests are skipped with a word.
+browser: gotestsum
+	@echo "what: the page of the locks in a browser, with the race detector"
+	$(INTEGRATION) ./browser
+
+# It needs prometheus too, and says so where it skips.
+alerts: gotestsum
+	@echo "what: each alert on a Prometheus over real servers that fail, with the race detector"
+	cd deploy && $(FLAKY) -race -run='OnRealServers$$' .
+
+bench-rest:
+	@echo "what: the benchmarks, all of their tests"
+	cd benchmarks && $(TEST) -v -timeout=15m ./...
+
+chaos-minute:
+	@$(MAKE) --no-print-directory chaos DURATION=1m
+
+# ---- parts of make soak ----
+
+.PHONY: soak-integration soak-programs soak-servers soak-benchmarks soak-chaos
+
+# All integration tests, once for each of these programs and once on a mixed cluster.
+soak-servers:
+	@echo "what: all integration tests but chaos, on each server program, with the race detector"
+	@tools/each-server.sh $(MAKE) --no-print-directory integration-rest
+
+# No other test runs meanwhile.
+soak-integration:
+	@echo "what: comparisons of speed and long loads on real servers"
+	cd integration && $(TEST) -v -timeout=0 -run '^TestSoak' . -soak
+
+soak-benchmarks:
+	@echo "what: comparisons of speed with other libraries"
+	cd benchmarks && go test -count=1 -v -run '^TestSoak' . -soak
+
+soak-chaos:
+	@$(MAKE) --no-print-directory chaos DURATION=1h
+
+# A test's output ends with the summary.
+chaos: setup-test
+	@echo "what: chaos on real servers for $(DURATION), with the race detector"
+	cd integration && go test -race -count=1 -timeout=0 -v -run '^TestHistories' . \
+		-chaos.duration=$(DURATION) -chaos.seed=$(SEED)
 
 # The simulation for a number of seeds: make sim SEEDS=100000, from SEED on.
 sim:
 	@echo "what: the simulation, $(SEEDS) seeds"
 	go test -count=1 -v -timeout=0 -run '^TestSimulation$$' ./internal/test/sim -sim.runs=$(SEEDS) -sim.seed=$(if $(filter 0,$(SEED)),1,$(SEED))
 
-# The simulation for SIMTIME. Each commit has seeds of its own; SEED=… repeats those of another.
-sim-timed:
-	@from=$(FROM) && echo "what: the simulation for $(SIMTIME), from seed $$from on; again with make sim-timed SEED=$$from" && \
-	nice -n 10 go test -count=1 -v -timeout=0 -run '^TestSimulation$$' ./internal/test/sim -sim.time=$(SIMTIME) -sim.seed=$$from
+# ---- parts of make lint ----
 
-SIMTIME ?= 10m
-FROM = $(if $(filter 0,$(SEED)),$$(printf %d 0x0$$(git rev-parse HEAD 2>/dev/null | cut -c 1-7)),$(SEED))
+.PHONY: format vet staticcheck scripts lint-tools
+lint: format vet staticcheck scripts
+
+format:
+	@unformatted=$$(gofmt -l .) && test -z "$$unformatted" || { \
+		echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; } >&2
+
+# CHECK runs a command on all that make test runs.
+CHECK = $(1) ./... && (cd cmd/redlock && $(1) ./...) && (cd integration && $(1) . ./cluster ./chaos) && (cd tools && $(1) ./...)
+
+vet:
+	$(call CHECK,go vet)
+
+staticcheck: lint-tools
+	$(call CHECK,"$(STATICCHECK)")
+
+# Built in a module that requires it: for go run PROGRAM@VERSION, go asks the module
+# proxy for modules that are none, and not every proxy answers so that it goes on.
+lint-tools:
+	cd tools && go build -o out/ honnef.co/go/tools/cmd/staticcheck
+
+# The tests of the scripts that make runs.
+scripts:
+	cd tools && $(TEST) ./...
+
+# ---- by hand ----
+
+.PHONY: sim-hash sim-repeat bench-full pictures
 
 # The hash of 2000 histories: it stays the same if a change does not alter the library's
 # behaviour. HASHES names a file for one hash per seed: two such files show the first seed
@@ -134,126 +260,6 @@ sim-repeat:
 	go test $(if $(RACE),-race) -count=1 -v -timeout=0 -run '^TestSimulationRepeats$$' ./internal/test/sim -sim.repeat=$(REPEAT) -sim.runs=$(HASHED) -sim.seed=$(if $(filter 0,$(SEED)),1,$(SEED))
 
 REPEAT ?= 3
-
-# Its tests say which servers they run on: Docker containers where an engine answers, else
-# redis-server processes. Never from the cache: the servers are part of the result.
-INTEGRATION = cd integration && $(TEST) -timeout=30m -v
-# Its packages but the contract tests, which are a part of their own.
-WHOLE = $$(go list ./... | grep -v '/contract$$')
-
-integration: need-servers
-	@echo "what: the library on real servers that fail, with the race detector"
-	$(INTEGRATION) $(WHOLE)
-
-# All tests but those of make soak; the chaos test has a part of its own.
-integration-rest: need-servers
-	@echo "what: all tests on real servers but chaos, with the race detector"
-	$(INTEGRATION) -skip '^TestHistories' $(WHOLE)
-
-# Other programs that lock with the adapters, in several processes.
-programs: need-servers
-	@echo "what: certificates, migrations and schedulers of several processes on real servers, with the race detector"
-	@set -e; for module in $(PROGRAMS); do (cd $$module && $(TEST) -v ./...); done
-
-# The page of redlockweb in Chromium; without one the tests are skipped with a word.
-browser:
-	@echo "what: the page of the locks in a browser, with the race detector"
-	cd $(BROWSER) && $(TEST) -v ./...
-
-# The long tests run, too, and the schedulers for a minute.
-soak-programs: need-servers
-	@echo "what: all tests of certificates, migrations and schedulers, with the race detector"
-	@set -e; for module in $(PROGRAMS); do (cd $$module && $(TEST) -v ./...); done
-
-# It needs prometheus too, and says so where it skips.
-alerts: need-servers
-	@echo "what: each alert on a Prometheus over real servers that fail, with the race detector"
-	cd deploy && $(TEST) -v -run 'OnRealServers$$' .
-
-# One cluster for each server program that REDLOCK_TEST_SERVERS names (paths, separated by colons;
-# without it the servers of make integration), and a mixed one of all. It prints their versions.
-servers: need-servers
-	@echo "what: the contract tests, on each server program and each kind of client, with the race detector"
-	$(INTEGRATION) ./contract
-
-# All integration tests, once for each of these programs and once on a mixed cluster.
-soak-servers: need-servers
-	@echo "what: all integration tests but chaos, on each server program, with the race detector"
-	@tools/each-server.sh $(MAKE) --no-print-directory integration-rest
-
-# No other test runs meanwhile.
-soak-integration: need-servers
-	@echo "what: comparisons of speed and long loads on real servers"
-	$(INTEGRATION) -timeout=0 -run '^TestSoak' . -soak
-
-soak-benchmarks: need-servers
-	@echo "what: comparisons of speed with other libraries"
-	cd benchmarks && go test -count=1 -v -run '^TestSoak' . -soak
-
-# A test's output ends with the summary.
-chaos: need-servers
-	@echo "what: chaos on real servers for $(DURATION), with the race detector"
-	cd integration && go test -race -count=1 -timeout=0 -v -run '^TestHistories' . \
-		-chaos.duration=$(DURATION) -chaos.seed=$(SEED)
-
-chaos-minute:
-	@$(MAKE) --no-print-directory chaos DURATION=1m
-
-soak-chaos:
-	@$(MAKE) --no-print-directory chaos DURATION=1h
-
-need-servers:
-	@docker version >/dev/null 2>&1 || test -n "$$DOCKER_HOST$$REDLOCK_TEST_SERVERS" || command -v redis-server >/dev/null || { \
-		echo "The integration tests need real Redis servers: start Docker, or install redis-server"; \
-		echo "(Debian, Ubuntu: apt-get install redis-server; macOS: brew install redis)."; \
-		echo "Without either, make unit runs the other tests, and make demo needs no server."; \
-		exit 1; } >&2
-
-lint: format sentences vet cross staticcheck workflows release-test
-
-format:
-	@unformatted=$$(gofmt -l .) && test -z "$$unformatted" || { \
-		echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; } >&2
-
-# tools/out/sentences -v lists each sentence and paragraph that is too long.
-sentences:
-	cd tools && go build -o out/ ./sentences
-	@tools/out/sentences
-
-# With -race where the tests have it, so that both use the same compiled packages.
-vet:
-	@set -e; for module in $(RACED); do echo "go vet, module $$module"; (cd $$module && go vet -race ./...); done
-	@set -e; for module in benchmarks tools; do echo "go vet, module $$module"; (cd $$module && go vet ./...); done
-
-# The library and the tool must build, and pass vet, on every system that they support.
-cross:
-	@set -e; for system in linux darwin windows; do echo "go vet for $$system"; \
-		GOOS=$$system go vet ./...; (cd cmd/redlock && GOOS=$$system go vet ./...); done
-
-# Built in a module that requires it: for go run PROGRAM@VERSION, go asks the module
-# proxy for modules that are none, and not every proxy answers so that it goes on.
-staticcheck:
-	cd tools && go build -o out/ honnef.co/go/tools/cmd/staticcheck
-	@set -e; for module in $(RACED); do echo "staticcheck, module $$module"; (cd $$module && GOFLAGS=-race "$(STATICCHECK)" ./...); done
-	@set -e; for module in benchmarks tools; do echo "staticcheck, module $$module"; (cd $$module && "$(STATICCHECK)" ./...); done
-
-# What GitHub runs, and only there, is read by actionlint.
-workflows:
-	cd tools && go build -o out/ github.com/rhysd/actionlint/cmd/actionlint
-	tools/out/actionlint -shellcheck= -pyflakes=
-
-# Here and not among the tools: this module may need the newest Go, and the tools must do with the one before.
-release-test:
-	cd tools && go test -shuffle=on -count=1 ./...
-
-# The benchmarks' own tests. They need redis-server, and say so where they skip.
-bench-test:
-	@echo "what: the benchmarks, a tiny run of each kind"
-	cd benchmarks && go test -shuffle=on -count=1 -v ./...
-
-bench-rest:
-	@echo "what: the benchmarks, all of their tests"
-	cd benchmarks && go test -shuffle=on -count=1 -v -timeout=15m ./...
 
 # The tag redislock, where go gets that peer's module: not every module proxy has it.
 # In a shell in benchmarks/, $(1) are the other tags.
@@ -275,8 +281,7 @@ bench-full:
 # A test compares them with the program: they change with it.
 pictures:
 	cd cmd/redlock && go test -count=1 -run '^TestPictures' ./internal/top -pictures
-	go test -count=1 -run '^TestDiagrams' ./docs -draw
-	cd $(BROWSER) && REDLOCK_LONG=1 go test -count=1 -v -run '^TestPictures$$' . -pictures=$(CURDIR)/docs/pictures
+	cd integration && REDLOCK_LONG=1 go test -count=1 -v -run '^TestPictures$$' ./browser -pictures=$(CURDIR)/docs/pictures
 
 fuzz:
 	@echo "what: every fuzz target for $(FUZZTIME)"
@@ -285,18 +290,3 @@ fuzz:
 			echo "$$package $$target, $(FUZZTIME)"; \
 			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package; \
 		done; done
-
-# A version is made in a clone; the repository gets its commits and tags at the end. It pushes nothing.
-release: release-program
-	tools/out/release prepare "$(VERSION)"
-
-# Without a VERSION, the next one. A module that a folder of adapters/ has is part of it by that alone.
-release-check: release-program
-	tools/out/release rehearse "$(VERSION)"
-
-# The files of the VERSION whose tags are checked out, as the workflow makes them.
-release-files: release-program
-	tools/out/release files "$(VERSION)"
-
-release-program:
-	cd tools && go build -o out/ ./release

@@ -27,11 +27,14 @@ run_part() {
 	TIMEFORMAT='%0R %0U %0S'
 	times=$({ time "${MAKE:-make}" --no-print-directory "$part" >"$logs/$part.log" 2>&1 || result=; test -n "$result" || touch "$logs/$part.failed"; } 2>&1)
 	set -- $times
+	! grep -q '^FLAKY ' "$logs/$part.log" || result='ok, FLAKY'
 	[ ! -e "$logs/$part.failed" ] || result=FAILED
-	printf '%-16s %7d %7d  %-7s %s\n' "$part" "$1" "$(($2 + $3))" "$result" \
+	printf '%-16s %7d %7d  %-9s %s\n' "$part" "$1" "$(($2 + $3))" "$result" \
 		"$(sed -n '/^what: /{s///p;q;}' "$logs/$part.log")" >>"$logs/rows"
 	if [ "$result" = FAILED ]; then
 		grep -vE '^ *(=== (RUN|PAUSE|CONT|NAME)|--- (PASS|SKIP))' "$logs/$part.log"
+	elif [ "$result" != ok ]; then
+		sed -n '/^=== Failed$/,$p' "$logs/$part.log"
 	fi
 	echo "$part: $result after $1 s"
 }
@@ -46,10 +49,11 @@ wait
 
 echo
 echo "$title, $(go env GOOS)/$(go env GOARCH), $(go env GOVERSION)"
-printf '%-16s %7s %7s  %-7s %s\n' part seconds 'of CPU' '' 'what it runs'
+printf '%-16s %7s %7s  %-9s %s\n' part seconds 'of CPU' '' 'what it runs'
 cat "$logs/rows"
 cat "$logs"/*.log | grep -E '^servers: ' | sort -u
 cat "$logs"/*.log | grep -oE '[0-9]+ seeds (in|from) .*' || true
+cat "$logs"/*.log | grep '^FLAKY ' || true
 # What fails comes last, too: who keeps a log may cut its head.
 for failed in "$logs"/*.failed; do
 	[ -e "$failed" ] || continue

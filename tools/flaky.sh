@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Runs tests that take real time. A test that fails runs once more, alone, after the others. If it passes then, it is
+# printed as FLAKY behind the log of its failure, and the run passes; docs/testing.md says what to do with it. There is
+# no second run after a data race, a panic, a package that does not build, or more than five failures.
+#
+#   tools/flaky.sh [FLAG=VALUE …] PACKAGE …
+#
+# Flags are those of go test. It runs in the module of the packages; make out/gotestsum builds what it needs.
+set -u
+packages=() flags=(-shuffle=on -count=1)
+for word in "$@"; do
+	case $word in
+	-*) flags+=("$word") ;;
+	*) packages+=("$word") ;;
+	esac
+done
+report=$(mktemp) || exit 1
+trap 'rm -f "$report"' EXIT
+"$(dirname "$0")/out/gotestsum" --format=standard-verbose --no-color \
+	--rerun-fails=1 --rerun-fails-max-failures=5 --rerun-fails-abort-on-data-race --rerun-fails-report="$report" \
+	--packages="${packages[*]}" -- "${flags[@]}"
+result=$?
+sed -n 's/^\(.*\): 2 runs, 1 failures$/FLAKY \1: it failed, and passed when it ran again, alone/p' "$report"
+exit $result
