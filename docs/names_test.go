@@ -12,7 +12,7 @@ import (
 
 var (
 	function  = regexp.MustCompile(`(?m)^func (?:\(\w+ \*?(\w+)\) |\(\*?(?:\w+)\) )?(\w+)\(`)
-	declared  = regexp.MustCompile(`(?m)^(?:type |\t)(\w+)(?: | = )`)
+	declared  = regexp.MustCompile(`(?m)^(?:type |const |\t)(\w+)(?: | = )`)
 	structure = regexp.MustCompile(`(?ms)^type (\w+) struct {\n(.*?)^}`)
 	fields    = regexp.MustCompile(`(?m)^\t(\w+)\b`)
 
