@@ -80,7 +80,8 @@ func (l *Lease) leave(p *part) (atEnd map[*endCall]struct{}, b *renewal) {
 }
 
 // Bind makes h the lease's first handle. From the start of the first renewal on, the lease notices
-// that the garbage collector found nobody who refers to h any more; then h is released.
+// that the garbage collector found nobody who refers to h any more; then h is released. Most leases
+// end sooner, and cost nothing for it.
 func (l *Lease) Bind(h *Handle) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

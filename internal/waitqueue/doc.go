@@ -4,7 +4,7 @@
 // A caller of Lock becomes a Waiter when it is refused; where the client listens already, before its first
 // attempt. A waiter joins the wait queue for its lock at every node that refuses it. The nodes' scripts keep the
 // order. They hand a lock that is released over to the first waiter: they reserve the lock and send the waiter's
-// client a wake-up. docs/algorithm-in-full.md describes the whole; internal/protocol/parts/queue.lua has the rules.
+// client a wake-up. docs/algorithm.md (Waiting) describes the whole; internal/protocol/parts/queue.lua has the rules.
 //
 // # Life of a waiter
 //

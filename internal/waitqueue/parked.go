@@ -129,7 +129,7 @@ type Grant struct {
 }
 
 // Granted returns the last attempt, once a quorum has executed it late and enough of its
-// validity is left; else ok is false.
+// validity is left: an eighth of a second, and two trips. Else ok is false.
 func (w *Waiter) Granted() (g Grant, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

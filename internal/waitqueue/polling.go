@@ -10,8 +10,8 @@ import (
 // A waiter looks when it asks again though no node has woken it. This file decides how often.
 // Looks make up for lost wake-ups, for locks that other programs release without a wake-up,
 // and for clients that die: a live client looks at the lock in time, and finds it free.
-// docs/algorithm-in-full.md argues how long that takes; internal/protocol/parts/queue.lua relies on
-// these paces.
+// docs/safety.md (How long a lock has no holder) argues how long that takes;
+// internal/protocol/parts/queue.lua relies on these paces.
 
 const (
 	// nearLook is the pace of a client's foremost waiter while fewer than nearClients
