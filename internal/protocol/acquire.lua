@@ -16,7 +16,8 @@
 --          execute it meanwhile; '0' if it is not parked
 --
 -- Returns the count when granted, or 1 without a counter; -1 when the counter was
--- missing: this server has lost its memory and must not vote; else {holder or
+-- missing: this server has lost its memory and must not vote, so nothing is granted, and the
+-- record is deleted; else {holder or
 -- reservation, its remaining milliseconds, position in the queue, number of other clients
 -- ahead, up to three, 1 if the ticket is new in the queue or 0}.
 --@value

@@ -18,11 +18,12 @@
 -- ARGV[7]   the key of a slot, but for its number
 -- ARGV[8]   how many slots there are
 -- ARGV[9]   how many permits are asked for
--- ARGV[10]  the seed of the order in which slots are tried: nodes at which the same slots are free
+-- ARGV[10]  the seed of the order in which slots are tried, below 2^32: nodes at which the same slots are free
 --           grant the same
 -- ARGV[11]  1 from a caller without a ticket that will ask again with one; else missing
 --
--- Returns, when granted, {the count, slot, …}; the count is 1 without a counter. Returns -1 as acquire does.
+-- Returns, when granted, {the count, slot, …}; the count is 1 without a counter. Returns -1 as acquire does,
+-- but then nothing is changed.
 -- Returns, to a caller that neither queues nor will, if nobody waits: {redlock::permits, the milliseconds until enough
 -- are free, the slots' owners}: of each slot, in order, the first four bytes of its owner, filled up with ?, or
 -- four blanks if the slot is free.

@@ -9,7 +9,7 @@
 --
 -- Returns 1 when all keys were this attempt's, and are gone; 3 when they were, and a lock is now
 -- reserved for a waiter, or held by one; 2 when the locks are reserved for this ticket; 0 when some
--- of the keys were not this attempt's.
+-- of the keys were not this attempt's: those that were are gone.
 --@value
 local n = #KEYS / 3
 local ticket, stays = ARGV[2], ARGV[3]

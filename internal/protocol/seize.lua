@@ -16,7 +16,7 @@
 --
 -- Returns {the count, or 0 without one; the owner or reservation that was replaced, or an
 -- empty value; its remaining milliseconds}; -1 when the counter was missing: this
--- server has lost its memory and must not vote; {holder, its remaining milliseconds}
+-- server has lost its memory and must not vote, so the key and the record are deleted; {holder, its remaining milliseconds}
 -- where another holder has the key.
 --@value
 --@lock
