@@ -14,11 +14,12 @@
 -- ARGV[7]  the owner of the ticket's previous attempt, or ''
 -- ARGV[8]  for how many milliseconds this attempt is parked if it is refused, or '0'
 --
--- Returns the count when granted, or 1 without a counter: it is greater than every count
--- before it of each lock; -1 as acquire does, but then nothing is changed; else {holder or reservation of the first lock
--- that is not to be had, the longest remaining milliseconds of those locks, the farthest position in the queues, the least number of
--- other clients ahead, up to three, 1 if the ticket is new in a queue or 0, the nearest position}. Both
--- positions are 2 if all these locks were found free, and are reserved for earlier waiters now.
+-- Returns the count when granted, or 1 without a counter: it is greater than every count before it
+-- of each lock; -1 as acquire does, but then nothing is changed; else {holder or reservation of the
+-- first lock that is not to be had, the longest remaining milliseconds of those locks, the farthest
+-- position in the queues, the least number of other clients ahead, up to three, 1 if the ticket is
+-- new in a queue or 0, the nearest position}. Both positions are 2 if all these locks were found
+-- free, and are reserved for earlier waiters now: the waiter asks again when that ends.
 --@value
 --@count
 local n = math.floor(#KEYS / 2)

@@ -211,6 +211,25 @@ func TestProtocolPageListsThePartsOfScripts(t *testing.T) {
 	}
 }
 
+// The page leaves keys, arguments and replies to the heads of the scripts: an author of another client finds each of them.
+func TestProtocolPageLinksToTheHeadOfEachScript(t *testing.T) {
+	page, err := os.ReadFile("../../docs/protocol.md")
+	require.NoError(t, err)
+	for _, s := range All {
+		if !strings.Contains(string(page), "["+s.Name+"](../internal/protocol/"+s.Name+".lua)") {
+			t.Errorf("docs/protocol.md does not link to %s.lua", s.Name)
+		}
+		text, err := fs.ReadFile(files, s.Name+".lua")
+		require.NoError(t, err)
+		comment, _, _ := strings.Cut(string(text), "\nlocal ")
+		for _, what := range []string{"\n-- KEYS", "\n-- ARGV", "\n-- Returns "} {
+			if !strings.Contains(comment, what) && (s != Ask || what != "\n-- ARGV") { // ask has no arguments
+				t.Errorf("the head of %s.lua has no line %q", s.Name, what)
+			}
+		}
+	}
+}
+
 // The closures of a part cost each call of a script some time.
 func TestNoScriptHasAPartThatItDoesNotUse(t *testing.T) {
 	parts := readParts(t)

@@ -22,15 +22,15 @@
 --           grant the same
 -- ARGV[11]  1 from a caller without a ticket that will ask again with one; else missing
 --
--- Returns, when granted, {the count, slot, …}; the count is 1 without a counter. Returns -1 as acquire does,
--- but then nothing is changed.
--- Returns, to a caller that neither queues nor will, if nobody waits: {redlock::permits, the milliseconds until enough
--- are free, the slots' owners}: of each slot, in order, the first four bytes of its owner, filled up with ?, or
--- four blanks if the slot is free.
--- Returns else {redlock::permits, or the reservation of the first waiter if the free slots are kept for it, the
--- milliseconds until enough are free, and what acquire returns}; the last number is 2 more if the first
--- waiter, for which too few slots are free, keeps the caller out, and its client was challenged within the
--- last half a second.
+-- Returns, when granted, {the count, slot, …}; the count is 1 without a counter. Returns -1 as
+-- acquire does, but then nothing is changed.
+-- Returns, to a caller that neither queues nor will, if nobody waits: {redlock::permits, the
+-- milliseconds until enough are free, the slots' owners}: of each slot, in order, the first four
+-- bytes of its owner, filled up with ?, or four blanks if the slot is free.
+-- Returns else {redlock::permits, or the reservation of the first waiter if the free slots are kept
+-- for it, the milliseconds until enough are free, and what acquire returns}; the last number is 2
+-- more if the first waiter, for which too few slots are free, keeps the caller out, and its client
+-- was challenged within the last half a second.
 --@value
 --@slots
 --@count

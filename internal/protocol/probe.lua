@@ -10,13 +10,14 @@
 -- ARGV[4]  the guard, in milliseconds
 -- ARGV[5]  a name for a new quarantine, which no other has
 --
--- Returns {'whole', the record's key, N, longest ttl} when there is a record (its
--- longest ttl raised to the client's if N agrees, and its quarantine marked as used); {'barred', the quarantine's name, its remaining
--- milliseconds, its guard, the name of the first quarantine since the loss} in quarantine;
--- {'format', number} where a client of another format was. FLUSHALL removes both the bar and the quarantine, so the next probe begins
--- a new quarantine under a new name, and no client finds a record under the old one. Where
--- the record alone is gone, the bar is still there, and its mark "used" shows that a
--- client admitted the server after this quarantine: it is over, and a new one begins.
+-- Returns {'whole', the record's key, N, longest ttl} when there is a record (its longest ttl
+-- raised to the client's if N agrees, and its quarantine marked as used); {'barred', the
+-- quarantine's name, its remaining milliseconds, its guard, the name of the first quarantine since
+-- the loss} in quarantine; {'format', number} where a client of another format was. FLUSHALL
+-- removes both the bar and the quarantine, so the next probe begins a new quarantine under a new
+-- name, and no client finds a record under the old one. Where the record alone is gone, the bar is
+-- still there, and its mark "used" shows that a client admitted the server after this quarantine:
+-- it is over, and a new one begins.
 if KEYS[4] and redis.call('HEXISTS', KEYS[4], 'nodes') == 0 then
   redis.call('DEL', KEYS[4]) -- what was counted there
 end

@@ -10,11 +10,11 @@
 -- ARGV     as acquire's; the ticket ends with r, or is '' for a caller that does not queue
 --
 -- Returns as acquire does, but 2 more than the number that says whether the ticket is new if
--- writers keep the caller out whose clients were challenged within the last half a second; a caller that
--- does not queue gets {holder or reservation, its remaining milliseconds}. The holder may be redlock::shared
--- where a writer waits ahead. The count is the node's, and not counted on: readers that hold the lock
--- together have the same token. Without admission a count that is missing becomes 1. Where -1 is returned,
--- nothing is changed.
+-- writers keep the caller out whose clients were challenged within the last half a second; a caller
+-- that does not queue gets {holder or reservation, its remaining milliseconds}. The holder may be
+-- redlock::shared where a writer waits ahead. The count is the node's, and not counted on: readers
+-- that hold the lock together have the same token. Without admission a count that is missing
+-- becomes 1. Where -1 is returned, nothing is changed.
 --@value
 local ticket, before = ARGV[5], ARGV[7]
 local count = 1

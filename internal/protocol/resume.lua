@@ -11,8 +11,8 @@
 -- ARGV[6]  the least count that shows the record to be whole
 --
 -- Returns the count, or 1 where leases have no tokens; 0 when it is too late; -1 when the record is
--- not whole: then the key and the record are deleted; -2 when the key is missing; else {holder, its remaining
--- milliseconds}.
+-- not whole: then the key and the record are deleted; -2 when the key is missing; else {holder, its
+-- remaining milliseconds}.
 --@value
 local now = redis.call('TIME')
 if tonumber(now[1]) * 1000000 + tonumber(now[2]) >= tonumber(ARGV[4]) then

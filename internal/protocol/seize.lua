@@ -14,10 +14,10 @@
 --          that the caller found; '0' if the caller found none
 -- ARGV[6]… other values of the lock's key that may be replaced, beside reservations
 --
--- Returns {the count, or 0 without one; the owner or reservation that was replaced, or an
--- empty value; its remaining milliseconds}; -1 when the counter was missing: this
--- server has lost its memory and must not vote, so the key and the record are deleted; {holder, its remaining milliseconds}
--- where another holder has the key.
+-- Returns {the count, or 0 without one; the owner or reservation that was replaced, or an empty
+-- value; its remaining milliseconds}; -1 when the counter was missing: this server has lost its
+-- memory and must not vote, so the key and the record are deleted; {holder, its remaining
+-- milliseconds} where another holder has the key.
 --@value
 --@lock
 --@queue
