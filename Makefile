@@ -62,11 +62,13 @@ soak: setup-verify
 
 # Servers, an image or packages that tests need and this machine lacks.
 .PHONY: setup-test setup-verify
-setup-test: gotestsum
+setup-test:
 	@tools/setup.sh compiler servers
+	@$(MAKE) --no-print-directory gotestsum
 
-setup-verify: gotestsum
+setup-verify:
 	@tools/setup.sh compiler servers prometheus chromium
+	@$(MAKE) --no-print-directory gotestsum
 
 # The parts in which the long tests run, too.
 thorough integration-rest browser alerts chaos bench-rest soak-integration soak-programs soak-benchmarks: export REDLOCK_LONG = 1

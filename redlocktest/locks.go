@@ -71,10 +71,10 @@ func (n *Nodes) Lose(tb TB, name string, opts ...redlock.ClientOption) {
 				}
 			}
 			return
+		case err != nil && ctx.Err() != nil:
+			tb.Fatalf("redlocktest: lose: %v", err)
 		case ctx.Err() != nil:
 			tb.Fatalf("redlocktest: lose: lock %q has no holder", name)
-		case err != nil:
-			tb.Fatalf("redlocktest: lose: %v", err)
 		}
 		time.Sleep(time.Millisecond)
 	}
