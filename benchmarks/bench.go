@@ -27,7 +27,11 @@ type workload struct {
 	about   string // for the report
 	budget  map[size]time.Duration
 	run     func(context.Context, *bench) error
-	tables  func(*results) []table
+	parts   []string               // further names of its cells
+	figures []string               // the units of its CSV
+	ratios  []string               // the units that its CSV also has as multiples, of the base's
+	base    func(cell) cell        // nil: this library in the same setting
+	page    func(*results) []table // on the page of results; nil: none
 	charts  func(*results) []chart
 	targets func(*results) []check
 }

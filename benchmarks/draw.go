@@ -23,28 +23,13 @@ const (
 	legendWidth   = 5.2 * vg.Centimeter
 )
 
-// write makes the picture as dir/name.svg, and where wanted as name.png.
-func (c chart) write(dir string, png bool) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	for _, format := range []string{"svg", "png"} {
-		if format == "png" && !png {
-			continue
-		}
-		if err := c.writeAs(format, filepath.Join(dir, c.name+"."+format)); err != nil {
-			return fmt.Errorf("chart %s: %w", c.name, err)
-		}
-	}
-	return nil
-}
-
-func (c chart) writeAs(format, file string) error {
+// write makes the picture as dir/name.svg.
+func (c chart) write(dir string) error {
 	p, legend, err := c.plot()
 	if err != nil {
-		return err
+		return fmt.Errorf("chart %s: %w", c.name, err)
 	}
-	canvas, err := draw.NewFormattedCanvas(pictureWidth, pictureHeight, format)
+	canvas, err := draw.NewFormattedCanvas(pictureWidth, pictureHeight, "svg")
 	if err != nil {
 		return err
 	}
@@ -59,7 +44,7 @@ func (c chart) writeAs(format, file string) error {
 	}
 	// What is said here is so anyway, and half of the file.
 	text := bytes.ReplaceAll(picture.Bytes(), []byte("font-variant:normal;font-weight:normal;font-style:normal;"), nil)
-	return os.WriteFile(file, text, 0o644)
+	return os.WriteFile(filepath.Join(dir, c.name+".svg"), text, 0o644)
 }
 
 // plot has its legend beside it.

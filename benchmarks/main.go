@@ -62,7 +62,7 @@ func parse(args []string) (*config, error) {
 	flags.IntVar(&c.bench.rounds, "rounds", 0, "rounds of each peer in each setting (default by workload)")
 	flags.DurationVar(&c.bench.length, "round", 0, "length of a round (default by workload)")
 	flags.StringVar(&c.out, "out", "out", "the folder for raw data, tables and charts")
-	flags.StringVar(&c.docs, "docs", "", "also write benchmarks.md and its charts into this folder")
+	flags.StringVar(&c.docs, "docs", "", "also write benchmarks.md into this folder, and its data and charts into benchmarks/ there")
 	flags.StringVar(&c.again, "from", "", "measure nothing, and write the report of this raw data again")
 	flags.BoolVar(&c.strict, "strict", false, "exit with 1 when a target is not met")
 	flags.StringVar(&c.bench.profiling.cpu, "cpuprofile", "", "write a CPU profile of one more round of each setting into this folder")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"encoding/csv"
 	"fmt"
 	"io"
 	"maps"
@@ -91,20 +90,4 @@ func (r *results) read(line string) error {
 	}
 	r.add(cell{strings.ToLower(workload), peer, setting}, ops, f)
 	return nil
-}
-
-// writeCSV writes a line for each figure of each round.
-func writeCSV(w io.Writer, r *results) error {
-	out := csv.NewWriter(w)
-	_ = out.Write([]string{"workload", "peer", "setting", "round", "ops", "unit", "value"}) // Error below returns the error
-	round := make(map[cell]int)
-	for _, e := range r.entries {
-		round[e.cell]++
-		for _, unit := range slices.Sorted(maps.Keys(e.figures)) {
-			_ = out.Write([]string{e.workload, e.peer, e.setting, strconv.Itoa(round[e.cell]), strconv.Itoa(e.ops),
-				unit, strconv.FormatFloat(e.figures[unit], 'f', -1, 64)})
-		}
-	}
-	out.Flush()
-	return out.Error()
 }

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"path/filepath"
-	"strings"
 )
 
 // report is a run as people read it.
@@ -35,155 +33,141 @@ func (rep *report) summary() string {
 	return fmt.Sprintf("%d of %d targets are NOT met, or not measured.", n, len(rep.checks))
 }
 
-// headline returns the most important ratios of this library's figures to each peer's. The
-// figures themselves are in the tables.
-func (rep *report) headline() table {
-	t := table{title: "Ratios: this library / peer", head: []string{"peer", "pairs/s, 128 goroutines", "the same without tokens",
-		"Lock p50, 1 goroutine", "client CPU/pair, 128 goroutines", "sections/s, 16 clients on one name"}}
-	r := rep.results
-	busy, alone := pairsSetting(nodes, manyGoroutines), pairsSetting(nodes, 1)
-	for _, peer := range r.peers("pairs") {
-		if peer == redlockDefault.name || peer == redlockUnfenced.name {
-			continue
-		}
-		row := []string{peer}
-		for _, x := range []struct{ workload, ours, setting, unit string }{
-			{"pairs", redlockDefault.name, busy, "pairs/s"},
-			{"pairs", redlockUnfenced.name, busy, "pairs/s"},
-			{"pairs", redlockDefault.name, alone, "lock-p50-ns"},
-			{"pairs", redlockDefault.name, busy, "cpu-ns/op"},
-			{"contention", redlockDefault.name, contentionSetting(fewWaiters), "sections/s"},
-		} {
-			text := "-"
-			if v, ok := r.ratio(cell{x.workload, x.ours, x.setting}, cell{x.workload, peer, x.setting}, x.unit); ok {
-				text = ratio(v.median)
-			}
-			row = append(row, text)
-		}
-		t.rows = append(t.rows, row)
+// tables are those of the page.
+func (w workload) tables(r *results) (all []table) {
+	if w.page == nil {
+		return nil
 	}
-	return t
+	for _, t := range w.page(r) {
+		if len(t.rows) > 0 {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// data is the CSV files of a run: one for each workload, the targets, and the facts.
+func (rep *report) data() []table {
+	targets := table{title: "targets", head: []string{"what", "target", "measured", "verdict", "reason"}}
+	for _, c := range rep.checks {
+		targets.rows = append(targets.rows, []string{c.what, c.target, c.measured, c.verdict(), c.why()})
+	}
+	facts := table{title: "run", head: []string{"key", "value"}}
+	for _, f := range rep.facts {
+		facts.rows = append(facts.rows, []string{f.key, f.value})
+	}
+	for _, note := range rep.results.notes {
+		facts.rows = append(facts.rows, []string{noteKey, note})
+	}
+	all := []table{facts, targets}
+	for _, w := range rep.plan {
+		if t := w.data(rep.results); len(t.rows) > 0 {
+			all = append(all, t)
+		}
+	}
+	return all
 }
 
 // writeText is what the program prints at its end.
 func (rep *report) writeText(w io.Writer) {
-	if t := rep.headline(); len(t.rows) > 0 {
+	for _, work := range rep.plan {
+		for _, t := range work.tables(rep.results) {
+			t.writeText(w)
+		}
+	}
+	for _, t := range rep.data() {
 		t.writeText(w)
 	}
-	checksTable(rep.checks).writeText(w)
 	fmt.Fprintf(w, "\n%s\n", rep.summary())
-	for _, note := range rep.results.notes {
-		fmt.Fprintf(w, "Note: %s\n", note)
-	}
-	for _, work := range rep.plan {
-		for _, t := range work.tables(rep.results) {
-			if len(t.rows) > 0 {
-				t.writeText(w)
-			}
-		}
-	}
 }
 
-// writeMarkdown is report.md and docs/benchmarks.md; pictures is where its
-// charts are, seen from it.
-func (rep *report) writeMarkdown(w io.Writer, pictures string) {
-	fmt.Fprintf(w, "# Benchmarks\n\n%s\n", rep.summary())
-	if t := rep.headline(); len(t.rows) > 0 {
-		t.writeMarkdown(w, 2)
-		fmt.Fprintf(w, "\nMedians over the rounds of ratios taken round by round. At pairs/s and sections/s more is better, at Lock p50 and CPU less.\n")
+// intro begins the page.
+const intro = `The cost of a lock over five Redis masters, for this library and its peers: one run, with local servers on the same processors. Absolute
+figures are this machine's; ratios travel better. All are medians over the rounds, and ratios are taken round by round.
+
+This page is generated: ` + "`make bench-full`" + ` measures again. [benchmarks/README.md](../benchmarks/README.md) says what the machine needs, and
+how to read the figures. [performance.md](performance.md) has their causes, [comparison.md](comparison.md) when to use which peer.
+[run.csv](benchmarks/run.csv) has the peers, with versions and settings, and the machine.`
+
+// writePage is docs/benchmarks.md.
+func (rep *report) writePage(w io.Writer) {
+	fmt.Fprintf(w, "# Benchmarks\n\n%s\n", intro)
+	run := table{rows: [][]string{nil}}
+	for _, f := range rep.facts {
+		switch f.key {
+		case "date", "commit", "cpu", "processors", "go", "servers":
+			run.head, run.rows[0] = append(run.head, f.key), append(run.rows[0], f.value)
+		}
 	}
-	checksTable(rep.checks).writeMarkdown(w, 2)
-	rep.writeNotes(w)
-	rep.writeSetting(w)
+	run.writeMarkdown(w)
 	for _, work := range rep.plan {
-		fmt.Fprintf(w, "\n## Workload: %s\n\n%s\n", work.name, work.about)
+		fmt.Fprintf(w, "\n## Workload: %s\n\n%s [All figures](benchmarks/%[1]s.csv).\n", work.name, work.about)
+		for _, t := range work.tables(rep.results) {
+			t.writeMarkdown(w)
+		}
 		for _, c := range work.charts(rep.results) {
 			if !c.empty() {
-				fmt.Fprintf(w, "\n![%s](%s)\n", c.title, path.Join(pictures, c.name+".svg"))
-			}
-		}
-		for _, t := range work.tables(rep.results) {
-			if len(t.rows) > 0 {
-				t.writeMarkdown(w, 3)
+				fmt.Fprintf(w, "\n![%s](benchmarks/%[1]s.svg)\n", c.name)
 			}
 		}
 	}
+	rep.writeMissed(w)
 }
 
-func (rep *report) writeNotes(w io.Writer) {
-	if len(rep.results.notes) == 0 {
-		return
-	}
-	fmt.Fprintf(w, "\n## What could not be measured, or went wrong\n\n")
-	for _, note := range rep.results.notes {
-		fmt.Fprintf(w, "- %s\n", note)
-	}
-}
-
-// writeSetting writes the machine, the date, the peers, and how to repeat the run.
-func (rep *report) writeSetting(w io.Writer) {
-	machine := table{title: "Machine and versions", head: []string{"", ""}}
-	peers := table{title: "Peers", head: []string{"peer", "what it is"}}
-	size := "full"
-	for _, f := range rep.facts {
-		if name, ok := strings.CutPrefix(f.key, peerFact); ok {
-			peers.rows = append(peers.rows, []string{name, f.value})
+// writeMissed has the targets that are missed.
+func (rep *report) writeMissed(w io.Writer) {
+	fmt.Fprintf(w, "\n## Targets\n\n%s [targets.csv](benchmarks/targets.csv) has all.\n", rep.summary())
+	missed, above := table{head: []string{"missed", "target", "measured", "what stands in the way"}}, ""
+	for _, c := range rep.checks {
+		if c.met {
 			continue
 		}
-		machine.rows = append(machine.rows, []string{f.key, f.value})
-		if f.key == "run" {
-			size = f.value
+		why := c.why()
+		if why != "" && why == above {
+			why = "the same"
 		}
+		above = c.why()
+		missed.rows = append(missed.rows, []string{c.what, c.target, c.measured, why})
 	}
-	machine.writeMarkdown(w, 2)
-	command := "make bench"
-	if size == full.String() {
-		command = "make bench-full"
+	if len(missed.rows) > 0 {
+		missed.writeMarkdown(w)
 	}
-	fmt.Fprintf(w, "\nThis page is generated. To repeat it: `%s`; benchmarks/README.md says what the machine needs, and how to read the tables. "+
-		"The client and all servers share the processors named above, so absolute figures are this machine's; ratios travel better.\n", command)
-	peers.writeMarkdown(w, 2)
+	if n := len(rep.results.notes); n > 0 {
+		fmt.Fprintf(w, "\nWhat could not be measured, or went wrong, is in [run.csv](benchmarks/run.csv): %d notes.\n", n)
+	}
 }
 
 // save writes all files of a run into dir.
 func (rep *report) save(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	err := errors.Join(
-		writeFile(filepath.Join(dir, "raw.txt"), func(w io.Writer) error { return writeRaw(w, rep.facts, rep.results) }),
-		writeFile(filepath.Join(dir, "results.csv"), func(w io.Writer) error { return writeCSV(w, rep.results) }),
-		writeFile(filepath.Join(dir, "report.txt"), func(w io.Writer) error { rep.writeText(w); return nil }),
-		writeFile(filepath.Join(dir, "report.md"), func(w io.Writer) error { rep.writeMarkdown(w, "charts"); return nil }),
-		writeFile(filepath.Join(dir, "targets.txt"), func(w io.Writer) error {
-			checksTable(rep.checks).writeText(w)
-			_, err := fmt.Fprintf(w, "\n%s\n", rep.summary())
-			return err
-		}))
-	return errors.Join(err, rep.draw(filepath.Join(dir, "charts"), true))
+	return errors.Join(rep.saveData(dir),
+		writeFile(dir, "raw.txt", func(w io.Writer) error { return writeRaw(w, rep.facts, rep.results) }),
+		writeFile(dir, "report.txt", func(w io.Writer) error { rep.writeText(w); return nil }))
 }
 
-// saveDocs writes benchmarks.md, and its pictures in a folder beside it.
+// saveDocs writes benchmarks.md, and its data and pictures in a folder beside it.
 func (rep *report) saveDocs(dir string) error {
-	return errors.Join(
-		writeFile(filepath.Join(dir, "benchmarks.md"), func(w io.Writer) error { rep.writeMarkdown(w, "benchmarks"); return nil }),
-		rep.draw(filepath.Join(dir, "benchmarks"), false))
+	return errors.Join(rep.saveData(filepath.Join(dir, "benchmarks")),
+		writeFile(dir, "benchmarks.md", func(w io.Writer) error { rep.writePage(w); return nil }))
 }
 
-func (rep *report) draw(dir string, png bool) error {
-	var err error
+// saveData writes the CSV files and the charts.
+func (rep *report) saveData(dir string) error {
+	err := os.MkdirAll(dir, 0o755)
+	for _, t := range rep.data() {
+		err = errors.Join(err, writeFile(dir, t.title+".csv", t.writeCSV))
+	}
 	for _, work := range rep.plan {
 		for _, c := range work.charts(rep.results) {
 			if !c.empty() {
-				err = errors.Join(err, c.write(dir, png))
+				err = errors.Join(err, c.write(dir))
 			}
 		}
 	}
 	return err
 }
 
-func writeFile(name string, write func(io.Writer) error) error {
-	file, err := os.Create(name)
+func writeFile(dir, name string, write func(io.Writer) error) error {
+	file, err := os.Create(filepath.Join(dir, name))
 	if err != nil {
 		return err
 	}

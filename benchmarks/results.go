@@ -67,20 +67,20 @@ func (r *results) note(text string) {
 	}
 }
 
-// peers are those measured in a workload, in the order of the first round.
-func (r *results) peers(workload string) []string {
-	return r.list(workload, func(c cell) string { return c.peer })
+// peers are those measured in workloads, in the order of the first round.
+func (r *results) peers(workloads ...string) []string {
+	return r.list(workloads, func(c cell) string { return c.peer })
 }
 
-// settings are those of a workload, in the order in which they were measured.
-func (r *results) settings(workload string) []string {
-	return r.list(workload, func(c cell) string { return c.setting })
+// settings are those of workloads, in the order in which they were measured.
+func (r *results) settings(workloads ...string) []string {
+	return r.list(workloads, func(c cell) string { return c.setting })
 }
 
-func (r *results) list(workload string, of func(cell) string) []string {
+func (r *results) list(workloads []string, of func(cell) string) []string {
 	var all []string
 	for _, e := range r.entries {
-		if v := of(e.cell); e.workload == workload && !slices.Contains(all, v) {
+		if v := of(e.cell); slices.Contains(workloads, e.workload) && !slices.Contains(all, v) {
 			all = append(all, v)
 		}
 	}

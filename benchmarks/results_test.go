@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,15 +48,6 @@ func twoRounds() (r *results, ours, theirs cell) {
 	return r, ours, theirs
 }
 
-func TestTheHeadroomIsTheFloorsThatWereMeasured(t *testing.T) {
-	r, ours, _ := twoRounds()
-	assert.Empty(t, headroom(r).rows)
-	bare := cell{"pairs", floorUnfenced.name, ours.setting}
-	r.add(bare, 800, figures{"pairs/s": 800})
-	r.add(bare, 750, figures{"pairs/s": 750})
-	assert.Equal(t, [][]string{{floorUnfenced.name, "9.00x (8.00 to 10.00)", "-", "-"}}, headroom(r).rows)
-}
-
 func TestRatiosAreTakenRoundByRound(t *testing.T) {
 	r, ours, theirs := twoRounds()
 	v, ok := r.ratio(ours, theirs, "pairs/s")
@@ -75,9 +67,10 @@ func TestASettingIsReadByItsKeys(t *testing.T) {
 	assert.True(t, math.IsNaN(c.number("distance")))
 }
 
-func TestFiguresAreShownInAUnitThatFits(t *testing.T) {
-	assert.Equal(t, "85.4 µs", micros(85_432))
-	assert.Equal(t, "35.2 ms", micros(35_240_000))
+func TestFiguresAreShownWithTheDigitsThatCount(t *testing.T) {
+	assert.Equal(t, "85.4", micros(85_432))
+	assert.Equal(t, "35240", micros(35_240_123))
+	assert.Equal(t, "0.0248", precise(0.024801))
 	assert.Equal(t, "-", whole(math.NaN()), "what was not measured")
 }
 
@@ -118,17 +111,40 @@ func TestRawDataIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestACSVHasALineForEachFigureOfEachRound(t *testing.T) {
-	r, _, _ := twoRounds()
-	var out bytes.Buffer
-	require.NoError(t, writeCSV(&out, r))
-	lines, err := csv.NewReader(&out).ReadAll()
-	require.NoError(t, err)
-	require.Len(t, lines, 1+6)
-	assert.Equal(t, []string{"pairs", "redlock", "nodes=5/goroutines=128", "2", "300", "lock-p50-ns", "3000"}, lines[4])
+// The columns are the same whatever was measured, so that two runs can be compared.
+func TestACSVHasARowForEachPeerInEachSetting(t *testing.T) {
+	r, ours, theirs := twoRounds()
+	data := pairsWorkload.data(r)
+	assert.Equal(t, strings.Split("nodes goroutines peer pairs/s lock-p50-us lock-p99-us unlock-p50-us unlock-p99-us cpu-us/op "+
+		"server-cpu-us/op allocs/op B/op failures hung pairs/s-ratio lock-p50-us-ratio cpu-us/op-ratio", " "), data.head)
+	require.Len(t, data.rows, 2)
+	assert.Equal(t, []string{"5", "128", ours.peer, "450", "2.2503", "", "", "", "", "", "", "", "", "", "1", "1", ""}, data.rows[0])
+	assert.Equal(t, []string{"5", "128", theirs.peer, "87.5", "", "", "", "", "", "", "", "", "", "", "0.2083", "", ""}, data.rows[1])
 }
 
-func TestAReportBeginsWithRatiosAndHasAllFiles(t *testing.T) {
+func TestACSVOfContentionHasTheRoundsThatCountCommandsToo(t *testing.T) {
+	r := newResults()
+	r.add(cell{"contention", "a", contentionSetting(16)}, 1, figures{"sections/s": 300, "hung": 0})
+	r.add(cell{"commands", "a", contentionSetting(16)}, 1, figures{"commands/handoff": 3, "hung": 7})
+	r.add(cell{"alone", "a", contentionSetting(1)}, 1, figures{"lock-p50-ns": 5000})
+	data := contentionWorkload.data(r)
+	require.Len(t, data.rows, 2)
+	figure := func(row int, column string) string { return data.rows[row][slices.Index(data.head, column)] }
+	assert.Equal(t, []string{"300", "3", "0"}, []string{figure(0, "sections/s"), figure(0, "commands/handoff"), figure(0, "hung")})
+	assert.Equal(t, []string{"1", "5"}, []string{figure(1, "clients"), figure(1, "lock-p50-us")})
+}
+
+func TestAFaultIsComparedWithTheSamePeersHealthyRounds(t *testing.T) {
+	r := newResults()
+	r.add(cell{"faults", "a", faultSetting(healthy)}, 1, figures{"lock-p99-ns": 2000})
+	r.add(cell{"faults", "a", faultSetting(frozen)}, 1, figures{"lock-p99-ns": 3000})
+	rows := faultsWorkload.data(r).rows
+	require.Len(t, rows, 2)
+	assert.Equal(t, []string{"1", "1.5"}, []string{rows[0][len(rows[0])-1], rows[1][len(rows[1])-1]})
+	assert.Equal(t, [][]string{{"a", "2.0", "-", "1.50x", "-", "-", "-", "-"}}, faultsPage(r)[0].rows)
+}
+
+func TestARunHasAllFiles(t *testing.T) {
 	r, _, _ := twoRounds()
 	ours, theirs := r.entries[0].figures, r.entries[1].figures
 	for _, n := range []int{1, 16} { // a line wants two points
@@ -137,28 +153,38 @@ func TestAReportBeginsWithRatiosAndHasAllFiles(t *testing.T) {
 		r.add(cell{"pairs", redsyncOnRedigo.name, at}, 1, theirs)
 	}
 	r.note("something")
-	rep := newReport([]fact{{"run", "full"}, {"peer-floor", "the floor"}}, r, workloads)
+	rep := newReport([]fact{{"date", "today"}, {"peer-floor", "the floor"}}, r, workloads)
 	dir := t.TempDir()
 	require.NoError(t, rep.save(dir))
 	require.NoError(t, rep.saveDocs(dir))
-	for _, file := range []string{"raw.txt", "results.csv", "report.txt", "report.md", "targets.txt", "benchmarks.md",
-		"charts/pairs-throughput.svg", "charts/pairs-throughput.png", "benchmarks/pairs-throughput.svg"} {
+	for _, file := range []string{"raw.txt", "report.txt", "run.csv", "targets.csv", "pairs.csv", "pairs-throughput.svg", "benchmarks.md",
+		"benchmarks/run.csv", "benchmarks/targets.csv", "benchmarks/pairs.csv", "benchmarks/pairs-throughput.svg"} {
 		info, err := os.Stat(filepath.Join(dir, file))
 		require.NoError(t, err)
 		assert.Positive(t, info.Size(), file)
 	}
-	assert.NoFileExists(t, filepath.Join(dir, "benchmarks/pairs-throughput.png"))
-
-	text, err := os.ReadFile(filepath.Join(dir, "benchmarks.md"))
-	require.NoError(t, err)
-	page := string(text)
-	assert.Less(t, strings.Index(page, "## Ratios"), strings.Index(page, "## Targets"))
-	assert.Less(t, strings.Index(page, "## Targets"), strings.Index(page, "## Workload: pairs"))
-	for _, part := range []string{"| redsync-redigo | 5.00x |", "NOT met, or not measured", "- something", "make bench-full",
-		"](benchmarks/pairs-throughput.svg)", "| floor | the floor |"} {
+	read := func(file string) string {
+		text, err := os.ReadFile(filepath.Join(dir, file))
+		require.NoError(t, err)
+		return string(text)
+	}
+	page := read("benchmarks.md")
+	for _, part := range []string{"| date |", "| redsync-redigo | 5.00x |", "NOT met, or not measured", "1 notes.", "](benchmarks/pairs-throughput.svg)"} {
 		assert.Contains(t, page, part)
 	}
-	text, err = os.ReadFile(filepath.Join(dir, "report.txt"))
+
+	assert.Contains(t, read("report.txt"), "something\n")
+	lines, err := csv.NewReader(strings.NewReader(read("targets.csv"))).ReadAll()
 	require.NoError(t, err)
-	assert.True(t, strings.HasPrefix(string(text), "\nRatios"))
+	assert.Len(t, lines, 1+len(rep.checks))
+	assert.Contains(t, read("run.csv"), "peer-floor,the floor\nnote,something\n")
+}
+
+func TestThePageSaysTheReasonOfSeveralTargetsOnce(t *testing.T) {
+	missed := check{what: "x", measured: "2", obstacle: "a wall"}
+	rep := &report{results: newResults(), checks: []check{missed, missed, {what: "y", measured: "1", met: true}}}
+	var page strings.Builder
+	rep.writeMissed(&page)
+	assert.Equal(t, 1, strings.Count(page.String(), "a wall"))
+	assert.NotContains(t, page.String(), "| y |")
 }

@@ -12,11 +12,15 @@ import (
 var contentionWorkload = workload{
 	name: "contention",
 	about: "Many runners lock one name; each holds it for 2 ms, and asks again at once after its release. Up to 16 have a client (its own " +
-		"connections, as a process has) each, more share 16. Hand-off is from the call of Unlock to the next holder's return from Lock; " +
-		"shares are relative to the mean; commands are those the busiest server is sent, counted by a proxy in a round of its own.",
-	budget:  map[size]time.Duration{tiny: time.Minute, quick: 3 * time.Minute, full: 6 * time.Minute},
-	run:     runContention,
-	tables:  contentionTables,
+		"connections, as a process has) each, more share 16. A hand-off lasts from the call of Unlock to the next holder's return from Lock. " +
+		"Shares are relative to the mean; commands are those of the busiest server.",
+	budget: map[size]time.Duration{tiny: time.Minute, quick: 3 * time.Minute, full: 6 * time.Minute},
+	run:    runContention,
+	parts:  []string{"commands", "alone", "idle"},
+	figures: []string{"sections/s", "handoff-p50-ns", "handoff-p99-ns", "kept-share", "passed-p50-ns", "passed-p99-ns", "least-share", "most-share",
+		"overlaps", "failures", "hung", "commands/handoff", "lock-p50-ns", "lock-p99-ns", "commands/s"},
+	ratios:  []string{"sections/s", "passed-p99-ns"},
+	page:    contentionPage,
 	charts:  contentionCharts,
 	targets: contentionTargets,
 }
@@ -128,7 +132,7 @@ func (l *laps) figures() figures {
 	}
 }
 
-// countCommands counts from the first hand-off on: commands of waiters that arrive or leave
+// countCommands counts by a proxy, in a round of its own, and from the first hand-off on: commands of waiters that arrive or leave
 // are no cost of a hand-off.
 func (b *bench) countCommands(ctx context.Context, c contender, n int, gather, length time.Duration) {
 	at := cell{"commands", c.name, contentionSetting(n)}
@@ -212,34 +216,16 @@ func (b *bench) withCrowd(ctx context.Context, c contender, n int, gather time.D
 	})
 }
 
-var contentionColumns = []column{
-	{"sections/s", "sections/s", whole},
-	{"hand-off p50", "handoff-p50-ns", micros},
-	{"p99", "handoff-p99-ns", micros},
-	{"to itself", "kept-share", percent},
-	{"to others: p50", "passed-p50-ns", micros},
-	{"p99", "passed-p99-ns", micros},
-	{"least share", "least-share", hundredths},
-	{"most share", "most-share", hundredths},
-	{"overlaps", "overlaps", whole},
-	{"failed", "failures", whole},
-	{"hung", "hung", whole},
-}
-
-func contentionTables(r *results) []table {
-	var all []table
-	for _, setting := range r.settings("contention") {
-		title := fmt.Sprintf("One name, %s clients", cell{setting: setting}.param("clients"))
-		all = append(all, r.byPeer("contention", setting, title, redlockDefault.name,
-			[]column{{"sections/s, ratio", "sections/s", ratio}, {"p99 to others, ratio", "passed-p99-ns", ratio}}, contentionColumns))
-	}
-	commands := column{"commands", "commands/handoff", hundredths}
-	all = append(all, r.bySetting("commands", "Commands for one hand-off, at the busiest server", commands))
-	for _, setting := range r.settings("alone") {
-		all = append(all, r.byPeer("alone", setting, "One client alone, at the same pace", redlockDefault.name, nil,
-			[]column{{"Lock p50", "lock-p50-ns", micros}, {"p99", "lock-p99-ns", micros}}))
-	}
-	return append(all, r.bySetting("idle", "Commands per second at the busiest server while all wait", column{"commands/s", "commands/s", hundredths}))
+func contentionPage(r *results) []table {
+	few := contentionSetting(fewWaiters)
+	return []table{byPeer("One name, 16 clients", r.peers("contention"),
+		r.against("redlock / peer", cell{"contention", redlockDefault.name, few}, "sections/s"),
+		r.column("sections/s", "contention", few, "sections/s", whole),
+		r.column("hand-off p50, µs", "contention", few, "handoff-p50-ns", micros),
+		r.column("to others: p99, µs", "contention", few, "passed-p99-ns", micros),
+		r.column("least share", "contention", few, "least-share", hundredths),
+		r.column("most", "contention", few, "most-share", hundredths),
+		r.column("commands/hand-off, 256 clients", "commands", contentionSetting(256), "commands/handoff", hundredths))}
 }
 
 func contentionCharts(r *results) []chart {
@@ -251,7 +237,7 @@ func contentionCharts(r *results) []chart {
 }
 
 // sleepers is why a hand-off can take many times as long as a Lock in a loop.
-const sleepers = "between two hand-offs clients and servers sleep for 2 ms, and waking takes longer than the trip: the target at the same pace counts"
+const sleepers = "clients and servers sleep between hand-offs; waking takes longer than the trip"
 
 // contentionTargets: the hand-off is compared with an uncontended Lock of the
 // same run, where it has that.

@@ -13,7 +13,10 @@ var faultsWorkload = workload{
 		"Peers for one server have theirs at fault.",
 	budget:  map[size]time.Duration{tiny: time.Minute, quick: 4 * time.Minute, full: 6 * time.Minute},
 	run:     runFaults,
-	tables:  faultsTables,
+	figures: []string{"lock-p50-ns", "lock-p99-ns", "lock-max-ns", "pairs/s", "failures", "hung"},
+	ratios:  []string{"lock-p99-ns"},
+	base:    withoutFault,
+	page:    faultsPage,
 	charts:  faultsCharts,
 	targets: faultsTargets,
 }
@@ -108,26 +111,19 @@ func (b *bench) fault(ctx context.Context, c contender, fault string) error {
 	return nil
 }
 
-var faultColumns = []column{
-	{"Lock p50", "lock-p50-ns", micros},
-	{"p99", "lock-p99-ns", micros},
-	{"longest", "lock-max-ns", micros},
-	{"pairs/s", "pairs/s", whole},
-	{"failed", "failures", whole},
-	{"hung", "hung", whole},
-}
+func withoutFault(c cell) cell { return cell{c.workload, c.peer, faultSetting(healthy)} }
 
-func faultsTables(r *results) []table {
-	var all []table
-	for _, setting := range r.settings("faults") {
-		title := "One node of five: " + cell{setting: setting}.param("fault")
-		t := r.byPeer("faults", setting, title, "", nil, faultColumns)
-		t.addRatio("p99/healthy", func(peer string) (spread, bool) {
-			return r.ratio(cell{"faults", peer, setting}, cell{"faults", peer, faultSetting(healthy)}, "lock-p99-ns")
-		})
-		all = append(all, t)
+func faultsPage(r *results) []table {
+	columns := []column{r.column("healthy, µs", "faults", faultSetting(healthy), "lock-p99-ns", micros)}
+	for _, fault := range []string{slow, frozen, dead, flapping} {
+		columns = append(columns, column{fault, func(peer string) string {
+			at := cell{"faults", peer, faultSetting(fault)}
+			return r.shownRatio(at, withoutFault(at), "lock-p99-ns")
+		}})
 	}
-	return all
+	columns = append(columns, r.column("pairs/s, frozen", "faults", faultSetting(frozen), "pairs/s", whole),
+		r.column("dead", "faults", faultSetting(dead), "pairs/s", whole))
+	return []table{byPeer("p99 of Lock / healthy p99", r.peers("faults"), columns...)}
 }
 
 func faultsCharts(r *results) []chart {

@@ -9,10 +9,10 @@ import (
 
 var growthWorkload = workload{
 	name:    "growth",
-	about:   "The same with clusters of 1, 3, 5, 7 and 9 servers: how each cost grows with N.",
+	about:   "Lock and unlock on distinct names with clusters of 1, 3, 5, 7 and 9 servers: how each cost grows with N.",
 	budget:  map[size]time.Duration{tiny: time.Minute, quick: 2 * time.Minute, full: 4 * time.Minute},
 	run:     runGrowth,
-	tables:  growthTables,
+	figures: []string{"cpu-ns/op", "server-cpu-ns/op", "allocs/op", "lock-p50-ns", "pairs/s"},
 	charts:  growthCharts,
 	targets: growthTargets,
 }
@@ -39,20 +39,6 @@ func among(list ...contender) func(contender) bool {
 	return func(c contender) bool {
 		return slices.ContainsFunc(list, func(o contender) bool { return o.name == c.name })
 	}
-}
-
-func growthTables(r *results) []table {
-	var all []table
-	for _, c := range []column{
-		{"client CPU/pair", "cpu-ns/op", micros},
-		{"servers' CPU/pair", "server-cpu-ns/op", micros},
-		{"allocations/pair", "allocs/op", whole},
-		{"Lock p50", "lock-p50-ns", micros},
-		{"pairs/s", "pairs/s", whole},
-	} {
-		all = append(all, r.bySetting("growth", "Growth with N: "+c.title, c))
-	}
-	return all
 }
 
 func growthCharts(r *results) []chart {

@@ -11,11 +11,12 @@ import (
 
 var kindsWorkload = workload{
 	name: "kinds",
-	about: "What each primitive adds to a mutex: one caller's lock and release over five servers, on names of its own where nobody waits " +
-		"for a holder. A set is of names of its own; a permit is one of ten; a transfer is a lock that one client hands on, another resumes, and releases.",
+	about: "What each primitive adds to a mutex: lock and release over five servers, where nobody waits for a holder. " +
+		"A set is of names of its own; a permit is one of ten; a transfer is a lock that one client hands on, another resumes, and releases.",
 	budget:  map[size]time.Duration{tiny: time.Minute, quick: 2 * time.Minute, full: 3 * time.Minute},
 	run:     runKinds,
-	tables:  kindsTables,
+	figures: pairsFigures,
+	ratios:  append([]string{"server-cpu-ns/op", "allocs/op"}, pairsRatios...),
 	charts:  func(*results) []chart { return nil },
 	targets: func(r *results) []check { return []check{failureCheckOf(r, "kinds", r.peers("kinds")...)} },
 }
@@ -84,15 +85,4 @@ func runKinds(ctx context.Context, b *bench) error {
 		b.drivePeers(ctx, "kinds", pairsSetting(nodes, g), peers, b.roundsOf(bySize(b, 1, 3, 5)), b.pairsLoad(g))
 	}
 	return nil
-}
-
-var kindsRatios = append([]column{{"servers' CPU, ratio", "server-cpu-ns/op", ratio}, {"allocs, ratio", "allocs/op", ratio}}, pairsRatios...)
-
-func kindsTables(r *results) []table {
-	var all []table
-	for _, setting := range r.settings("kinds") {
-		g := cell{setting: setting}.param("goroutines")
-		all = append(all, r.byPeer("kinds", setting, "Goroutines: "+g, redlockDefault.name, kindsRatios, pairsColumns))
-	}
-	return all
 }

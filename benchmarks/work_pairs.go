@@ -13,7 +13,9 @@ var pairsWorkload = workload{
 		"(peers for one server use the first alone). Nobody waits for a holder: this is what the quorum costs.",
 	budget:  map[size]time.Duration{tiny: time.Minute, quick: 4 * time.Minute, full: 8 * time.Minute},
 	run:     runPairs,
-	tables:  pairsTables,
+	figures: pairsFigures,
+	ratios:  pairsRatios,
+	page:    pairsPage,
 	charts:  pairsCharts,
 	targets: pairsTargets,
 }
@@ -77,58 +79,29 @@ func (b *bench) drivePeers(ctx context.Context, workload, setting string, peers 
 	}
 }
 
-var pairsColumns = []column{
-	{"pairs/s", "pairs/s", whole},
-	{"Lock p50", "lock-p50-ns", micros},
-	{"p99", "lock-p99-ns", micros},
-	{"Unlock p50", "unlock-p50-ns", micros},
-	{"p99", "unlock-p99-ns", micros},
-	{"client CPU/pair", "cpu-ns/op", micros},
-	{"servers'", "server-cpu-ns/op", micros},
-	{"allocs/pair", "allocs/op", whole},
-	{"B/pair", "B/op", whole},
-	{"failed", "failures", whole},
-	{"hung", "hung", whole},
-}
+var (
+	pairsFigures = []string{"pairs/s", "lock-p50-ns", "lock-p99-ns", "unlock-p50-ns", "unlock-p99-ns", "cpu-ns/op", "server-cpu-ns/op",
+		"allocs/op", "B/op", "failures", "hung"}
+	pairsRatios = []string{"pairs/s", "lock-p50-ns", "cpu-ns/op"}
+)
 
-var pairsRatios = []column{
-	{"pairs/s, ratio", "pairs/s", ratio},
-	{"Lock p50, ratio", "lock-p50-ns", ratio},
-	{"CPU, ratio", "cpu-ns/op", ratio},
-}
-
-func pairsTables(r *results) []table {
-	var all []table
-	for _, setting := range r.settings("pairs") {
-		g := cell{setting: setting}.param("goroutines")
-		all = append(all, r.byPeer("pairs", setting, "Goroutines: "+g, redlockDefault.name, pairsRatios, pairsColumns))
+func pairsPage(r *results) []table {
+	ours := redlockDefault.name
+	busy, alone := pairsSetting(nodes, manyGoroutines), pairsSetting(nodes, 1)
+	return []table{
+		byPeer("Throughput and CPU, 128 goroutines", r.without(failFast).peers("pairs"),
+			r.against("pairs/s, redlock / peer", cell{"pairs", ours, busy}, "pairs/s"),
+			r.against("without tokens", cell{"pairs", redlockUnfenced.name, busy}, "pairs/s"),
+			r.against("client CPU", cell{"pairs", ours, busy}, "cpu-ns/op"),
+			r.column("pairs/s", "pairs", busy, "pairs/s", whole),
+			r.column("client, µs/pair", "pairs", busy, "cpu-ns/op", micros),
+			r.column("servers", "pairs", busy, "server-cpu-ns/op", micros)),
+		byPeer("Latency of Lock, µs", r.peers("pairs"),
+			r.against("redlock / peer", cell{"pairs", ours, alone}, "lock-p50-ns"),
+			r.column("p50, 1 goroutine", "pairs", alone, "lock-p50-ns", micros),
+			r.column("p99", "pairs", alone, "lock-p99-ns", micros),
+			r.column("p50, 128", "pairs", busy, "lock-p50-ns", micros)),
 	}
-	return append(all, headroom(r))
-}
-
-// headroom says how much faster than redsync the floors are: that is what is left for
-// any library on this machine, between the two.
-func headroom(r *results) table {
-	t := table{title: fmt.Sprintf("Goroutines: %d, pairs/s of those without lock logic / redsync's", manyGoroutines), head: []string{"floor"}}
-	adapters := []contender{redsyncOnRedigo, redsyncOnGoRedis, redsyncOnRueidis}
-	for _, c := range adapters {
-		t.head = append(t.head, c.name)
-	}
-	setting := pairsSetting(nodes, manyGoroutines)
-	for _, f := range []contender{floorPipelined, floorUnfenced} {
-		row, known := []string{f.name}, false
-		for _, c := range adapters {
-			text := "-"
-			if v, ok := r.ratio(cell{"pairs", f.name, setting}, cell{"pairs", c.name, setting}, "pairs/s"); ok {
-				text, known = fmt.Sprintf("%.2fx (%.2f to %.2f)", v.median, v.least, v.most), true
-			}
-			row = append(row, text)
-		}
-		if known {
-			t.rows = append(t.rows, row)
-		}
-	}
-	return t
 }
 
 func pairsCharts(r *results) []chart {

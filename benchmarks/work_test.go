@@ -31,7 +31,7 @@ func TestEachWorkloadRunsInATinyForm(t *testing.T) {
 					assert.Positive(t, e.ops, e.setting)
 				}
 			}
-			assert.NotEmpty(t, w.tables(b.results))
+			assert.NotEmpty(t, w.data(b.results).rows)
 			assert.NotEmpty(t, w.targets(b.results))
 			require.NoError(t, newReport(nil, b.results, b.workloads).save(t.TempDir()))
 			var raw bytes.Buffer

@@ -14,11 +14,12 @@ import (
 var wanWorkload = workload{
 	name: "wan",
 	about: "Lock, renewal and unlock where each node is behind a delaying proxy. The limit is the round trip of PING to the " +
-		"k-th fastest node that answers, through the same proxies: no majority is faster. Between two settings some thousand names are " +
-		"locked without delays: else the first lock of each of the 256 stripes after a node was away would take two round trips.",
-	budget:  map[size]time.Duration{tiny: time.Minute, quick: 3 * time.Minute, full: 9 * time.Minute},
-	run:     runWAN,
-	tables:  wanTables,
+		"k-th fastest node that answers, through the same proxies: no majority is faster.",
+	budget: map[size]time.Duration{tiny: time.Minute, quick: 3 * time.Minute, full: 9 * time.Minute},
+	run:    runWAN,
+	figures: []string{"lock-per-limit", "p99-per-limit", "renew-per-limit", "unlock-per-limit", "limit-ns", "lock-p50-ns", "lock-p99-ns",
+		"renew-p50-ns", "unlock-p50-ns", "failures", "hung"},
+	page:    wanPage,
 	charts:  wanCharts,
 	targets: wanTargets,
 }
@@ -131,8 +132,9 @@ func (b *bench) wan(ctx context.Context, d distance, n int, fault string, at int
 	return ctx.Err()
 }
 
-// level brings the counters of n nodes to the same heights, whatever the fault
-// before has left them at.
+// level locks some thousand names without delays, which brings the counters of n nodes to the same
+// heights, whatever the fault before has left them at. Else the first lock of each of the 256 stripes
+// would take two round trips.
 func (b *bench) level(ctx context.Context, n int) error {
 	p, err := b.open(ctx, redlockDefault, b.site(n), false)
 	if err != nil {
@@ -193,31 +195,12 @@ func roundTrip(ctx context.Context, addr string, pings int) (time.Duration, erro
 	return took[len(took)/2], nil
 }
 
-var wanColumns = []column{
-	{"limit", "limit-ns", micros},
-	{"Lock p50", "lock-p50-ns", micros},
-	{"p99", "lock-p99-ns", micros},
-	{"renewal p50", "renew-p50-ns", micros},
-	{"unlock p50", "unlock-p50-ns", micros},
-	{"failed", "failures", whole},
-	{"hung", "hung", whole},
-}
-
-var wanRatios = []column{
-	{"Lock p50/limit", "lock-per-limit", times},
-	{"p99/limit", "p99-per-limit", times},
-	{"renewal/limit", "renew-per-limit", times},
-	{"unlock/limit", "unlock-per-limit", times},
-}
-
-func wanTables(r *results) []table {
-	var all []table
-	for _, setting := range r.settings("wan") {
-		c := cell{setting: setting}
-		title := fmt.Sprintf("WAN: %s, %s nodes, fault: %s", c.param("distance"), c.param("nodes"), c.param("fault"))
-		all = append(all, r.byPeer("wan", setting, title, "", nil, append(slices.Clone(wanRatios), wanColumns...)))
+func wanPage(r *results) []table {
+	var columns []column
+	for _, d := range distances {
+		columns = append(columns, r.column(d.name, "wan", wanSetting(d, nodes, healthy, 0), "lock-per-limit", times))
 	}
-	return all
+	return []table{byPeer("Lock p50 / limit, 5 nodes", r.peers("wan"), columns...)}
 }
 
 func wanCharts(r *results) []chart {
@@ -244,7 +227,7 @@ func wanTargets(r *results) []check {
 		for _, n := range []int{3, nodes, 7} {
 			c := cell{"wan", ours, wanSetting(d, n, healthy, 0)}
 			if v := r.median(c, "lock-per-limit"); n == nodes || !math.IsNaN(v) {
-				all = append(all, atMost(wanOverLimit, "x").ofValue(fmt.Sprintf("WAN %s, %d nodes: p50 of Lock / k-th fastest node", d.name, n), v).because(wanTimers))
+				all = append(all, atMost(wanOverLimit, "x").ofValue(fmt.Sprintf("WAN %s, %d nodes: p50 of Lock / limit", d.name, n), v).because(wanTimers))
 			}
 		}
 		well := cell{"wan", ours, wanSetting(d, nodes, healthy, 0)}
