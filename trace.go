@@ -10,7 +10,7 @@ import (
 // Trace has hooks that a Client calls in the order of the events, from one goroutine of its own. A
 // slow hook delays other hooks, log lines and Close, and can lose events (Stats.Dropped), but delays
 // no lease. Hooks must not call Close. An event's Name is that of Lease.Name. See
-// docs/operations.md, Monitoring.
+// docs/reference/methods.md.
 type Trace struct {
 	// CallStart and CallEnd report the calls that CallEvent.Op names.
 	CallStart func(CallEvent)

@@ -13,7 +13,7 @@ var (
 	stateRow = regexp.MustCompile("(?m)^\\| `\"(\\w+)\"` \\|")
 )
 
-func TestOperationsListsTheStatesOfANode(t *testing.T) {
+func TestTheReferenceListsTheStatesOfANode(t *testing.T) {
 	list := func(where *regexp.Regexp, file string) (states []string) {
 		for _, m := range where.FindAllStringSubmatch(read(t, file), -1) {
 			states = append(states, m[1])
@@ -23,5 +23,5 @@ func TestOperationsListsTheStatesOfANode(t *testing.T) {
 	}
 	set := list(stateSet, "pool.go")
 	assert.Len(t, set, 5, "the code sets them in another way")
-	assert.Equal(t, set, list(stateRow, "docs/operations.md"))
+	assert.Equal(t, set, list(stateRow, "docs/reference/methods.md"))
 }
