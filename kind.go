@@ -2,8 +2,8 @@ package redlock
 
 import "github.com/redlock-go/redlock/internal/printable"
 
-// kind is a kind of lock: which options it takes, and what its leases can do. docs/primitives.md has the table for
-// users; tests compare that with what calls do.
+// kind is a kind of lock: which options it takes, and what its leases can do.
+// docs/reference/methods.md has the table for users; tests compare that with what calls do.
 type kind struct {
 	what       string // in errors
 	endsLate   bool   // it takes WithMinHold and WithLockDelay

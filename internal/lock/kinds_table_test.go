@@ -10,6 +10,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,10 +21,10 @@ import (
 	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
-// kindsTable returns the rows of the table in docs/primitives.md that says what each option, and each
+// kindsTable returns the rows of the table in docs/reference/methods.md that says what each option, and each
 // method of a lease, does for each kind of lock: by the name, the cells of the kinds.
 func kindsTable(t *testing.T) map[string][]string {
-	text, err := os.ReadFile("../../docs/primitives.md")
+	text, err := os.ReadFile("../../docs/reference/methods.md")
 	require.NoError(t, err)
 	_, section, _ := strings.Cut(string(text), "## Options and methods of each kind\n")
 	section, _, _ = strings.Cut(section, "\n## ")
@@ -31,6 +32,11 @@ func kindsTable(t *testing.T) map[string][]string {
 	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (.+) \\|$").FindAllStringSubmatch(section, -1) {
 		rows[m[1]] = strings.Split(m[2], " | ")
 		require.Len(t, rows[m[1]], 4, m[1])
+	}
+	same := regexp.MustCompile("(?m)^The same for each kind: (.+)\\.$").FindStringSubmatch(section)
+	require.NotNil(t, same)
+	for _, m := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(same[1], -1) {
+		rows[m[1]] = slices.Repeat([]string{"the same"}, 4)
 	}
 	return rows
 }
@@ -74,7 +80,7 @@ func TestTableOfKindsIsTrueOfEachOption(t *testing.T) {
 	rows := kindsTable(t)
 	for _, name := range optionNames(t) {
 		require.Contains(t, lockOptions, name)
-		require.Contains(t, rows, name, "docs/primitives.md")
+		require.Contains(t, rows, name, "docs/reference/methods.md")
 		for kind, acquire := range acquireKind {
 			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 				lease, err := acquire(net.Client(), t.Context(), lockOptions[name])
@@ -108,7 +114,7 @@ func TestTableOfKindsIsTrueOfEachMethod(t *testing.T) {
 	typ := reflect.TypeFor[*redlock.Lease]()
 	for i := range typ.NumMethod() {
 		name := typ.Method(i).Name
-		require.Contains(t, rows, name, "docs/primitives.md")
+		require.Contains(t, rows, name, "docs/reference/methods.md")
 		for kind, acquire := range acquireKind {
 			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 				lease, err := acquire(net.Client(), t.Context())
@@ -133,7 +139,7 @@ func TestTableOfKindsIsTrueOfEachMethod(t *testing.T) {
 		delete(rows, name)
 	}
 	for name := range maps.Keys(rows) {
-		require.Contains(t, lockOptions, name, "docs/primitives.md has a row for what does not exist")
+		require.Contains(t, lockOptions, name, "docs/reference/methods.md has a row for what does not exist")
 	}
 }
 
