@@ -18,6 +18,15 @@ const (
 	maxFunctionLines = 60
 )
 
+// The limits of the documentation, in words. What is added is paid for: a fact has one home, and
+// a page that grows takes its words from one that said the same, or that nobody needs any more.
+// The proofs alone are longer than a page, since they are read together.
+const (
+	maxWords     = 97_000 // of all Markdown
+	maxPageWords = 6000
+	proofs       = "docs/safety.md"
+)
+
 // goFile is a parsed Go file of the repository.
 type goFile struct {
 	path   string // from the root, with slashes
@@ -84,4 +93,21 @@ func TestFilesAndFunctionsAreShort(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestTheDocumentationIsShort(t *testing.T) {
+	all, _ := pages(t)
+	total := 0
+	for _, p := range all {
+		if dir, _, _ := strings.Cut(p.path, "/"); dir == "dist" || strings.Contains(p.path, "/out/") {
+			continue // make release and make bench write reports there
+		}
+		words := len(strings.Fields(p.text))
+		total += words
+		if p.path != proofs {
+			assert.LessOrEqual(t, words, maxPageWords, "%s has too many words", p.path)
+		}
+	}
+	assert.Greater(t, total, maxWords/2, "this counts nothing")
+	assert.LessOrEqual(t, total, maxWords, "shorten other pages by what is added here")
 }
