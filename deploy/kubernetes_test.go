@@ -157,10 +157,10 @@ func TestCronJobLocksAtTheMasters(t *testing.T) {
 	require.Contains(t, all, "Secret "+container.EnvFrom[0].SecretRef.Name)
 	words := container.Command
 	require.Equal(t, []string{"redlock", "run", "nightly"}, words[:3])
-	manual := readFile(t, "../docs/redlock.1.md")
+	manual := readFile(t, "../docs/redlock.1")
 	for _, word := range words[3:slices.Index(words, "--")] {
 		if strings.HasPrefix(word, "--") {
-			require.Regexp(t, `(?m)^  .*`+word+`\b`, manual)
+			require.Regexp(t, `\\fB`+word+`\\fP`, manual)
 		}
 	}
 	ttl, err := time.ParseDuration(words[slices.Index(words, "--ttl")+1])

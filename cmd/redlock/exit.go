@@ -25,7 +25,7 @@ const (
 	codeSignal        = 128 // plus the signal's number
 )
 
-// exitTable describes them, for --help and the manual.
+// exitTable describes them, for --help and the man page.
 var exitTable = []struct{ code, meaning string }{
 	{"0", "success; of run and resume: the command's own success"},
 	{"1 to 255", "of run and resume: the command's own exit code, unless one of those below"},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"os"
@@ -9,36 +10,34 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-// The pages that are made of the commands' own help, by the form of each.
-var manuals = map[string]func() form{
-	"../../docs/redlock.1.md": func() form { return new(markdownForm) },
-	"../../docs/redlock.1":    func() form { return new(roffForm) },
-}
+const manualFile = "../../docs/redlock.1"
 
-var update = flag.Bool("update", false, "write the manuals anew")
+// manualDate stays the same, so that a page changes only with the help.
+var manualDate = time.Date(2026, time.November, 1, 0, 0, 0, 0, time.UTC)
+
+var update = flag.Bool("update", false, "write the manual anew")
 
 func TestManualIsMadeOfTheHelp(t *testing.T) {
-	for path, newForm := range manuals {
-		page := writeManual(newForm(), newRoot())
-		if *update {
-			require.NoError(t, os.WriteFile(path, []byte(page), 0o644))
-		}
-		written, err := os.ReadFile(path)
-		require.NoError(t, err)
-		assert.Equal(t, page, string(written), "%s is stale: go test -run Manual . -update", path)
+	page := manual(t, newRoot())
+	if *update {
+		require.NoError(t, os.WriteFile(manualFile, []byte(page), 0o644))
 	}
+	written, err := os.ReadFile(manualFile)
+	require.NoError(t, err)
+	assert.Equal(t, page, string(written), "%s is stale: go test -run Manual . -update", manualFile)
 }
 
 // Where groff, which man calls, and mandoc are installed, they have nothing to say against the page.
 func TestManIsContentWithTheManual(t *testing.T) {
-	const page = "../../docs/redlock.1"
-	for _, check := range [][]string{{"groff", "-man", "-Tutf8", "-ww", "-z", page}, {"mandoc", "-T", "lint", "-W", "warning", page}} {
+	for _, check := range [][]string{{"groff", "-man", "-Kutf8", "-Tutf8", "-ww", "-z", manualFile}, {"mandoc", "-T", "lint", "-W", "warning", manualFile}} {
 		if _, err := exec.LookPath(check[0]); err != nil {
 			t.Logf("%s is not installed", check[0])
 			continue
@@ -75,57 +74,30 @@ func jsonFields(t reflect.Type) (names []string) {
 	return names
 }
 
-// form is how a manual is written.
-type form interface {
-	title()
-	section(title string)
-	text(paragraphs string) // with `code`
-	code(lines, language string)
-	table(head [2]string, rows [][2]string)
-	page() string
+// manual returns one man page of cobra's pages: the root's, then each command's as a section.
+func manual(t *testing.T, root *cobra.Command) string {
+	root.Long += "\n\n# COMMANDS\n"
+	for _, c := range described(root) {
+		root.Long += fmt.Sprintf("**redlock %s**\n: %s\n\n", c.Use, c.Short)
+	}
+	root.Long += "# EXIT STATUS\n"
+	for _, line := range exitTable {
+		root.Long += fmt.Sprintf("**%s**\n: %s\n\n", line.code, line.meaning)
+	}
+	page := manPage(t, root)
+	for _, c := range described(root) {
+		_, text, _ := strings.Cut(manPage(t, c), ".SH SYNOPSIS\n")
+		page += ".SH REDLOCK " + strings.ToUpper(c.Name()) + "\n" + strings.ReplaceAll(text, "\n.SH ", "\n.SS ")
+	}
+	return page
 }
 
-func writeManual(f form, root *cobra.Command) string {
-	f.title()
-	f.section("NAME")
-	f.text("redlock - " + strings.ToLower(root.Short[:1]) + root.Short[1:])
-	f.section("SYNOPSIS")
-	synopsis := ""
-	for _, c := range described(root) {
-		synopsis += "redlock " + c.Use + "\n"
-	}
-	f.code(synopsis+"redlock completion bash|zsh|fish|powershell", "")
-	f.section("DESCRIPTION")
-	f.text(root.Long)
-	for _, c := range described(root) {
-		f.section(strings.ToUpper("redlock " + c.Name()))
-		f.text(c.Long)
-		if flags := c.NonInheritedFlags().FlagUsages(); flags != "" {
-			f.code(flags, "")
-		}
-		f.text("For example:")
-		f.code(unindent(c.Example), "sh")
-	}
-	f.section("FLAGS OF ALL COMMANDS")
-	f.code(root.PersistentFlags().FlagUsages(), "")
-	f.section("EXIT STATUS")
-	var exits [][2]string
-	for _, line := range exitTable {
-		exits = append(exits, [2]string{line.code, line.meaning})
-	}
-	f.table([2]string{"code", "meaning"}, exits)
-	f.text("A command's own exit code may be one of these too. Messages of redlock itself, on stderr,\nbegin with `redlock:`.")
-	f.section("ENVIRONMENT")
-	f.table([2]string{"variable", ""}, [][2]string{
-		{"`REDLOCK_NODES`", "the nodes, where `--nodes` is not given. Commands under `redlock run` inherit it, passwords included"},
-		{"`REDLOCK_NAME`, `REDLOCK_NAMES`, `REDLOCK_OWNER`, `REDLOCK_TOKEN`, `REDLOCK_SLOTS`", "set for the command of `redlock run` and `redlock resume`; `REDLOCK_SLOTS` is empty without `--permits`"},
-		{"`NO_COLOR`", "if it is not empty, nothing is coloured. Without a terminal nothing is anyway"},
-	})
-	f.section("SHELL COMPLETION")
-	f.text("`source <(redlock completion bash)`, or `redlock completion --help` for other shells.")
-	f.section("EXAMPLES")
-	f.code(unindent(root.Example), "sh")
-	return f.page()
+// manPage returns cobra's page of a command, without the sections that repeat others.
+func manPage(t *testing.T, c *cobra.Command) string {
+	c.DisableAutoGenTag = true
+	var page bytes.Buffer
+	require.NoError(t, doc.GenMan(c, &doc.GenManHeader{Title: "REDLOCK", Date: &manualDate, Source: "redlock"}, &page))
+	return regexp.MustCompile(`(?s)\.SH (OPTIONS INHERITED|SEE ALSO).*?(\.SH EXAMPLE|\z)`).ReplaceAllString(page.String(), "$2")
 }
 
 // described returns the commands that have a section.
@@ -136,98 +108,4 @@ func described(root *cobra.Command) (all []*cobra.Command) {
 		}
 	}
 	return all
-}
-
-// markdownForm is the manual among the other pages of the documentation.
-type markdownForm struct{ strings.Builder }
-
-func (f *markdownForm) title() {
-	f.WriteString("# redlock(1)\n\n<!-- Made of the help texts by cmd/redlock/manual_test.go: go test -run Manual . -update -->\n\n")
-}
-
-func (f *markdownForm) section(title string) { fmt.Fprintf(f, "## %s\n\n", title) }
-
-func (f *markdownForm) text(paragraphs string) {
-	// Angle brackets and stars mean something, but not in code.
-	parts := strings.Split(paragraphs, "`")
-	for i := 0; i < len(parts); i += 2 {
-		parts[i] = strings.NewReplacer("<", "&lt;", "*", `\*`).Replace(parts[i])
-	}
-	fmt.Fprintf(f, "%s\n\n", strings.Join(parts, "`"))
-}
-
-func (f *markdownForm) code(lines, language string) {
-	fmt.Fprintf(f, "```%s\n%s\n```\n\n", language, strings.TrimSuffix(lines, "\n"))
-}
-
-func (f *markdownForm) table(head [2]string, rows [][2]string) {
-	fmt.Fprintf(f, "| %s |\n| --- | --- |\n", strings.TrimSuffix(strings.Join(head[:], " | "), " "))
-	for _, row := range rows {
-		fmt.Fprintf(f, "| %s | %s |\n", row[0], row[1])
-	}
-	f.WriteString("\n")
-}
-
-func (f *markdownForm) page() string {
-	f.WriteString("## SEE ALSO\n\n[The README](../README.md), [safety](safety.md), [the algorithm](algorithm.md),\n[the protocol](protocol.md).\n")
-	return f.String()
-}
-
-// roffForm is the manual as man(1) shows it.
-type roffForm struct{ strings.Builder }
-
-// escape makes text of roff: a backslash, and a dot or an apostrophe that begins a line, are no requests, and what
-// is pasted into a shell keeps its hyphens and quotes.
-func (f *roffForm) escape(text string) string {
-	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "^", `\(ha`, "~", `\(ti`, "…", "...", "–", `\(en`, "↻", `\[u21BB]`, "↓", `\(da`).Replace(text)
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		if strings.HasPrefix(line, ".") {
-			lines[i] = `\&` + line
-		}
-	}
-	return strings.Join(lines, "\n")
-}
-
-// inline escapes text, and makes its code bold.
-func (f *roffForm) inline(text string) string {
-	parts := strings.Split(f.escape(text), "`")
-	for i := 1; i < len(parts); i += 2 {
-		parts[i] = `\fB` + parts[i] + `\fR`
-	}
-	return strings.Join(parts, "")
-}
-
-func (f *roffForm) title() {
-	f.WriteString(`.\" Made of the help texts by cmd/redlock/manual_test.go: go test -run Manual . -update` + "\n.TH REDLOCK 1 2026-11-27 redlock\n")
-}
-
-func (f *roffForm) section(title string) { fmt.Fprintf(f, ".SH %s\n", f.escape(title)) }
-
-func (f *roffForm) text(paragraphs string) {
-	for _, paragraph := range strings.Split(strings.TrimSpace(paragraphs), "\n\n") {
-		f.WriteString(".PP\n" + f.inline(paragraph) + "\n")
-	}
-}
-
-func (f *roffForm) code(lines, _ string) {
-	fmt.Fprintf(f, ".PP\n.nf\n.RS 4\n%s\n.RE\n.fi\n", f.escape(strings.TrimRight(lines, "\n")))
-	f.WriteString(".PP\n")
-}
-
-func (f *roffForm) table(_ [2]string, rows [][2]string) {
-	for _, row := range rows {
-		fmt.Fprintf(f, ".TP\n%s\n%s\n", f.inline(row[0]), f.inline(row[1]))
-	}
-	f.WriteString(".PP\n")
-}
-
-func (f *roffForm) page() string {
-	f.WriteString(".SH SEE ALSO\nhttps://pkg.go.dev/github.com/redlock\\-go/redlock, redis\\-cli(1)\n")
-	page := strings.NewReplacer(".PP\n.PP\n", ".PP\n", ".PP\n.SH", ".SH").Replace(f.String())
-	return regexp.MustCompile(`(\.SH [^\n]*\n)\.PP\n`).ReplaceAllString(page, "$1")
-}
-
-func unindent(text string) string {
-	return strings.TrimPrefix(strings.ReplaceAll(text, "\n  ", "\n"), "  ")
 }

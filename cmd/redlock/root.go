@@ -40,7 +40,9 @@ and valkeys:// are the same), or unix:///path/to/socket. A URL with TLS may end 
 ?ca=file&cert=file&key=file&servername=name; the flags --tls-… say that for all of them. Give all of them, always, the same to every client: the
 majority is counted over this list, and nodes remember how many they are. Put them into ` + nodesEnv + ` rather than on the
 command line where they have passwords: a command line can be read by every user of
-the machine. Passwords are never printed.`,
+the machine. Commands under redlock run inherit it. redlock never prints passwords.
+
+Messages of redlock itself, on stderr, begin with "redlock:". Colours need a terminal, and an empty NO_COLOR.`,
 		Example: `  # Three Redis servers that have nothing to do with one another:
   export ` + nodesEnv + `=redis://10.0.0.1,redis://10.0.1.1,redis://10.0.2.1
   redlock doctor                                  # are they fit for it?
@@ -49,6 +51,7 @@ the machine. Passwords are never printed.`,
   redlock ls                                      # all locks that are held or waited for
   redlock top                                     # who blocks whom, live
   redlock watch --http localhost:8080             # the same as a page that is alive
+  source <(redlock completion bash)               # completion in this shell; or zsh, fish, powershell
 
   # In the crontabs of many machines, a job that runs on one at a time; it is no error
   # if another machine runs it (75):

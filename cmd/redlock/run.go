@@ -50,7 +50,7 @@ it fails.
 With --permits 3, NAME is a semaphore: as many as three commands run at the same time, each with one
 of its three permits, or with several of them (--take). Give the same number everywhere. A
 command that wants many is not passed by later ones that want few. REDLOCK_SLOTS has the numbers of its
-permits, from 0, with spaces between: no other command has one of them at that time. The fencing token
+permits, from 0, with spaces between (it is empty without --permits): no other command has one of them at that time. The fencing token
 is greater than that of every earlier holder of the same slots. What the permits protect must keep one
 number for each slot.
 
