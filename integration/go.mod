@@ -10,9 +10,9 @@ require (
 	github.com/moby/moby/client v0.5.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
-	github.com/redlock-go/redlock v0.0.0
-	github.com/redlock-go/redlock/adapters/redlockrueidis v0.0.0-00010101000000-000000000000
-	github.com/redlock-go/redlock/adapters/redlockvalkey v0.0.0-00010101000000-000000000000
+	github.com/redlock-go/redlock v0.0.0-20261128153231-4753224ac787
+	github.com/redlock-go/redlock/adapters/redlockrueidis v0.0.0-20261128153231-4753224ac787
+	github.com/redlock-go/redlock/adapters/redlockvalkey v0.0.0-20261128153231-4753224ac787
 	github.com/robfig/cron/v3 v3.0.1
 	github.com/stretchr/testify v1.12.1
 	github.com/testcontainers/testcontainers-go v0.44.0
@@ -62,7 +62,7 @@ require (
 	github.com/opencontainers/go-digest v1.0.0 // indirect
 	github.com/opencontainers/image-spec v1.1.1 // indirect
 	github.com/power-devops/perfstat v0.0.0-20240221224432-82ca36839d55 // indirect
-	github.com/redlock-go/redlock/adapters/redlockgoredis v0.0.0
+	github.com/redlock-go/redlock/adapters/redlockgoredis v0.0.0-20261128153231-4753224ac787
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/shirou/gopsutil/v4 v4.26.6 // indirect
 	github.com/sirupsen/logrus v1.9.4 // indirect

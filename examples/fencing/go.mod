@@ -3,7 +3,7 @@ module github.com/redlock-go/redlock/examples/fencing
 go 1.25.0
 
 require (
-	github.com/redlock-go/redlock v0.0.0
+	github.com/redlock-go/redlock v0.0.0-20261128153231-4753224ac787
 	github.com/stretchr/testify v1.12.1
 	modernc.org/sqlite v1.59.0
 )

@@ -6,7 +6,7 @@ require (
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.23.0
 	github.com/gomodule/redigo v1.9.3
-	github.com/redlock-go/redlock v0.0.0
+	github.com/redlock-go/redlock v0.0.0-20261128153231-4753224ac787
 	github.com/stretchr/testify v1.12.1
 )
 

@@ -6,9 +6,9 @@ require (
 	github.com/caddyserver/certmagic v0.25.1
 	github.com/golang-migrate/migrate/v4 v4.16.1
 	github.com/pressly/goose/v3 v3.26.0
-	github.com/redlock-go/redlock v0.0.0
-	github.com/redlock-go/redlock/adapters/redlockcertmagic v0.0.0
-	github.com/redlock-go/redlock/adapters/redlockmigrate v0.0.0
+	github.com/redlock-go/redlock v0.0.0-20261128153231-4753224ac787
+	github.com/redlock-go/redlock/adapters/redlockcertmagic v0.0.0-20261128153231-4753224ac787
+	github.com/redlock-go/redlock/adapters/redlockmigrate v0.0.0-20261128153231-4753224ac787
 	github.com/redlock-go/redlock/integration v0.0.0
 	github.com/stretchr/testify v1.12.1
 	go.uber.org/zap v1.27.1

@@ -8,9 +8,9 @@ require (
 	github.com/gomodule/redigo v1.9.3
 	github.com/hibiken/asynq v0.26.0
 	github.com/jonboulle/clockwork v0.5.0
-	github.com/redlock-go/redlock v0.0.0
-	github.com/redlock-go/redlock/adapters/redlockasynq v0.0.0
-	github.com/redlock-go/redlock/adapters/redlockgocron v0.0.0
+	github.com/redlock-go/redlock v0.0.0-20261128153231-4753224ac787
+	github.com/redlock-go/redlock/adapters/redlockasynq v0.0.0-20261128153231-4753224ac787
+	github.com/redlock-go/redlock/adapters/redlockgocron v0.0.0-20261128153231-4753224ac787
 	github.com/redlock-go/redlock/integration v0.0.0
 	github.com/robfig/cron/v3 v3.0.1
 	github.com/stretchr/testify v1.12.1
