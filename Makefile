@@ -54,7 +54,7 @@ test: setup-test
 	$(PARTS) "make test" "library race simulated" "integration tool pages"
 
 verify: setup-verify
-	$(PARTS) "make verify" "sim-fresh raced-rest lint-rest" "thorough servers integration-rest programs browser alerts others chaos-minute bench-rest"
+	$(PARTS) "make verify" "sim-fresh raced-rest lint-rest" "thorough servers integration-rest programs browser alerts others chaos-minute bench-rest release-check"
 
 # One after the other: a comparison of speeds needs a quiet machine.
 soak: setup-verify
@@ -243,6 +243,26 @@ lint-tools:
 # The tests of the scripts that make runs.
 scripts:
 	cd tools && $(TEST) ./...
+
+# ---- releases ----
+
+# A version is made in a clone; the repository gets its commits and tags at the end. It pushes nothing.
+.PHONY: requires release-check release-files
+release:
+	tools/release.sh prepare "$(VERSION)"
+
+# Published modules require the last commit of main that changed the root's module, or COMMIT.
+requires:
+	tools/release.sh requires $(COMMIT)
+
+# Each published module of HEAD, and of a release made of it, is got and built as a user does it.
+release-check:
+	@echo "what: each published module of HEAD and of a release, as users get it"
+	cd tools && REDLOCK_LONG=1 $(TEST) -v -timeout=1h -run '^TestUsersGet' .
+
+# The files of the VERSION whose tags are checked out, as the workflow makes them.
+release-files:
+	tools/release.sh files "$(VERSION)"
 
 # ---- by hand ----
 
