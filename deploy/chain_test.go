@@ -21,6 +21,7 @@ import (
 	"github.com/redlock-go/redlock/deploy/internal/load"
 	"github.com/redlock-go/redlock/integration/cluster"
 	"github.com/redlock-go/redlock/internal/test/long"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 )
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m)) }
@@ -110,9 +111,7 @@ func serveLoad(t *testing.T, urls []string) (address string) {
 // holdForLong takes locks that most of the load's callers wait for, as a holder that hangs does, and returns when they
 // wait. The function that it returns releases the locks after longWait.
 func (c *chain) holdForLong(urls []string) (release func()) {
-	client, err := redlock.Open(urls, redlock.WithLogger(nil), redlock.WithTTL(chainTTL), redlock.WithNodeTimeout(chainNodeTimeout))
-	require.NoError(c.t, err)
-	c.t.Cleanup(func() { assert.NoError(c.t, client.Close()) })
+	client := testclient.Open(c.t, urls, redlock.WithTTL(chainTTL), redlock.WithNodeTimeout(chainNodeTimeout), redlock.WithRestartGuard(chainTTL))
 	names := []string{load.Catalogue}
 	for i := range load.Orders {
 		names = append(names, fmt.Sprint("order-", i))

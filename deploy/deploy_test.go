@@ -25,6 +25,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlockotel"
 	"github.com/redlock-go/redlock/redlocktest"
 )
@@ -37,9 +38,7 @@ func scrape(t *testing.T) []*dto.MetricFamily {
 	telemetry, err := redlockotel.New(redlockotel.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))))
 	require.NoError(t, err)
 	nodes := redlocktest.Start(t, 5)
-	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil),
-		redlock.WithTrace(telemetry.Trace()), redlock.WithNodeTimeout(4*time.Second))
-	require.NoError(t, err)
+	client := testclient.Open(t, nodes.URLs(), redlock.WithTrace(telemetry.Trace()))
 	registration, err := telemetry.Observe(client)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, registration.Unregister()) })

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 )
 
 // manifests are the objects of deploy/kubernetes, by kind and name, such as "Service redlock-masters".
@@ -199,10 +200,7 @@ func TestMastersOfTheManifestsServeLocks(t *testing.T) {
 		for _, address := range urls {
 			all = append(all, "redis://"+user+address)
 		}
-		client, err := redlock.Open(all, redlock.WithRestartGuard(0), redlock.WithLogger(nil))
-		require.NoError(t, err)
-		t.Cleanup(func() { assert.NoError(t, client.Close()) })
-		return client
+		return testclient.OpenUnready(t, all)
 	}
 	client := open("locks:change-me@")
 	require.NoError(t, client.WaitReady(t.Context()))

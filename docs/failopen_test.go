@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -138,7 +139,7 @@ func TestEachPolicyDoesWhatThePageSays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			nodes := redlocktest.Start(t, 3)
-			client, runs := nodes.Client(t, redlock.WithTTL(time.Minute)), 0
+			client, runs := testclient.Open(t, nodes.URLs(), redlock.WithTTL(time.Minute)), 0
 			do := func(ctx context.Context, result error) (bool, error) {
 				runs = 0
 				return call(ctx, client, func(context.Context) error { runs++; return result })
@@ -189,7 +190,7 @@ func TestEachPolicyDoesWhatThePageSays(t *testing.T) {
 // A new cluster does not vote for a guard, and says for how long.
 func TestRetryAfterIsTheTimeUntilTheMastersVote(t *testing.T) {
 	nodes := redlocktest.Start(t, 3)
-	client := nodes.Client(t, redlock.WithRestartGuard(time.Minute))
+	client := testclient.OpenUnready(t, nodes.URLs(), redlock.WithRestartGuard(time.Minute))
 	w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", http.NoBody)
 	failClosed(w, r, client, func(context.Context, int64) error { return errOwn })
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -131,7 +132,7 @@ var statusCases = map[string]func(t *testing.T, nodes *redlocktest.Nodes, client
 	},
 	"ErrConfig": func(t *testing.T, nodes *redlocktest.Nodes, _ *redlock.Client) answered {
 		w := httptest.NewRecorder()
-		_, err := nodes.Client(t).Mutex("").TryLock(t.Context())
+		_, err := testclient.Open(t, nodes.URLs()).Mutex("").TryLock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrConfig)
 		refuse(w, err)
 		return answered{fmt.Sprint(w.Code), w.Header().Get("Retry-After"), w.Body.String()}
@@ -155,7 +156,7 @@ func TestEachErrorGetsTheStatusOfThePage(t *testing.T) {
 		t.Run(happened, func(t *testing.T) {
 			t.Parallel()
 			nodes := redlocktest.Start(t, 3)
-			a := statusCases[happened](t, nodes, nodes.Client(t, redlock.WithTTL(3*time.Second)))
+			a := statusCases[happened](t, nodes, testclient.Open(t, nodes.URLs(), redlock.WithRenewEvery(200*time.Millisecond)))
 			assert.Equal(t, status, a.status)
 			assert.Equal(t, retryAfter == "none", a.retryAfter == "", "Retry-After: %s", a.retryAfter)
 		})
@@ -164,7 +165,7 @@ func TestEachErrorGetsTheStatusOfThePage(t *testing.T) {
 
 func TestTheHandlerWorksUnderTheLockAndReleasesIt(t *testing.T) {
 	nodes := redlocktest.Start(t, 3)
-	client, other := nodes.Client(t), nodes.Client(t)
+	client, other := testclient.Open(t, nodes.URLs()), testclient.Open(t, nodes.URLs())
 	charge := func(ctx context.Context, invoice string, token int64) error {
 		_, err := other.Mutex("invoice-" + invoice).TryLock(ctx)
 		require.ErrorIs(t, err, redlock.ErrHeld)
@@ -180,7 +181,7 @@ func TestTheHandlerWorksUnderTheLockAndReleasesIt(t *testing.T) {
 
 // After a restart the masters say how long they do not vote.
 func TestTheHandlersRetryAfterIsTheTimeUntilTheMastersVote(t *testing.T) {
-	client := redlocktest.Client(t, 3, redlock.WithRestartGuard(time.Minute))
+	client := testclient.OpenUnready(t, redlocktest.Start(t, 3).URLs(), redlock.WithRestartGuard(time.Minute))
 	a := ask(t.Context(), client, mustNotWork(t), chargeRequest)
 	require.Equal(t, "503", a.status)
 	after, err := time.ParseDuration(a.retryAfter + "s")
@@ -191,8 +192,9 @@ func TestTheHandlersRetryAfterIsTheTimeUntilTheMastersVote(t *testing.T) {
 
 // With WithWait in the place of TryLock, refuse answers the same.
 func TestAHandlerThatWaitsALittleAnswersTheSame(t *testing.T) {
+	t.Parallel()
 	nodes := redlocktest.Start(t, 3)
-	invoice := nodes.Client(t).Mutex("invoice-42", redlock.WithWait(500*time.Millisecond)) // a busy machine answers late
+	invoice := testclient.Open(t, nodes.URLs()).Mutex("invoice-42", redlock.WithWait(2*time.Second)) // a busy machine answers late
 	statusOf := func() string {
 		_, err := invoice.Lock(t.Context())
 		require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -210,7 +212,7 @@ func TestAHandlerThatWaitsALittleAnswersTheSame(t *testing.T) {
 
 func TestAClientThatDisconnectsEndsTheWorkAndFreesTheLock(t *testing.T) {
 	nodes := redlocktest.Start(t, 3)
-	client := nodes.Client(t)
+	client := testclient.Open(t, nodes.URLs())
 	request, disconnect := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	ask(request, client, func(ctx context.Context, _ string, _ int64) error {
@@ -220,14 +222,14 @@ func TestAClientThatDisconnectsEndsTheWorkAndFreesTheLock(t *testing.T) {
 		return ctx.Err()
 	}, chargeRequest)
 	require.ErrorIs(t, <-ended, context.Canceled)
-	lease, err := nodes.Client(t).Mutex("invoice-42").TryLock(t.Context())
+	lease, err := testclient.Open(t, nodes.URLs()).Mutex("invoice-42").TryLock(t.Context())
 	require.NoError(t, err, "Unlock released it though its ctx had ended")
 	require.NoError(t, lease.Unlock(t.Context()))
 }
 
 func TestOnlyReadinessAsksTheMasters(t *testing.T) {
 	nodes := redlocktest.Start(t, 3)
-	client := nodes.Client(t)
+	client := testclient.Open(t, nodes.URLs())
 	require.Equal(t, "200", ask(t.Context(), client, nil, "GET /ready").status)
 	nodes.Stop(0)
 	nodes.Stop(1)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/integration/chaos"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 )
 
 // chaosTTL is short, so that a node that forgot votes again soon, and a short pause makes a
@@ -72,8 +73,11 @@ func runVisitor(ctx context.Context, histories, places string, urls []string, na
 	}
 	defer func() { err = errors.Join(err, at.close()) }()
 	v := &visitor{log: log, at: at}
-	client, err := redlock.Open(urls, redlock.WithTTL(chaosTTL), redlock.WithNodeTimeout(chaosNodeTimeout),
-		redlock.WithLogger(nil), redlock.WithOwnerLabel(name), redlock.WithTrace(&redlock.Trace{Lease: v.recordLoss}))
+	client, err := testclient.OpenInProcess(ctx, urls, redlock.WithTTL(chaosTTL), redlock.WithNodeTimeout(chaosNodeTimeout),
+		redlock.WithRestartGuard(chaosTTL), redlock.WithOwnerLabel(name), redlock.WithTrace(&redlock.Trace{Lease: v.recordLoss}))
+	if ctx.Err() != nil {
+		return nil // the faults lasted until the end
+	}
 	if err != nil {
 		return err
 	}

@@ -20,10 +20,7 @@ var closeLeases = flag.Int("leases", 10000, "how many leases the test of Close h
 func TestCloseReleasesEveryLease(t *testing.T) {
 	notInShort(t)
 	nodes := cluster.Use(t, 5)
-	client, err := redlock.Open(nodes.URLs(), withDefaults([]redlock.ClientOption{
-		// On a machine that is busy with other tests, a server may not answer for a while.
-		redlock.WithTTL(10 * time.Minute), redlock.WithNodeTimeout(5 * time.Second)})...)
-	require.NoError(t, err)
+	client := openClient(t, nodes.URLs(), redlock.WithTTL(10*time.Minute))
 	acquireMany(t, client, *closeLeases)
 	keys := 0
 	for _, n := range nodes {

@@ -14,6 +14,7 @@ import (
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/integration/cluster"
 	"github.com/redlock-go/redlock/internal/test/long"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 )
 
 const (
@@ -54,16 +55,13 @@ func (p cronProcess) tick(now time.Time) int64 {
 // runCron is the job of such a process. At the line "B F L" it runs ticks F to L by a clock that is behind by B.
 // Of each tick it says whether the job ran, and how long after the tick that was over.
 func runCron(args []string, lines <-chan string, say func(string, ...any)) error {
-	client, err := redlock.Open(strings.Split(args[0], ","), withDefaults(nil)...)
+	client, err := testclient.OpenInProcess(context.Background(), strings.Split(args[0], ","), withDefaults(nil)...)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	if err := client.Ping(ctx); err != nil {
-		return err
-	}
 	say("ready")
 	var p cronProcess
 	if _, err := fmt.Sscan(<-lines, (*int64)(&p.behind), &p.first, &p.last); err != nil {

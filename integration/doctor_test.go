@@ -25,10 +25,13 @@ type diagnosis struct {
 	Findings []struct{ Severity, Code, Node, What string }
 }
 
-// doctor examines nodes with a guard of three seconds.
+// doctorTimes are a guard of three seconds, and the longest node timeout that a ttl as long allows.
+var doctorTimes = []string{"--ttl", "3s", "--node-timeout", "1400ms"}
+
+// doctor examines nodes with these times.
 func doctor(t *testing.T, urls []string, args ...string) diagnosis {
 	t.Helper()
-	args = append([]string{"doctor", "--json", "--for", "200ms", "--ttl", "3s", "--timeout", "5s"}, args...)
+	args = slices.Concat([]string{"doctor", "--json", "--for", "200ms", "--timeout", "15s"}, doctorTimes, args)
 	code, out, log := callTool(t, urls, args...)
 	d := diagnosis{code: code}
 	require.NoError(t, json.Unmarshal([]byte(out), &d), "%s%s", out, log)
@@ -225,7 +228,7 @@ func TestDoctorNamesNodesWithoutPersistence(t *testing.T) {
 func letVote(t *testing.T, nodes cluster.Nodes) {
 	t.Helper()
 	require.True(t, eventually(2*soon, func() bool {
-		code, _, log := callTool(t, nodes.URLs(), "run", "job", "--ttl", "3s", "--", "true")
+		code, _, log := callTool(t, nodes.URLs(), slices.Concat([]string{"run", "job"}, doctorTimes, []string{"--", "true"})...)
 		require.Zero(t, code, log)
 		d := doctor(t, nodes.URLs())
 		return len(d.nodesWith("note", "no-quorum-yet"))+len(d.nodesWith("warning", "no-quorum-yet"))+

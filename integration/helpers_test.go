@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/integration/cluster"
 	"github.com/redlock-go/redlock/internal/test/long"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 )
 
 const (
@@ -65,30 +65,26 @@ func notInShort(t *testing.T) {
 // shortTimeout makes a client soon give up a node that does not answer.
 func shortTimeout() redlock.Option { return redlock.WithNodeTimeout(nodeTimeout) }
 
-// openClient makes a client with the tests' settings that ends with the test.
+// openClient makes a client that ends with the test. It returns when a quorum votes.
 func openClient(t testing.TB, urls []string, opts ...redlock.ClientOption) *redlock.Client {
 	t.Helper()
-	client, err := redlock.Open(urls, withDefaults(opts)...)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, client.Close()) })
-	return client
+	return testclient.Open(t, urls, withDefaults(opts)...)
+}
+
+// openUnready is openClient for a test in which no quorum votes at the start.
+func openUnready(t testing.TB, urls []string, opts ...redlock.ClientOption) *redlock.Client {
+	t.Helper()
+	return testclient.OpenUnready(t, urls, withDefaults(opts)...)
 }
 
 func withDefaults(opts []redlock.ClientOption) []redlock.ClientOption {
-	return append([]redlock.ClientOption{
-		redlock.WithTTL(ttl), redlock.WithNodeTimeout(untimely), redlock.WithLogger(nil),
-		// New servers need not wait here; admission has tests of its own.
-		redlock.WithRestartGuard(0),
-	}, opts...)
+	return append([]redlock.ClientOption{redlock.WithTTL(ttl), redlock.WithNodeTimeout(untimely)}, opts...)
 }
 
 // newClient is openClient over pools.
 func newClient(t testing.TB, pools []redlock.Pool, opts ...redlock.ClientOption) *redlock.Client {
 	t.Helper()
-	client, err := redlock.New(pools, withDefaults(opts)...)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, client.Close()) })
-	return client
+	return testclient.New(t, pools, withDefaults(opts)...)
 }
 
 // barePools are a user's pools that have no timeouts at all.

@@ -195,7 +195,7 @@ func TestWrongPasswordsOnAMajorityEndLockAtOnce(t *testing.T) {
 					nodes[i].Do(t, "ACL", "SETUSER", "default", "resetpass", ">right")
 					urls[i] = strings.Replace(urls[i], "//", "//"+login.user, 1)
 				}
-				client := openClient(t, urls)
+				client := openUnready(t, urls)
 				var err error
 				took := timed(func() { _, err = client.Mutex("name").Lock(within(t, 2*soon)) })
 				assert.Less(t, took, soon)

@@ -20,6 +20,7 @@ import (
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/integration/cluster"
 	"github.com/redlock-go/redlock/internal/overview"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlockweb"
 )
 
@@ -177,8 +178,7 @@ func holdOwnNames(t *testing.T, n *cluster.Node, names int) {
 // makeChanges is the job of a process that acquires so many locks, and then releases one and acquires one, a hundred
 // changes in a second, until its input ends.
 func makeChanges(args []string, lines <-chan string, say func(string, ...any)) error {
-	client, err := redlock.Open(strings.Split(args[0], ","), redlock.WithTTL(time.Hour), redlock.WithoutRenewal(), redlock.WithLogger(nil),
-		redlock.WithRestartGuard(0))
+	client, err := testclient.OpenInProcess(context.Background(), strings.Split(args[0], ","), redlock.WithTTL(time.Hour), redlock.WithoutRenewal())
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/redlock-go/redlock/integration/chaos"
 	"github.com/redlock-go/redlock/integration/cluster"
 	"github.com/redlock-go/redlock/internal/test/long"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 )
 
 // testPermits is how many permits the semaphore of the test has.
@@ -145,8 +146,8 @@ func readPermitsHeld(t *testing.T, file string) (all []permitHeld) {
 // usePermits is the job of a process: it takes permits again and again, and writes down when it had
 // them.
 func usePermits(args []string, lines <-chan string, _ func(string, ...any)) error {
-	client, err := redlock.Open(strings.Split(args[1], ","), redlock.WithTTL(tokensTTL), redlock.WithNodeTimeout(200*time.Millisecond),
-		redlock.WithLogger(nil), redlock.WithOwnerLabel(""))
+	client, err := testclient.OpenInProcess(context.Background(), strings.Split(args[1], ","), redlock.WithTTL(tokensTTL),
+		redlock.WithNodeTimeout(200*time.Millisecond), redlock.WithRestartGuard(tokensTTL), redlock.WithOwnerLabel(""))
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/integration/cluster"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 )
 
 // workerTimeout is the node timeout of the processes that wait: there are so many of them
@@ -33,16 +34,11 @@ func waitInQueue(args []string, lines <-chan string, say func(string, ...any)) e
 	defer cancel()
 	clients := make(map[string]*redlock.Client)
 	for _, number := range args[3:] {
-		client, err := redlock.Open(urls, withDefaults([]redlock.ClientOption{
-			redlock.WithTTL(ttl), redlock.WithNodeTimeout(workerTimeout),
-		})...)
+		client, err := testclient.OpenInProcess(ctx, urls, redlock.WithTTL(ttl), redlock.WithNodeTimeout(workerTimeout))
 		if err != nil {
 			return err
 		}
 		defer client.Close()
-		if err := client.Ping(ctx); err != nil {
-			return err
-		}
 		clients[number] = client
 	}
 	say("ready")

@@ -16,6 +16,7 @@ import (
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/fence"
 	"github.com/redlock-go/redlock/integration/cluster"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 )
 
 // Eight processes read two values under a share, one after the other, and change both alone,
@@ -81,7 +82,8 @@ return 1`)
 // last line has the number of pairs that it read, of those that it changed, and of those
 // refused.
 func changePairs(args []string, lines <-chan string, say func(string, ...any)) error {
-	client, err := redlock.Open(strings.Split(args[0], ","), redlock.WithTTL(tokensTTL), redlock.WithNodeTimeout(200*time.Millisecond), redlock.WithLogger(nil))
+	client, err := testclient.OpenInProcess(context.Background(), strings.Split(args[0], ","), redlock.WithTTL(tokensTTL),
+		redlock.WithNodeTimeout(200*time.Millisecond), redlock.WithRestartGuard(tokensTTL))
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/integration/cluster"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 )
 
 // startServer starts a server with settings of its own, and returns its port. It listens at all addresses of this machine.
@@ -99,9 +100,9 @@ func TestServersThatRefuseAConnectionAreNamed(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			url := c.plant(t)
-			clients := map[string]*redlock.Client{"Open": openClient(t, []string{url}, shortTimeout())}
+			clients := map[string]*redlock.Client{"Open": openUnready(t, []string{url}, shortTimeout())}
 			if address, plain := strings.CutPrefix(url, "redis://"); plain {
-				clients["redigo"] = newClient(t, barePools(1, address), shortTimeout())
+				clients["redigo"] = testclient.NewUnready(t, barePools(1, address), shortTimeout())
 			}
 			for kind, client := range clients {
 				require.True(t, eventually(soon, func() bool {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/integration/cluster"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 )
 
 // The replacement of masters by the steps of docs/operations.md, while clients lock, and the
@@ -27,14 +28,11 @@ const replaceTTL = 2 * time.Second
 // taken half a minute, and what follows it starves as well.
 const patience = time.Minute
 
-// openGuarded makes a client with admission on, as in production.
+// openGuarded makes a client with admission on, as in production. New masters do not vote yet.
 func openGuarded(t *testing.T, urls []string, opts ...redlock.ClientOption) *redlock.Client {
 	t.Helper()
-	client, err := redlock.Open(urls, append([]redlock.ClientOption{
-		redlock.WithTTL(replaceTTL), redlock.WithNodeTimeout(800 * time.Millisecond), redlock.WithLogger(nil)}, opts...)...)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, client.Close()) })
-	return client
+	return testclient.OpenUnready(t, urls, append([]redlock.ClientOption{redlock.WithRestartGuard(replaceTTL),
+		redlock.WithTTL(replaceTTL), redlock.WithNodeTimeout(900 * time.Millisecond)}, opts...)...)
 }
 
 // traffic is clients that lock one name again and again. It checks that there is one holder

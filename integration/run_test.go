@@ -101,7 +101,7 @@ func TestARunThatLosesItsQuorumIsOverBeforeTheNextOneBegins(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "written")
 	// SIGKILL comes more than a second before the lease ends. With the default it
 	// comes at the end, and a busy machine could be late with it.
-	args := []string{"run", "job", "--ttl", "6s", "--stop-before", "2s", "--grace", "300ms"}
+	args := []string{"run", "job", "--ttl", "6s", "--node-timeout", "1500ms", "--stop-before", "2s", "--grace", "300ms"}
 	stubborn := tool(t, nodes.ProxyURLs(), append(args, "--", "sh", "-c",
 		`trap '' TERM; while :; do echo first >>"$1"; sleep 0.01; done`, "sh", file)...)
 	require.NoError(t, stubborn.Start())

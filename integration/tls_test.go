@@ -152,9 +152,7 @@ func TestCredentialsRotateOverTLS(t *testing.T) {
 		}
 	}
 	everywhere(acl(t, "first", "1")...)
-	locks, err := redlock.New(redlockgoredis.Pools(clients...), redlock.WithRestartGuard(0), redlock.WithLogger(nil))
-	require.NoError(t, err)
-	defer locks.Close()
+	locks := newClient(t, redlockgoredis.Pools(clients...))
 	lock := func(c *redlock.Client) {
 		t.Helper()
 		require.NoError(t, c.Mutex("job").Do(within(t, 2*soon), func(context.Context, *redlock.Lease) error { return nil }))
@@ -184,10 +182,7 @@ func TestCredentialsRotateOverTLS(t *testing.T) {
 	everywhere("CLIENT", "KILL", "USER", "second")
 	lock(locks)
 
-	byURL, err := redlock.Open(urls, redlock.WithRestartGuard(0), redlock.WithLogger(nil))
-	require.NoError(t, err)
-	defer byURL.Close()
-	lock(byURL)
+	lock(openClient(t, urls))
 }
 
 // acl returns the command that makes a user with the rights in the docs.

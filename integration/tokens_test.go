@@ -17,6 +17,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/integration/cluster"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 )
 
 // Eight processes lock one name, with admission, while one server after the other is killed
@@ -86,7 +87,8 @@ const tokensTTL = 2 * time.Second
 // lock.
 func countTokens(args []string, lines <-chan string, say func(string, ...any)) error {
 	dir, urls := args[0], strings.Split(args[1], ",")
-	client, err := redlock.Open(urls, redlock.WithTTL(tokensTTL), redlock.WithNodeTimeout(200*time.Millisecond), redlock.WithLogger(nil))
+	client, err := testclient.OpenInProcess(context.Background(), urls, redlock.WithTTL(tokensTTL),
+		redlock.WithNodeTimeout(200*time.Millisecond), redlock.WithRestartGuard(tokensTTL))
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/fence"
 	"github.com/redlock-go/redlock/integration/cluster"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 )
 
 // bankAccounts are names of accounts, of their locks, and of their keys in the store.
@@ -78,7 +79,8 @@ return 1`)
 // makeTransfers is the job of a process. Its last line has the number of transfers that it made,
 // and of those refused.
 func makeTransfers(args []string, lines <-chan string, say func(string, ...any)) error {
-	client, err := redlock.Open(strings.Split(args[0], ","), redlock.WithTTL(tokensTTL), redlock.WithNodeTimeout(200*time.Millisecond), redlock.WithLogger(nil))
+	client, err := testclient.OpenInProcess(context.Background(), strings.Split(args[0], ","), redlock.WithTTL(tokensTTL),
+		redlock.WithNodeTimeout(200*time.Millisecond), redlock.WithRestartGuard(tokensTTL))
 	if err != nil {
 		return err
 	}

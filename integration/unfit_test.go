@@ -9,6 +9,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/integration/cluster"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 )
 
 // assertHopeless expects that Lock and Ping fail at once, and say why.
@@ -28,7 +29,7 @@ func TestOneServerBehindSeveralPoolsIsNoQuorumByItself(t *testing.T) {
 	t.Parallel()
 	server := cluster.Use(t, 1)[0]
 	for range 10 { // the handshakes come in any order
-		client := newClient(t, barePools(0, server.Addr(), server.ProxyAddr(), server.Addr()))
+		client := testclient.NewUnready(t, barePools(0, server.Addr(), server.ProxyAddr(), server.Addr()))
 		assertHopeless(t, client, "same server")
 		require.NoError(t, client.Close())
 		assertNoKeys(t, cluster.Nodes{server})
@@ -54,7 +55,7 @@ func TestReplicasNeverMakeAQuorum(t *testing.T) {
 	nodes := cluster.Use(t, 3)
 	nodes[1].FollowOther(t, nodes[0])
 	nodes[2].FollowOther(t, nodes[0])
-	client := openClient(t, nodes.URLs())
+	client := openUnready(t, nodes.URLs())
 	assertHopeless(t, client, "replica")
 	assertNoKeys(t, nodes)
 

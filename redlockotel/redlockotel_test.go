@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlockotel"
 	"github.com/redlock-go/redlock/redlocktest"
 )
@@ -47,10 +48,7 @@ func startOver(t *testing.T, nodes int, opts ...redlockotel.Option) *bench {
 		redlockotel.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(b.reader))))
 	telemetry, err := redlockotel.New(opts...)
 	require.NoError(t, err)
-	b.client, err = redlock.Open(b.nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil), redlock.WithTrace(telemetry.Trace()),
-		redlock.WithNodeTimeout(4*time.Second)) // a busy machine may keep the embedded nodes waiting
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = b.client.Close() })
+	b.client = testclient.OpenUnready(t, b.nodes.URLs(), redlock.WithTrace(telemetry.Trace())) // a wait for a quorum is in the trace, too
 	registration, err := telemetry.Observe(b.client)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, registration.Unregister()) })

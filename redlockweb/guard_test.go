@@ -9,12 +9,12 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 	"github.com/redlock-go/redlock/redlockweb"
 )
@@ -70,7 +70,7 @@ func TestARequestByAnotherHostIsRefused(t *testing.T) {
 
 // An address at which a request arrives is no name that a foreign site can bind.
 func TestTheAddressAtWhichARequestArrivesIsAHost(t *testing.T) {
-	page := redlockweb.New(redlocktest.Client(t, 1))
+	page := redlockweb.New(testclient.Open(t, redlocktest.Start(t, 1).URLs()))
 	defer page.Close()
 	arrive := func(host, at string) int {
 		r := httptest.NewRequest(http.MethodGet, "/style.css", nil)
@@ -204,7 +204,7 @@ func TestReadersThatThePageShowsLoseTheLock(t *testing.T) {
 	nodes := redlocktest.Start(t, 1)
 	server := serve(t, nodes, redlockweb.WithUnlock())
 	read := func(label string) *redlock.Lease {
-		lease, err := nodes.Client(t, redlock.WithNodeTimeout(time.Second), redlock.WithOwnerLabel(label)).RWMutex("catalog").RLock(t.Context())
+		lease, err := testclient.Open(t, nodes.URLs(), redlock.WithOwnerLabel(label)).RWMutex("catalog").RLock(t.Context())
 		require.NoError(t, err)
 		t.Cleanup(func() { runtime.KeepAlive(lease) })
 		return lease

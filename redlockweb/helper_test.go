@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 	"github.com/redlock-go/redlock/redlockweb"
 )
@@ -25,7 +26,7 @@ const soon = 30 * time.Second
 // serve serves the page of some nodes until the test ends.
 func serve(t *testing.T, nodes *redlocktest.Nodes, opts ...redlockweb.Option) *httptest.Server {
 	t.Helper()
-	return serveHandler(t, redlockweb.New(nodes.Client(t, redlock.WithNodeTimeout(time.Second)), opts...))
+	return serveHandler(t, redlockweb.New(testclient.Open(t, nodes.URLs()), opts...))
 }
 
 func serveHandler(t *testing.T, page *redlockweb.Handler) *httptest.Server {

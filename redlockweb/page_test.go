@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 	"github.com/redlock-go/redlock/redlockweb"
 )
@@ -94,7 +95,7 @@ func TestHostileNamesAndLabelsAreText(t *testing.T) {
 
 func TestAtMostTwoHundredRowsAreDrawn(t *testing.T) {
 	nodes := redlocktest.Start(t, 1)
-	client := nodes.Client(t, redlock.WithTTL(time.Hour), redlock.WithNodeTimeout(time.Second)) // renewals would take the machine's time
+	client := testclient.Open(t, nodes.URLs(), redlock.WithTTL(time.Hour)) // renewals would take the machine's time
 	var leases []*redlock.Lease
 	for i := range 230 {
 		lease, err := client.Mutex("lock-" + strconv.Itoa(1000+i)).Lock(t.Context())
@@ -188,7 +189,7 @@ type update struct {
 func TestEventsBringWhatHasChanged(t *testing.T) {
 	nodes := redlocktest.Start(t, 1)
 	hold(t, nodes, "alpha", "web-1", redlock.WithTTL(time.Hour))
-	page := redlockweb.New(nodes.Client(t))
+	page := redlockweb.New(testclient.Open(t, nodes.URLs()))
 	server := serveHandler(t, page)
 	got, err := http.Get(server.URL + "/events")
 	require.NoError(t, err)

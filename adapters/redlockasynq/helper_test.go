@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -34,11 +35,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func openClient(t *testing.T, nodes *redlocktest.Nodes) *redlock.Client {
 	t.Helper()
-	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil),
-		redlock.WithNodeTimeout(2*time.Second)) // machines that run tests are busy
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, client.Close()) })
-	return client
+	return testclient.Open(t, nodes.URLs())
 }
 
 // periodic is a config of a task without a payload.

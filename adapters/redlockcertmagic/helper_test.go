@@ -11,6 +11,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/adapters/redlockcertmagic"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -42,11 +43,7 @@ func start(t *testing.T, nodes *redlocktest.Nodes, dir string, opts ...redlock.L
 
 func open(t *testing.T, nodes *redlocktest.Nodes) *redlock.Client {
 	t.Helper()
-	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil),
-		redlock.WithTTL(30*time.Second), redlock.WithNodeTimeout(2*time.Second)) // a busy machine may keep the nodes waiting
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = client.Close() })
-	return client
+	return testclient.Open(t, nodes.URLs(), redlock.WithTTL(30*time.Second))
 }
 
 func within(t *testing.T, d time.Duration) context.Context {

@@ -28,7 +28,7 @@ func newElector(t *testing.T, client *redlock.Client) *redlockgocron.Elector {
 
 func newElectorOf(t *testing.T, client *redlock.Client, minHold time.Duration) *redlockgocron.Elector {
 	t.Helper()
-	elector, err := redlockgocron.NewElector(client, "leader", minHold, redlock.WithTTL(termTTL))
+	elector, err := redlockgocron.NewElector(client, "leader", minHold, redlock.WithTTL(termTTL), redlock.WithNodeTimeout(termTTL*2/5))
 	require.NoError(t, err)
 	t.Cleanup(elector.Close)
 	return elector
@@ -86,8 +86,7 @@ func TestALeaderWithoutAMajorityStopsBeforeItsLeaseEnds(t *testing.T) {
 }
 
 func TestAnElectorWhoseClientIsClosedSaysSo(t *testing.T) {
-	client, err := redlock.Open(redlocktest.Start(t, 3).URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil))
-	require.NoError(t, err)
+	client := openClient(t, redlocktest.Start(t, 3), "both")
 	leader, waiter := newElector(t, client), newElector(t, client)
 	require.Eventually(t, func() bool {
 		return leader.IsLeader(t.Context()) == nil || waiter.IsLeader(t.Context()) == nil

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -24,12 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // openClient opens a client that ends with the test: a machine of this name.
 func openClient(t *testing.T, nodes *redlocktest.Nodes, machine string, opts ...redlock.ClientOption) *redlock.Client {
 	t.Helper()
-	all := []redlock.ClientOption{redlock.WithRestartGuard(0), redlock.WithLogger(nil), redlock.WithOwnerLabel(machine),
-		redlock.WithNodeTimeout(time.Second)} // machines that run tests are busy
-	client, err := redlock.Open(nodes.URLs(), append(all, opts...)...)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, client.Close()) })
-	return client
+	return testclient.Open(t, nodes.URLs(), append([]redlock.ClientOption{redlock.WithOwnerLabel(machine)}, opts...)...)
 }
 
 // startScheduler starts a scheduler with one job, and shuts it down when the test ends.

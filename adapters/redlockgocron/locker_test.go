@@ -14,6 +14,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/adapters/redlockgocron"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -73,7 +74,7 @@ func TestLockerReturnsNoLockWithAnError(t *testing.T) {
 }
 
 func TestBadSettingsAreRefusedWithoutACallToTheNodes(t *testing.T) {
-	client := openClient(t, redlocktest.Start(t, 1), "machine")
+	client := testclient.OpenUnready(t, redlocktest.Start(t, 1).URLs()) // it has asked nothing
 	for name, make := range map[string]func(time.Duration, ...redlock.LockOption) error{
 		"locker": func(d time.Duration, opts ...redlock.LockOption) error {
 			_, err := redlockgocron.NewLocker(client, d, opts...)
@@ -86,7 +87,7 @@ func TestBadSettingsAreRefusedWithoutACallToTheNodes(t *testing.T) {
 	} {
 		require.ErrorIs(t, make(0), redlock.ErrConfig, name)
 		require.ErrorIs(t, make(-time.Second), redlock.ErrConfig, name)
-		require.ErrorIs(t, make(11*time.Second), redlock.ErrConfig, "%s: the default ttl is 10 s", name)
+		require.ErrorIs(t, make(testclient.TTL+time.Second), redlock.ErrConfig, "%s: longer than the client's ttl", name)
 		require.ErrorIs(t, make(time.Second, redlock.WithTTL(0)), redlock.ErrConfig, name)
 	}
 	newLocker(t, client, 11*time.Second, redlock.WithTTL(20*time.Second))
@@ -157,9 +158,8 @@ func TestOnTimeGivesALockBackThatCameTooLate(t *testing.T) {
 		time.Sleep(minHold/4 + 200*time.Millisecond)
 		return redis.DialURLContext(ctx, nodes.URLs()[0])
 	}}
-	client, err := redlock.New([]redlock.Pool{slow}, redlock.WithRestartGuard(0), redlock.WithLogger(nil), redlock.WithNodeTimeout(4*time.Second))
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, client.Close()); assert.NoError(t, slow.Close()) })
+	t.Cleanup(func() { assert.NoError(t, slow.Close()) })
+	client := testclient.NewUnready(t, []redlock.Pool{slow}) // its first connection is slow
 
 	lock, err := newLocker(t, client, minHold).OnTime(dueIn(0)).Lock(t.Context(), "report")
 	require.ErrorIs(t, err, redlockgocron.ErrNotDue)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/adapters/redlockgoredis"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -33,14 +34,6 @@ func options(t *testing.T, nodes *redlocktest.Nodes) []*redis.Options {
 	return all
 }
 
-// open makes a client of redlock, which is closed at the end of the test.
-func open(t *testing.T, pools ...redlock.Pool) *redlock.Client {
-	c, err := redlock.New(pools, redlock.WithRestartGuard(0), redlock.WithLogger(nil))
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	return c
-}
-
 func TestPoolsUseTheClientsOwnDialers(t *testing.T) {
 	var clients []*redis.Client
 	dials := make([]int, 3)
@@ -54,7 +47,7 @@ func TestPoolsUseTheClientsOwnDialers(t *testing.T) {
 		}
 		clients = append(clients, newClient(t, o))
 	}
-	c := open(t, redlockgoredis.Pools(clients...)...)
+	c := testclient.New(t, redlockgoredis.Pools(clients...))
 	lease, err := c.Mutex("x").Lock(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, lease.Unlock(t.Context()))
@@ -97,7 +90,7 @@ func newFailover(t *testing.T) *redis.Client {
 
 func TestFailoverClientAmongOthersDoesNotVote(t *testing.T) {
 	all := options(t, redlocktest.Start(t, 2))
-	c := open(t, redlockgoredis.Pools(newClient(t, all[0]), newFailover(t), newClient(t, all[1]))...)
+	c := testclient.New(t, redlockgoredis.Pools(newClient(t, all[0]), newFailover(t), newClient(t, all[1])))
 	lease, err := c.Mutex("x").Lock(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, lease.Unlock(t.Context()))

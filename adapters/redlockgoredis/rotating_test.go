@@ -18,7 +18,7 @@ import (
 	"github.com/redis/go-redis/v9/auth"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 )
 
 // echo is a connection that answers each command with its words, in order. It refuses logins as "unknown".
@@ -181,8 +181,7 @@ func TestStreamedCredentials(t *testing.T) {
 	p := &provider{now: auth.NewBasicCredentials("me", "first"), listeners: map[auth.CredentialsListener]bool{}}
 	client := redis.NewClient(&redis.Options{Addr: server.Addr(), StreamingCredentialsProvider: p})
 	defer client.Close()
-	c, err := redlock.New(Pools(client), redlock.WithRestartGuard(0), redlock.WithLogger(nil))
-	require.NoError(t, err)
+	c := testclient.New(t, Pools(client))
 	lock := func() error {
 		lease, err := c.Mutex("x").Lock(t.Context())
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -28,12 +29,8 @@ const (
 
 func open(t *testing.T, nodes *redlocktest.Nodes) *redlock.Client {
 	t.Helper()
-	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil), redlock.WithTTL(20*time.Second),
-		redlock.WithRenewEvery(200*time.Millisecond), // a lock that was taken away is noticed then
-		redlock.WithNodeTimeout(time.Second))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = client.Close() })
-	return client
+	return testclient.Open(t, nodes.URLs(), redlock.WithTTL(20*time.Second),
+		redlock.WithRenewEvery(200*time.Millisecond)) // a lock that was taken away is noticed then
 }
 
 // loseLock takes the lock away from its holder.

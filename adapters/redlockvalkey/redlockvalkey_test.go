@@ -21,6 +21,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/adapters/redlockvalkey"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -29,9 +30,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func requireLocks(t *testing.T, options ...valkey.ClientOption) *redlock.Client {
 	pools, err := redlockvalkey.Pools(options...)
 	require.NoError(t, err)
-	c, err := redlock.New(pools, redlock.WithRestartGuard(0), redlock.WithLogger(nil))
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	c := testclient.New(t, pools)
 	lease, err := c.Mutex("x").Lock(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, lease.Unlock(t.Context()))

@@ -42,7 +42,7 @@ func TestTheLockAndTheCommandSurviveABrokenPipeAtStderr(t *testing.T) {
 	t.Parallel()
 	nodes := redlocktest.Start(t, 3)
 	file := filepath.Join(t.TempDir(), "written")
-	p := startWithoutReader(t, nodes, "-v", "run", "job", "--ttl", "2s", "--", "sh", "-c",
+	p := startWithoutReader(t, nodes, "-v", "run", "job", "--ttl", "2s", "--node-timeout", "900ms", "--", "sh", "-c",
 		`trap 'echo stopped >>"$1"; exit 9' TERM; echo ready >>"$1"; while [ ! -s "$1.go" ]; do sleep 0.01; done; echo done >>"$1"`, "sh", file)
 	eventually(t, func() bool { return textOf(file) == "ready\n" }, "at work")
 	nodes.Stop(2) // which is logged

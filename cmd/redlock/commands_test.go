@@ -74,9 +74,9 @@ func TestInspectShowsSplitVotesAndMissingQuorums(t *testing.T) {
 func TestUnlockBreaksALockOnlyByForceAndPrintsTheHolder(t *testing.T) {
 	nodes := redlocktest.Start(t, 3)
 	lease := hold(t, nodes, "job")
-	assert.Equal(t, codeUsage, call(nodes, "unlock", "job").code)
+	assert.Equal(t, codeUsage, unlock(nodes, "job").code)
 	require.True(t, lease.Valid())
-	r := call(nodes, "unlock", "--force", "job")
+	r := unlock(nodes, "--force", "job")
 	require.Zero(t, r.code, r.log)
 	assert.Contains(t, r.out, "held by the holder ("+shortOwner(lease.Owner())+") for another ")
 	assert.Contains(t, call(nodes, "inspect", "job").out, "job: free")
@@ -86,11 +86,11 @@ func TestUnlockBreaksALockOnlyByForceAndPrintsTheHolder(t *testing.T) {
 	next := hold(t, nodes, "job")
 	assert.Greater(t, next.Token(), raised)
 	require.NoError(t, next.Unlock(t.Context()))
-	r = call(nodes, "unlock", "--force", "job")
+	r = unlock(nodes, "--force", "job")
 	assert.Equal(t, codeFree, r.code, r.log)
 	nodes.Stop(0)
 	nodes.Stop(1)
-	r = call(nodes, "unlock", "--force", "job")
+	r = unlock(nodes, "--force", "job")
 	assert.Equal(t, codeNoQuorum, r.code)
 	assert.Empty(t, r.out, "nothing was broken")
 }
@@ -182,7 +182,7 @@ func TestOutputThatCannotBeWrittenIsAFailure(t *testing.T) {
 	nodes := redlocktest.Start(t, 3)
 	hold(t, nodes, "job")
 	for _, args := range []string{"inspect job", "inspect --json job", "ls", "ls --json", "doctor --for 0s --timeout 9s", "doctor --json --for 0s",
-		"ask job", "bench --for 10ms", "completion bash", "run --help", "unlock --force job"} {
+		"ask job", "bench --for 10ms", "completion bash", "run --help", "unlock --force job --node-timeout 1s"} {
 		var log strings.Builder
 		code := execute(append(nodesArgs(nodes), strings.Fields(args)...), brokenDisk{}, &log)
 		assert.Equal(t, codeDanger, code, args)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/endpoint"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -322,8 +323,7 @@ func TestDoctorSaysWhenAMajorityVotesAgain(t *testing.T) {
 // doctor watches the clocks for some seconds, and then says how long a node waits from then on.
 func TestDoctorReadsTheWaitAfterItHasWatched(t *testing.T) {
 	nodes := redlocktest.Start(t, 3)
-	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(time.Minute))
-	require.NoError(t, err)
+	client := testclient.OpenUnready(t, nodes.URLs(), redlock.WithRestartGuard(time.Minute))
 	require.ErrorIs(t, client.Ping(t.Context()), redlock.ErrNoQuorum)
 	require.NoError(t, client.Close())
 	r := call(nodes, "--restart-guard", "1m", "doctor", "--json", "--for", "2s")
@@ -338,8 +338,7 @@ func TestDoctorReadsTheWaitAfterItHasWatched(t *testing.T) {
 // A count that no clock explains cannot be a token: the record is damaged.
 func TestDoctorReportsADamagedRecord(t *testing.T) {
 	nodes := redlocktest.Start(t, 3)
-	client, err := redlock.Open(nodes.URLs(), redlock.WithTTL(200*time.Millisecond), redlock.WithRestartGuard(time.Millisecond))
-	require.NoError(t, err)
+	client := testclient.Open(t, nodes.URLs(), redlock.WithTTL(200*time.Millisecond), redlock.WithNodeTimeout(90*time.Millisecond), redlock.WithRestartGuard(time.Millisecond))
 	require.NoError(t, client.Mutex("x").Do(t.Context(), func(context.Context, *redlock.Lease) error { return nil }))
 	require.NoError(t, client.Close())
 	damage := func(i int, field, count string) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/loginreply"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -33,9 +34,7 @@ func requireHarmless(t *testing.T, printed string) {
 func TestInspectAndUnlockQuoteOwnersAndLabels(t *testing.T) {
 	nodes := redlocktest.Start(t, 3)
 	lease := hold(t, nodes, "job", redlock.WithOwnerLabel(attack), redlock.WithTTL(20*time.Second))
-	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil), redlock.WithOwnerLabel(attack))
-	require.NoError(t, err)
-	defer client.Close()
+	client := testclient.Open(t, nodes.URLs(), redlock.WithOwnerLabel(attack))
 	go client.Mutex("job").Lock(t.Context()) // waits until the client closes, or the lock is broken
 	const shown = `"x\x1b[2J\nother: free \u202e\u009b\xff"`
 	var r result
@@ -52,7 +51,7 @@ func TestInspectAndUnlockQuoteOwnersAndLabels(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(call(nodes, "inspect", "--json", "job").out), &v))
 	assert.Equal(t, strings.ToValidUTF8(lease.Owner(), "\ufffd"), v.Holder, "JSON has the text itself")
 
-	r = call(nodes, "unlock", "--force", "job")
+	r = unlock(nodes, "--force", "job")
 	require.Zero(t, r.code, r.log)
 	requireHarmless(t, r.out+r.log)
 	assert.Contains(t, r.out, "It was held by "+shown+" (")
@@ -60,7 +59,7 @@ func TestInspectAndUnlockQuoteOwnersAndLabels(t *testing.T) {
 	r = call(nodes, "inspect", attack)
 	requireHarmless(t, r.out+r.log)
 	assert.Contains(t, r.out, shown+": free")
-	requireHarmless(t, call(nodes, "unlock", "--force", attack).out)
+	requireHarmless(t, unlock(nodes, "--force", attack).out)
 }
 
 func TestRunQuotesTheHolderThatItWaitsFor(t *testing.T) {
@@ -92,7 +91,7 @@ func TestInspectNamesTheHolderOfAnEmptyValue(t *testing.T) {
 	assert.Contains(t, r.out, "endless: held by (an empty value), at 3 of 3 nodes, without an end\n")
 	assert.Regexp(t, `node 0 .*  \(an empty value\)  1m0s  `, r.out)
 	assert.Regexp(t, `node 0 .*  \(an empty value\)  no end  `, r.out)
-	r = call(nodes, "unlock", "--force", "endless")
+	r = unlock(nodes, "--force", "endless")
 	assert.Contains(t, r.out, "It was held by (an empty value) without an end.")
 }
 

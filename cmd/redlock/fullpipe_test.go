@@ -38,7 +38,7 @@ func TestRunRenewsAndEndsThoughNothingReadsStderr(t *testing.T) {
 	t.Parallel()
 	nodes := redlocktest.Start(t, 3)
 	file := filepath.Join(t.TempDir(), "written")
-	p := startWithFullPipe(t, nodes, "-v", "run", "job", "--ttl", "2s", "--", "sh", "-c",
+	p := startWithFullPipe(t, nodes, "-v", "run", "job", "--ttl", "2s", "--node-timeout", "900ms", "--", "sh", "-c",
 		`echo ready >>"$1"; while [ ! -s "$1.go" ]; do sleep 0.01; done; echo done >>"$1"`, "sh", file)
 	eventually(t, func() bool { return textOf(file) == "ready\n" }, "at work")
 	nodes.Stop(2) // which is logged
@@ -53,10 +53,10 @@ func TestTheCommandIsStoppedThoughNothingReadsStderr(t *testing.T) {
 	t.Parallel()
 	nodes := redlocktest.Start(t, 3)
 	file := filepath.Join(t.TempDir(), "written")
-	p := startWithFullPipe(t, nodes, "run", "job", "--ttl", "2s", "--", "sh", "-c",
+	p := startWithFullPipe(t, nodes, "run", "job", "--ttl", "2s", "--node-timeout", "900ms", "--", "sh", "-c",
 		`exec 2>/dev/null; trap 'echo stopped >>"$1"; exit 9' TERM; echo ready >>"$1"; while :; do sleep 0.01; done`, "sh", file)
 	eventually(t, func() bool { return textOf(file) == "ready\n" }, "at work")
-	require.Zero(t, call(nodes, "unlock", "--force", "job").code)
+	require.Zero(t, unlock(nodes, "--force", "job").code)
 	assert.Equal(t, codeLost, p.end().code)
 	assert.Equal(t, "ready\nstopped\n", textOf(file))
 }

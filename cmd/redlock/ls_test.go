@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -140,10 +141,8 @@ func TestRowsSayTheStateOfALock(t *testing.T) {
 func TestLsEndsWhenItCannotWrite(t *testing.T) {
 	nodes := redlocktest.Start(t, 3)
 	keep(t, hold(t, nodes, "job"))
-	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil))
-	require.NoError(t, err)
-	defer client.Close()
-	err = listLocks(t.Context(), client, "*", newRowWriter(closedPipe{}, false).write)
+	client := testclient.Open(t, nodes.URLs())
+	err := listLocks(t.Context(), client, "*", newRowWriter(closedPipe{}, false).write)
 	assert.ErrorIs(t, err, errClosedPipe)
 }
 

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -43,17 +44,24 @@ func call(nodes *redlocktest.Nodes, args ...string) result {
 	return result{code, out.String(), log.String()}
 }
 
-// nodesArgs returns the flags for embedded nodes, which never lose their memory.
+// unlock calls redlock unlock, which waits for a node timeout when it has broken a lock.
+func unlock(nodes *redlocktest.Nodes, args ...string) result {
+	return call(nodes, append([]string{"unlock", "--node-timeout", "1s"}, args...)...)
+}
+
+// nodesArgs returns the flags for embedded nodes, which never lose their memory. A busy machine may keep them
+// waiting: the node timeout is the longest that the default ttl of 10 s allows. A test that gives a shorter ttl gives a
+// shorter node timeout behind it.
 func nodesArgs(nodes *redlocktest.Nodes) []string {
-	return []string{"--nodes", strings.Join(nodes.URLs(), ","), "--restart-guard", "0"}
+	return []string{"--nodes", strings.Join(nodes.URLs(), ","), "--restart-guard", "0", "--node-timeout", "4900ms"}
 }
 
 // tool is the tool as a process.
 type tool struct {
 	t    *testing.T
 	cmd  *exec.Cmd
-	out  bytes.Buffer
-	log  bytes.Buffer
+	out  lockedBuffer
+	log  lockedBuffer
 	over chan struct{}
 }
 
@@ -110,11 +118,7 @@ func (p *tool) end() result {
 // hold takes a lock, at all nodes, until the test is over or the lease is released.
 func hold(t *testing.T, nodes *redlocktest.Nodes, name string, opts ...redlock.ClientOption) *redlock.Lease {
 	t.Helper()
-	client, err := redlock.Open(nodes.URLs(), append([]redlock.ClientOption{
-		redlock.WithRestartGuard(0), redlock.WithLogger(nil), redlock.WithOwnerLabel("the holder"),
-		redlock.WithNodeTimeout(4 * time.Second)}, opts...)...) // a busy machine may keep embedded nodes waiting
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
+	client := testclient.Open(t, nodes.URLs(), append([]redlock.ClientOption{redlock.WithOwnerLabel("the holder")}, opts...)...)
 	lease, err := client.Mutex(name).Lock(t.Context())
 	require.NoError(t, err)
 	for i := range nodes.URLs() { // the verdict does not wait for the last node
@@ -126,13 +130,11 @@ func hold(t *testing.T, nodes *redlocktest.Nodes, name string, opts ...redlock.C
 // waitOnce waits for locks that are held, as redlock run does, until its first message, and returns that.
 func waitOnce(t *testing.T, nodes *redlocktest.Nodes, flags *runFlags, names ...string) string {
 	t.Helper()
-	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithNodeTimeout(2*time.Second),
-		redlock.WithLogger(nil))
-	require.NoError(t, err)
+	client := testclient.Open(t, nodes.URLs())
 	defer client.Close() // as run does before it ends: it waits until the nodes have nothing of the waiter
 	log := &interruptingLog{signals: make(chan os.Signal, 1)}
 	runner := &runner{flags: flags, signals: log.signals, log: log}
-	_, err = runner.acquire(client, names, true)
+	_, err := runner.acquire(client, names, true)
 	require.ErrorContains(t, err, fmt.Sprintf("waiting for %q: ended by signal: interrupt", strings.Join(names, ", ")))
 	return log.text
 }

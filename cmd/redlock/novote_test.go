@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -23,8 +24,7 @@ func TestInspectSaysThatANodeDoesNotVote(t *testing.T) {
 // oneNodeWaits starts three nodes. The last one has lost its memory, and waits before it votes.
 func oneNodeWaits(t *testing.T) *redlocktest.Nodes {
 	nodes := redlocktest.Start(t, 3)
-	client, err := redlock.Open(nodes.URLs(), redlock.WithTTL(200*time.Millisecond), redlock.WithLogger(nil))
-	require.NoError(t, err)
+	client := testclient.Open(t, nodes.URLs(), redlock.WithTTL(200*time.Millisecond), redlock.WithNodeTimeout(90*time.Millisecond), redlock.WithRestartGuard(200*time.Millisecond))
 	defer client.Close()
 	votes := func(n redlock.NodeStats) bool { return n.State == "up" }
 	eventually(t, func() bool {

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -23,10 +24,7 @@ import (
 // they are released.
 func permits(t *testing.T, nodes *redlocktest.Nodes, n int, label string) *redlock.Lease {
 	t.Helper()
-	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil),
-		redlock.WithOwnerLabel(label), redlock.WithNodeTimeout(4*time.Second), redlock.WithTTL(10*time.Minute)) // it is not renewed within the test
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
+	client := testclient.Open(t, nodes.URLs(), redlock.WithOwnerLabel(label), redlock.WithTTL(10*time.Minute)) // it is not renewed within the test
 	lease, err := client.Semaphore("job", 3).Acquire(t.Context(), n)
 	require.NoError(t, err)
 	for _, slot := range lease.Slots() { // the verdict does not wait for the last node
@@ -150,21 +148,21 @@ func TestPermitsWithoutAMajorityAreShown(t *testing.T) {
 func TestUnlockTakesOnePermitOrAll(t *testing.T) {
 	t.Parallel()
 	nodes := redlocktest.Start(t, 3)
-	r := call(nodes, "unlock", "--force", "--permits", "job")
+	r := unlock(nodes, "--force", "--permits", "job")
 	assert.Equal(t, codeFree, r.code)
 	two, one := permits(t, nodes, 2, "two"), permits(t, nodes, 1, "one")
-	assert.Equal(t, codeUsage, call(nodes, "unlock", "--permits", "job").code)
-	r = call(nodes, "unlock", "--force", "job")
+	assert.Equal(t, codeUsage, unlock(nodes, "--permits", "job").code)
+	r = unlock(nodes, "--force", "job")
 	assert.Equal(t, codeUsage, r.code, "the mutex of this name is another lock")
 
 	slot := fmt.Sprintf("job#%d", one.Slots()[0])
-	r = call(nodes, "unlock", "--force", slot)
+	r = unlock(nodes, "--force", slot)
 	require.Zero(t, r.code, r.log)
 	assert.Contains(t, r.out, slot+": broken. It was held by one ("+shortOwner(one.Owner())+")")
 	require.ErrorIs(t, one.Extend(t.Context()), redlock.ErrLost)
 	require.NoError(t, two.Extend(t.Context()))
 
-	r = call(nodes, "unlock", "--force", "--permits", "job")
+	r = unlock(nodes, "--force", "--permits", "job")
 	require.Zero(t, r.code, r.log)
 	for _, slot := range two.Slots() {
 		assert.Contains(t, r.out, fmt.Sprintf("job#%d: broken. It was held by two (%s)", slot, shortOwner(two.Owner())))

@@ -14,16 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
 // share takes a share of a lock, at all nodes, until the test is over or it is released.
 func share(t *testing.T, nodes *redlocktest.Nodes, name, label string) *redlock.Lease {
 	t.Helper()
-	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil),
-		redlock.WithOwnerLabel(label), redlock.WithNodeTimeout(4*time.Second), redlock.WithTTL(10*time.Minute)) // it is not renewed within the test
-	require.NoError(t, err)
-	t.Cleanup(func() { client.Close() })
+	client := testclient.Open(t, nodes.URLs(), redlock.WithOwnerLabel(label), redlock.WithTTL(10*time.Minute)) // it is not renewed within the test
 	lease, err := client.RWMutex(name).RLock(t.Context())
 	require.NoError(t, err)
 	eventually(t, func() bool { // the verdict does not wait for the last node
@@ -142,7 +140,7 @@ func TestSharesWithoutAMajorityAreSplitVotes(t *testing.T) {
 	assert.Contains(t, r.out, "job: nobody holds it: the votes are split")
 	assert.Regexp(t, `(?m)^     1\. a reader \(.*…\), at 1 node, no majority has its share$`, r.out)
 	assert.Contains(t, call(nodes, "inspect", "--json", "job").out, `"split":true`)
-	r = call(nodes, "unlock", "--force", "job")
+	r = unlock(nodes, "--force", "job")
 	require.Zero(t, r.code, r.log)
 	assert.Contains(t, r.out, "job: nobody held it; the keys at 1 node are deleted.")
 }
@@ -162,7 +160,7 @@ func TestInspectShowsAKeyThatOutlivesItsReaders(t *testing.T) {
 func TestUnlockSaysHowManyReadersItBroke(t *testing.T) {
 	nodes := redlocktest.Start(t, 3)
 	first, second := share(t, nodes, "job", "a reader"), share(t, nodes, "job", "another reader")
-	r := call(nodes, "unlock", "--force", "job")
+	r := unlock(nodes, "--force", "job")
 	require.Zero(t, r.code, r.log)
 	assert.Regexp(t, `job: broken\. It was held by 2 readers for another (10|9)m`, r.out)
 	for _, lease := range []*redlock.Lease{first, second} {

@@ -31,7 +31,7 @@ func TestMinHoldKeepsTheLockTakenWhenTheCommandHasEnded(t *testing.T) {
 	next := start(t, nodes, "run", "job", "--no-wait", "--", "true").end()
 	assert.Equal(t, codeHeld, next.code)
 	assert.Contains(t, next.log, "resting after its lease of")
-	assert.Contains(t, call(nodes, "unlock", "--force", "job").out, "job: broken. It rested after ")
+	assert.Contains(t, unlock(nodes, "--force", "job").out, "job: broken. It rested after ")
 	assert.Zero(t, start(t, nodes, "run", "job", "--no-wait", "--", "true").end().code)
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -88,10 +88,10 @@ func TestAHeldLockHasAnExitCodeOfItsOwn(t *testing.T) {
 	assert.Equal(t, result{code: codeHeld}, r)
 	assert.NoFileExists(t, ran)
 
-	waiting := start(t, nodes, "run", "job", "--", "touch", ran)
 	silent := start(t, nodes, "run", "job", "--quiet", "--", "true")
+	waiting := start(t, nodes, "run", "job", "--", "touch", ran)
 	eventually(t, func() bool { return strings.Contains(call(nodes, "inspect", "--json", "job").out, `"waiting":2`) }, "in the queue")
-	time.Sleep(2 * time.Second)
+	eventually(t, func() bool { return waiting.log.String() != "" }, "what it waits for")
 	require.NoError(t, lease.Unlock(t.Context()))
 	r = waiting.end()
 	assert.Zero(t, r.code, "by default it waits")
@@ -104,9 +104,7 @@ func TestACommandIsNotStoppedForALeaseThatIsYoung(t *testing.T) {
 	t.Parallel()
 	nodes := redlocktest.Start(t, 3)
 	lease := hold(t, nodes, "job")
-	watch, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil))
-	require.NoError(t, err)
-	defer watch.Close()
+	watch := testclient.Open(t, nodes.URLs())
 	waiting := start(t, nodes, "run", "job", "--ttl", "10s", "--stop-before", "4500ms", "--", "true")
 	eventually(t, func() bool {
 		s, err := watch.Inspect(t.Context(), "job")
@@ -136,7 +134,7 @@ func TestAQuorumLostInMidRunEndsACommandThatIgnoresSIGTERM(t *testing.T) {
 	t.Parallel()
 	nodes := redlocktest.Start(t, 3)
 	file := filepath.Join(t.TempDir(), "written")
-	p := start(t, nodes, "run", "job", "--ttl", "6s", "--", "sh", "-c", writer, "sh", file)
+	p := start(t, nodes, "run", "job", "--ttl", "6s", "--node-timeout", "2900ms", "--", "sh", "-c", writer, "sh", file)
 	eventually(t, func() bool { return strings.Contains(textOf(file), "self") }, "at work")
 	nodes.Stop(0)
 	nodes.Stop(2)
@@ -155,7 +153,7 @@ func TestALossEndsWhatTheCommandLeavesBehind(t *testing.T) {
 	t.Parallel()
 	nodes := redlocktest.Start(t, 1)
 	file := filepath.Join(t.TempDir(), "written")
-	p := start(t, nodes, "run", "job", "--ttl", "2s", "--", "sh", "-c",
+	p := start(t, nodes, "run", "job", "--ttl", "2s", "--node-timeout", "900ms", "--", "sh", "-c",
 		`(trap '' TERM; while :; do date >>"$1"; sleep 0.02; done) & wait`, "sh", file)
 	eventually(t, func() bool { return textOf(file) != "" }, "at work")
 	nodes.Stop(0)
@@ -167,7 +165,7 @@ func TestACommandThatEndsWellAfterALossHasTheCodeOfTheLoss(t *testing.T) {
 	t.Parallel()
 	nodes := redlocktest.Start(t, 3)
 	file := filepath.Join(t.TempDir(), "written")
-	p := start(t, nodes, "run", "job", "--ttl", "2s", "--grace", "10s", "--", "sh", "-c",
+	p := start(t, nodes, "run", "job", "--ttl", "2s", "--node-timeout", "900ms", "--grace", "10s", "--", "sh", "-c",
 		`trap 'echo bye >>"$1"; exit 0' TERM; echo ready >>"$1"; while :; do sleep 0.01; done`, "sh", file)
 	eventually(t, func() bool { return strings.Contains(textOf(file), "ready") }, "at work")
 	for i := range 3 {
@@ -202,7 +200,7 @@ func TestALossThatShowsAtTheReleaseHasTheSameCode(t *testing.T) {
 func TestALossEndsACommandThatIsStopped(t *testing.T) {
 	t.Parallel()
 	nodes := redlocktest.Start(t, 1)
-	p, file := startJob(t, nodes, `trap 'echo bye >>"$1"; exit' TERM; kill -STOP $$; while :; do sleep 0.01; done`, "--ttl", "2s", "--grace", "1m")
+	p, file := startJob(t, nodes, `trap 'echo bye >>"$1"; exit' TERM; kill -STOP $$; while :; do sleep 0.01; done`, "--ttl", "2s", "--node-timeout", "900ms", "--grace", "1m")
 	nodes.Stop(0)
 	assert.Equal(t, codeLost, p.end().code)
 	assert.Equal(t, "ready\nbye\n", textOf(file), "it handled SIGTERM, and was not killed at the end of the grace")
@@ -211,7 +209,7 @@ func TestALossEndsACommandThatIsStopped(t *testing.T) {
 func TestWithoutStopBeforeTheCommandIsStoppedAtTheEndOfValidity(t *testing.T) {
 	t.Parallel()
 	nodes := redlocktest.Start(t, 1)
-	p, _ := startJob(t, nodes, "sleep 60", "--ttl", "2s", "--stop-before", "0")
+	p, _ := startJob(t, nodes, "sleep 60", "--ttl", "2s", "--node-timeout", "900ms", "--stop-before", "0")
 	nodes.Stop(0)
 	r := p.end()
 	assert.Equal(t, codeLost, r.code)
@@ -259,13 +257,13 @@ func TestTheLockOfAToolThatWasKilledEndsWithItsTTL(t *testing.T) {
 	t.Parallel()
 	nodes := redlocktest.Start(t, 3)
 	file := filepath.Join(t.TempDir(), "written")
-	p := start(t, nodes, "run", "job", "--ttl", "4s", "--", "sh", "-c",
+	p := start(t, nodes, "run", "job", "--ttl", "4s", "--node-timeout", "1900ms", "--", "sh", "-c",
 		`trap 'echo asked >>"$1"; exit' TERM; echo ready >>"$1"; for i in $(seq 500); do sleep 0.01; done`, "sh", file)
 	eventually(t, func() bool { return strings.Contains(textOf(file), "ready") }, "at work")
 	require.NoError(t, p.cmd.Process.Kill())
 	p.end()
-	assert.Equal(t, codeHeld, start(t, nodes, "run", "job", "--ttl", "4s", "--no-wait", "--", "true").end().code, "still held")
-	assert.Zero(t, start(t, nodes, "run", "job", "--ttl", "4s", "--wait", "15s", "--", "true").end().code)
+	assert.Equal(t, codeHeld, start(t, nodes, "run", "job", "--ttl", "4s", "--node-timeout", "1900ms", "--no-wait", "--", "true").end().code, "still held")
+	assert.Zero(t, start(t, nodes, "run", "job", "--ttl", "4s", "--node-timeout", "1900ms", "--wait", "15s", "--", "true").end().code)
 	if runtime.GOOS == "linux" {
 		assert.Contains(t, textOf(file), "asked", "the kernel sent SIGTERM")
 	}
@@ -274,7 +272,7 @@ func TestTheLockOfAToolThatWasKilledEndsWithItsTTL(t *testing.T) {
 func TestAToolThatWasStoppedForTooLongEndsItsCommand(t *testing.T) {
 	t.Parallel()
 	nodes := redlocktest.Start(t, 3)
-	p, _ := startJob(t, nodes, "sleep 60", "--ttl", "2s")
+	p, _ := startJob(t, nodes, "sleep 60", "--ttl", "2s", "--node-timeout", "900ms")
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGSTOP))
 	time.Sleep(2200 * time.Millisecond)
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGCONT))

@@ -68,7 +68,7 @@ func TestCommandReadsFromTheTerminal(t *testing.T) {
 func TestOnATerminalCtrlCReachesTheCommand(t *testing.T) {
 	unignore(t, syscall.SIGINT)
 	nodes := redlocktest.Start(t, 1)
-	cmd, typed, out := onTerminal(t, nodes, `run job -- sh -c 'trap "echo caught" INT; echo ready; for i in $(seq 60); do sleep 0.01; done; exit 7'`)
+	cmd, typed, out := onTerminal(t, nodes, `run job -- sh -c 'trap "echo caught; exit 7" INT; echo ready; for i in $(seq 1000); do sleep 0.01; done'`)
 	eventually(t, func() bool { return strings.Contains(out.String(), "ready") }, "at work")
 	_, err := io.WriteString(typed, "\x03")
 	require.NoError(t, err)

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -123,7 +124,7 @@ const setPipeSize = 1031
 // The text is more than fits into the pipe, and its reader takes a part of the first line.
 func TestTopIntoHeadIsNoFailure(t *testing.T) {
 	nodes := redlocktest.Start(t, 1)
-	client := nodes.Client(t, redlock.WithTTL(10*time.Minute), redlock.WithoutRenewal())
+	client := testclient.Open(t, nodes.URLs(), redlock.WithTTL(10*time.Minute), redlock.WithoutRenewal())
 	for i := range 40 {
 		lease, err := client.Mutex(fmt.Sprintf("lock-%02d-%s", i, strings.Repeat("x", 150))).Lock(t.Context())
 		require.NoError(t, err)

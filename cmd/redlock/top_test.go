@@ -3,11 +3,13 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -46,11 +48,8 @@ func TestTopPrintsTheCausesWithoutAQuorum(t *testing.T) {
 func TestTopTakesALockFromTheHolderThatWasShown(t *testing.T) {
 	nodes := redlocktest.Start(t, 3)
 	lease := hold(t, nodes, "backup")
-	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil))
-	require.NoError(t, err)
-	defer client.Close()
-	b := breaker{client, false}
-	_, err = b.unlock(t.Context(), "backup", []string{"ANOTHER@owner"})
+	b := breaker{testclient.Open(t, nodes.URLs(), redlock.WithNodeTimeout(time.Second)), false}
+	_, err := b.unlock(t.Context(), "backup", []string{"ANOTHER@owner"})
 	require.ErrorContains(t, err, "it has another holder by now, the holder: nothing was changed")
 	require.True(t, lease.Valid())
 	done, err := b.unlock(t.Context(), "backup", []string{"ANOTHER@owner", lease.Owner()})

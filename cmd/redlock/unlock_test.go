@@ -34,17 +34,17 @@ func TestUnlockOfASemaphoresNameNamesPermits(t *testing.T) {
 	nodes := redlocktest.Start(t, 3)
 	lease := permits(t, nodes, 2, "worker")
 	before := countAt(nodes, "job")
-	r := call(nodes, "unlock", "--force", "job")
+	r := unlock(nodes, "--force", "job")
 	assert.Equal(t, codeUsage, r.code)
 	assert.Contains(t, r.log, `"job" is a semaphore`)
 	assert.Contains(t, r.log, "--permits")
 	assert.NotEmpty(t, before)
 	assert.True(t, lease.Valid())
-	r = call(nodes, "unlock", "--force", "--permits", "job")
+	r = unlock(nodes, "--force", "--permits", "job")
 	assert.Zero(t, r.code, r.log)
 
 	hold(t, nodes, "other")
-	r = call(nodes, "unlock", "--force", "--permits", "other")
+	r = unlock(nodes, "--force", "--permits", "other")
 	assert.Equal(t, codeFree, r.code)
 	assert.Contains(t, r.log, "without --permits")
 }
@@ -52,7 +52,7 @@ func TestUnlockOfASemaphoresNameNamesPermits(t *testing.T) {
 func TestUnlockAndAskShowTheWholeOwnerWithVerbose(t *testing.T) {
 	nodes := redlocktest.Start(t, 3)
 	lease := hold(t, nodes, "job")
-	for _, command := range [][]string{{"ask", "job"}, {"unlock", "--force", "job"}} {
+	for _, command := range [][]string{{"ask", "job"}, {"unlock", "--node-timeout", "1s", "--force", "job"}} {
 		for _, verbose := range []bool{false, true} {
 			args := command
 			if verbose {

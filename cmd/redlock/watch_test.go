@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -18,7 +19,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/overview"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/internal/test/testreply"
 	"github.com/redlock-go/redlock/redlocktest"
 )
@@ -26,7 +29,7 @@ import (
 // startWatch starts redlock watch, and returns the lines that it prints, and its end.
 func startWatch(t *testing.T, nodes *redlocktest.Nodes, args ...string) (cmd *exec.Cmd, lines *bufio.Scanner) {
 	t.Helper()
-	return startLines(t, nil, append(append(nodesArgs(nodes), "watch", "--node-timeout", "2s"), args...)...)
+	return startLines(t, nil, append(append(nodesArgs(nodes), "watch"), args...)...)
 }
 
 // startLines starts the tool, and returns the lines that it prints, and its end. The tool logs to log; nil: nowhere.
@@ -88,12 +91,14 @@ func TestWatchLogPrintsEachChange(t *testing.T) {
 	nodes := redlocktest.Start(t, 3)
 	lease := hold(t, nodes, "job\u202e\u009b")
 	cmd, lines := startWatch(t, nodes, "--log")
-	time.Sleep(3 * time.Second) // it has looked: what stood there before is no change
+	change := changeUntilItIsSeen(t, nodes, lines) // it has looked: what stood there before is no change
 	require.NoError(t, lease.Unlock(t.Context()))
-	require.True(t, lines.Scan())
-	assert.Contains(t, lines.Text(), `"name":"job\u202e\u009b"`)
 	var c overview.Change
-	require.NoError(t, json.Unmarshal([]byte(lines.Text()), &c))
+	for c.Name == "" || c.Name == change {
+		require.True(t, lines.Scan())
+		require.NoError(t, json.Unmarshal([]byte(lines.Text()), &c))
+	}
+	assert.Contains(t, lines.Text(), `"name":"job\u202e\u009b"`)
 	assert.Equal(t, overview.Released, c.Kind)
 	assert.Equal(t, "the holder", c.Holder)
 	assert.Equal(t, "job\u202e\u009b", c.Name)
@@ -107,6 +112,31 @@ func TestWatchLogPrintsEachChange(t *testing.T) {
 	for lines.Scan() {
 	}
 	require.NoError(t, cmd.Wait())
+}
+
+// changeUntilItIsSeen acquires and releases a lock until the tool prints a line, and returns the lock's name.
+func changeUntilItIsSeen(t *testing.T, nodes *redlocktest.Nodes, lines *bufio.Scanner) (name string) {
+	t.Helper()
+	const other = "another lock"
+	mutex, seen, over := testclient.Open(t, nodes.URLs()).Mutex(other), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		for {
+			select {
+			case <-seen:
+				return
+			case <-time.After(100 * time.Millisecond):
+				assert.NoError(t, mutex.Do(t.Context(), func(context.Context, *redlock.Lease) error {
+					time.Sleep(time.Second) // longer than between two looks
+					return nil
+				}))
+			}
+		}
+	}()
+	require.True(t, lines.Scan())
+	close(seen)
+	<-over
+	return other
 }
 
 // Servers can repeat in any reply what watch sent at its login.

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -26,9 +26,7 @@ func TestRefusedRequestGetsTheHolderAndRetryAfter(t *testing.T) {
 
 func TestWithoutAMajorityTheServiceIsUnavailable(t *testing.T) {
 	nodes := redlocktest.Start(t, 3)
-	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil))
-	require.NoError(t, err)
-	defer client.Close()
+	client := testclient.Open(t, nodes.URLs())
 	nodes.Stop(0)
 	nodes.Stop(1)
 	build := func(context.Context, string, int64) error { t.Error("built without a lock"); return nil }

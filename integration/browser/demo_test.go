@@ -32,7 +32,7 @@ func plant(t *testing.T, nodes *redlocktest.Nodes) {
 	t.Helper()
 	set(t, nodes, "legacy-job", "worker", 0)
 	client := func(label string) *redlock.Client {
-		return nodes.Client(t, append(options[:len(options):len(options)], redlock.WithOwnerLabel(label))...)
+		return open(t, nodes, redlock.WithOwnerLabel(label))
 	}
 	must := func(lease *redlock.Lease, err error) {
 		require.NoError(t, err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/test/long"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 	"github.com/redlock-go/redlock/redlockweb"
 )
@@ -24,7 +25,13 @@ import (
 const soon = 40 * time.Second
 
 // options are the settings of all clients.
-var options = []redlock.ClientOption{redlock.WithTTL(9 * time.Second), redlock.WithNodeTimeout(2 * time.Second)}
+var options = []redlock.ClientOption{redlock.WithTTL(9 * time.Second), redlock.WithNodeTimeout(4 * time.Second)}
+
+// open opens a client that ends with the test.
+func open(t *testing.T, nodes *redlocktest.Nodes, opts ...redlock.ClientOption) *redlock.Client {
+	t.Helper()
+	return testclient.Open(t, nodes.URLs(), append(options[:len(options):len(options)], opts...)...)
+}
 
 // browsers are the names of programs that chromedp can drive.
 var browsers = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "headless-shell"}
@@ -109,7 +116,7 @@ func await(t *testing.T, browser context.Context, expression string) {
 func serve(t *testing.T, nodes *redlocktest.Nodes, opts ...redlockweb.Option) string {
 	t.Helper()
 	trips := &redlockweb.RoundTrips{}
-	client := nodes.Client(t, append(options[:len(options):len(options)], redlock.WithTrace(&redlock.Trace{BallotVote: trips.BallotVote}))...)
+	client := open(t, nodes, redlock.WithTrace(&redlock.Trace{BallotVote: trips.BallotVote}))
 	page := redlockweb.New(client, append(opts, redlockweb.WithRoundTrips(trips))...)
 	server := httptest.NewServer(page)
 	t.Cleanup(func() {
@@ -134,7 +141,7 @@ func keep(t *testing.T, lease *redlock.Lease) *redlock.Lease {
 // wait has a client of its own wait for something until the test ends, or the returned function is called.
 func wait(t *testing.T, nodes *redlocktest.Nodes, label string, acquire func(context.Context, *redlock.Client) error) (leave func()) {
 	t.Helper()
-	client := nodes.Client(t, append(options[:len(options):len(options)], redlock.WithOwnerLabel(label))...)
+	client := open(t, nodes, redlock.WithOwnerLabel(label))
 	ctx, cancel := context.WithCancel(context.Background())
 	over := make(chan struct{})
 	go func() {

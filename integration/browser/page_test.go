@@ -78,7 +78,7 @@ func TestAMastersDeathIsShownWithinTwoSeconds(t *testing.T) {
 func TestTheFilterIsTheServers(t *testing.T) {
 	findBrowser(t)
 	nodes := redlocktest.Start(t, 1)
-	client := nodes.Client(t, append(options[:len(options):len(options)], redlock.WithTTL(time.Hour))...) // renewals would take the machine's time
+	client := open(t, nodes, redlock.WithTTL(time.Hour)) // renewals would take the machine's time
 	for i := range 230 {
 		lease, err := client.Mutex("lock-" + strconv.Itoa(1000+i)).Lock(t.Context())
 		require.NoError(t, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/redlock-go/redlock/adapters/redlockgoredis"
 	"github.com/redlock-go/redlock/adapters/redlockrueidis"
 	"github.com/redlock-go/redlock/adapters/redlockvalkey"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 )
 
 func openDialPools(t testing.TB, servers []address, opts ...redlock.ClientOption) *redlock.Client {
@@ -25,7 +26,7 @@ func openDialPools(t testing.TB, servers []address, opts ...redlock.ClientOption
 		pools[i] = redlock.DialPool(dial, redlock.DialConfig{Addr: s.host,
 			Credentials: func(context.Context) (string, string, error) { return s.user, s.password, nil }})
 	}
-	return open(t, pools, opts)
+	return testclient.NewUnready(t, pools, opts...)
 }
 
 func openGoRedis(t testing.TB, servers []address, opts ...redlock.ClientOption) *redlock.Client {
@@ -35,7 +36,7 @@ func openGoRedis(t testing.TB, servers []address, opts ...redlock.ClientOption) 
 		clients[i] = goredis.NewClient(&goredis.Options{Addr: s.host, Username: s.user, Password: s.password})
 		t.Cleanup(func() { assert.NoError(t, clients[i].Close()) })
 	}
-	return open(t, redlockgoredis.Pools(clients...), opts)
+	return testclient.NewUnready(t, redlockgoredis.Pools(clients...), opts...)
 }
 
 func openRueidis(t testing.TB, servers []address, opts ...redlock.ClientOption) *redlock.Client {
@@ -46,7 +47,7 @@ func openRueidis(t testing.TB, servers []address, opts ...redlock.ClientOption) 
 	}
 	pools, err := redlockrueidis.Pools(options...)
 	require.NoError(t, err)
-	return open(t, pools, opts)
+	return testclient.NewUnready(t, pools, opts...)
 }
 
 func openValkey(t testing.TB, servers []address, opts ...redlock.ClientOption) *redlock.Client {
@@ -57,12 +58,5 @@ func openValkey(t testing.TB, servers []address, opts ...redlock.ClientOption) *
 	}
 	pools, err := redlockvalkey.Pools(options...)
 	require.NoError(t, err)
-	return open(t, pools, opts)
-}
-
-func open(t testing.TB, pools []redlock.Pool, opts []redlock.ClientOption) *redlock.Client {
-	t.Helper()
-	client, err := redlock.New(pools, opts...)
-	require.NoError(t, err)
-	return client
+	return testclient.NewUnready(t, pools, opts...)
 }

@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 )
 
 // address is where a client finds a server, and as which user.
@@ -17,8 +17,7 @@ type address struct {
 	password string
 }
 
-// openFunc opens a client on these servers with these options. The test closes the client; what else
-// the function opens, it must close by t.Cleanup.
+// openFunc opens a client on these servers with these options. What else the function opens, it must close by t.Cleanup.
 type openFunc func(t testing.TB, servers []address, opts ...redlock.ClientOption) *redlock.Client
 
 // clients are the kinds of clients that the contract is for.
@@ -44,9 +43,7 @@ func openURLs(t testing.TB, servers []address, opts ...redlock.ClientOption) *re
 		}
 		urls[i] = u.String()
 	}
-	client, err := redlock.Open(urls, opts...)
-	require.NoError(t, err)
-	return client
+	return testclient.OpenUnready(t, urls, opts...)
 }
 
 func openPools(t testing.TB, servers []address, opts ...redlock.ClientOption) *redlock.Client {
@@ -59,5 +56,5 @@ func openPools(t testing.TB, servers []address, opts ...redlock.ClientOption) *r
 		t.Cleanup(func() { _ = pool.Close() })
 		pools[i] = pool
 	}
-	return open(t, pools, opts)
+	return testclient.NewUnready(t, pools, opts...)
 }

@@ -64,14 +64,14 @@ func masterIsWiped(s scene) {
 // masterForgets expects that a lease outlasts a master that loses its memory, and that the master does
 // not vote until a guard is over; then it gets the lease's key again.
 func masterForgets(s scene, lose func(n *cluster.Node)) {
-	client := s.guarded()
+	client := s.guarded(s.addresses())
 	s.awaitUp(client) // else a renewal may just give a node the key when another one loses it: then a quorum lacked it
 	lease := s.lock(client.Mutex(name))
 	s.awaitKeys(lease, s.nodes)
 
 	began := time.Now()
 	lose(s.nodes[0])
-	_, err := s.guarded().Mutex(name).TryLock(s.within(soon))
+	_, err := s.guarded(s.addresses()).Mutex(name).TryLock(s.within(soon))
 	require.ErrorIs(s, err, redlock.ErrHeld)
 	other := s.lock(client.Mutex("other"))
 	s.unlock(other)

@@ -57,21 +57,27 @@ func (s scene) addresses() []address {
 // own.
 func (s scene) client(opts ...redlock.ClientOption) *redlock.Client {
 	s.Helper()
-	return s.clientOn(s.addresses(), append([]redlock.ClientOption{
-		redlock.WithTTL(ttl), redlock.WithNodeTimeout(untimely), redlock.WithRestartGuard(0)}, opts...)...)
+	return s.ready(s.clientOn(s.addresses(), append([]redlock.ClientOption{
+		redlock.WithTTL(ttl), redlock.WithNodeTimeout(untimely)}, opts...)...))
 }
 
-// guarded opens a client as in production, with a short guard.
-func (s scene) guarded() *redlock.Client {
+// guarded opens a client as in production on these servers, with a short guard.
+func (s scene) guarded(servers []address) *redlock.Client {
 	s.Helper()
-	return s.clientOn(s.addresses(), redlock.WithTTL(guard), redlock.WithNodeTimeout(time.Second))
+	return s.ready(s.clientOn(servers, redlock.WithRestartGuard(guard), redlock.WithTTL(guard), redlock.WithNodeTimeout(guard*2/5)))
 }
 
+// ready returns when a quorum votes.
+func (s scene) ready(client *redlock.Client) *redlock.Client {
+	s.Helper()
+	require.NoError(s, client.WaitReady(s.within(4*soon)))
+	return client
+}
+
+// clientOn opens a client on servers that need not vote.
 func (s scene) clientOn(servers []address, opts ...redlock.ClientOption) *redlock.Client {
 	s.Helper()
-	client := s.open(s, servers, append(opts, redlock.WithLogger(nil))...)
-	s.Cleanup(func() { assert.NoError(s, client.Close()) })
-	return client
+	return s.open(s, servers, opts...)
 }
 
 // lock acquires a lock that is free.

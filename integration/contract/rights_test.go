@@ -2,7 +2,6 @@ package contract
 
 import (
 	"slices"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
@@ -23,10 +22,7 @@ func userOfTheDocs(s scene) {
 	for _, n := range s.nodes {
 		n.Do(s, "ACL", "LOG", "RESET")
 	}
-	open := func() *redlock.Client {
-		return s.clientOn(servers, redlock.WithTTL(guard), redlock.WithNodeTimeout(time.Second))
-	}
-	a, b := open(), open()
+	a, b := s.guarded(servers), s.guarded(servers)
 	lease := s.lock(a.Mutex(name))
 	waiter := s.begin(b.Mutex(name).Lock)
 	s.awaitWaiters(a, name, 1)
@@ -65,16 +61,16 @@ func wrongPassword(s scene) {
 	for i := range servers {
 		servers[i].password = "wrong"
 	}
-	s.refusesAtOnce(s.clientOn(servers, redlock.WithTTL(ttl)), "WRONGPASS")
+	s.refusesAtOnce(s.clientOn(servers, redlock.WithTTL(ttl), redlock.WithRestartGuard(ttl)), "WRONGPASS")
 }
 
 // clusterMode expects that servers in cluster mode are named at once, also where the user may not ask
 // for the mode, and the first script shows it.
 func clusterMode(s scene) {
 	s.nodes = s.kind.UseInClusterMode(s, 3)
-	s.refusesAtOnce(s.clientOn(s.addresses(), redlock.WithTTL(ttl)), "it runs in cluster mode")
+	s.refusesAtOnce(s.clientOn(s.addresses(), redlock.WithTTL(ttl), redlock.WithRestartGuard(ttl)), "it runs in cluster mode")
 	servers := s.addUser("allcommands", "-info")
-	s.refusesAtOnce(s.clientOn(servers, redlock.WithTTL(ttl)), "the server runs in cluster mode: give the pool the address of a server with cluster-enabled no")
+	s.refusesAtOnce(s.clientOn(servers, redlock.WithTTL(ttl), redlock.WithRestartGuard(ttl)), "the server runs in cluster mode: give the pool the address of a server with cluster-enabled no")
 }
 
 // addUser creates a user with these rights on all keys and channels at all nodes, until the test ends,

@@ -16,6 +16,7 @@ import (
 	"github.com/redlock-go/redlock/adapters/redlockcertmagic"
 	"github.com/redlock-go/redlock/integration/cluster"
 	"github.com/redlock-go/redlock/internal/test/long"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 )
 
 // issueLock is the redlock name of the lock under which CertMagic gets the certificate.
@@ -32,7 +33,7 @@ func (unlocked) Unlock(context.Context, string) error { return nil }
 // storage, and the file of the authority.
 func serveCertificates(args []string, test *parent) error {
 	lock, urls, dir, authority := args[0], strings.Split(args[1], ","), args[2], args[3]
-	client, err := redlock.Open(urls, options()...)
+	client, err := testclient.OpenInProcess(context.Background(), urls, options()...)
 	if err != nil {
 		return err
 	}

@@ -14,12 +14,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/integration/cluster"
 	"github.com/redlock-go/redlock/internal/test/long"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 )
 
 func TestMain(m *testing.M) {
@@ -42,18 +42,14 @@ const (
 // options are the settings of all clients.
 func options() []redlock.ClientOption {
 	return []redlock.ClientOption{
-		redlock.WithTTL(ttl), redlock.WithNodeTimeout(time.Second), redlock.WithLogger(nil),
-		redlock.WithRestartGuard(0), // new servers need not wait here
+		redlock.WithTTL(ttl), redlock.WithNodeTimeout(ttl * 2 / 5),
 	}
 }
 
 // openClient makes the tests' own client.
 func openClient(t *testing.T, nodes cluster.Nodes) *redlock.Client {
 	t.Helper()
-	client, err := redlock.Open(nodes.URLs(), options()...)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, client.Close()) })
-	return client
+	return testclient.Open(t, nodes.URLs(), options()...)
 }
 
 // awaitQueue waits until so many processes wait for a lock, and returns its holder.

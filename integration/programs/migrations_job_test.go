@@ -22,6 +22,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/adapters/redlockmigrate"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 )
 
 const (
@@ -90,7 +91,7 @@ var programs = map[string]func(*migrationJob) error{
 // migrateDatabase is the job of a process that migrates. args are one of the programs, the
 // masters, and the database's file.
 func migrateDatabase(args []string, test *parent) error {
-	client, err := redlock.Open(strings.Split(args[1], ","), options()...)
+	client, err := testclient.OpenInProcess(context.Background(), strings.Split(args[1], ","), options()...)
 	if err != nil {
 		return err
 	}

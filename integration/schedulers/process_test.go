@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 )
 
 // A process is the test binary again, which runs a scheduler instead of the tests. It ends when its input does.
@@ -87,7 +88,9 @@ func openClient(s settings, h *history) (*redlock.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := redlock.Open(s.Nodes, redlock.WithTTL(ttl), redlock.WithNodeTimeout(nodeTimeout),
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	return testclient.OpenInProcess(ctx, s.Nodes, redlock.WithTTL(ttl), redlock.WithNodeTimeout(nodeTimeout), redlock.WithRestartGuard(ttl),
 		redlock.WithLogger(slog.New(slog.NewTextHandler(log, nil)).With("slot", s.Slot)),
 		redlock.WithOwnerLabel(fmt.Sprint(s.Slot)), redlock.WithTrace(&redlock.Trace{
 			Lease: func(e redlock.LeaseEvent) {
@@ -99,17 +102,6 @@ func openClient(s settings, h *history) (*redlock.Client, error) {
 				}
 			},
 		}))
-	if err != nil {
-		return nil, err
-	}
-	for deadline := time.Now().Add(startTimeout); ; time.Sleep(20 * time.Millisecond) {
-		if err = client.Ping(context.Background()); err == nil {
-			return client, nil
-		}
-		if time.Now().After(deadline) {
-			return nil, err
-		}
-	}
 }
 
 // addTerm records the begin or the end of a term.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/deploy/internal/load"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -81,9 +82,7 @@ func TestLoadMakesEachKindOfCallAndGivesAllBack(t *testing.T) {
 	require.NoError(t, <-r.ended)
 	_, err := get(r.url)
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
-	next, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil))
-	require.NoError(t, err)
-	defer func() { require.NoError(t, next.Close()) }()
+	next := testclient.Open(t, nodes.URLs())
 	for _, name := range []string{"leader", "report", load.Catalogue, "order-0", "account-0", "deployments#0"} {
 		_, err := next.Mutex(name).TryLock(t.Context())
 		require.NoError(t, err, "%s is held by nobody", name)

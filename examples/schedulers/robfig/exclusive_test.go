@@ -1,6 +1,7 @@
 package robfig
 
 import (
+	"context"
 	"fmt"
 	"log"
 	"sync/atomic"
@@ -12,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -38,7 +39,7 @@ func start(job func(machine int)) (stop func()) {
 	}
 	var ends []func()
 	for machine := range 2 {
-		client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil), redlock.WithTTL(2*time.Second))
+		client, err := testclient.OpenInProcess(context.Background(), nodes.URLs())
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -81,9 +82,7 @@ func TestEachSecondHasOneRun(t *testing.T) {
 }
 
 func TestALateRunIsLeftToOthers(t *testing.T) {
-	client, err := redlock.Open(redlocktest.Start(t, 1).URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil))
-	require.NoError(t, err)
-	defer client.Close()
+	client := testclient.Open(t, redlocktest.Start(t, 1).URLs())
 	for late, runs := range map[time.Duration]int32{0: 1, time.Hour: 0, -time.Hour: 0} {
 		var ran atomic.Int32
 		schedule := due(func() time.Time { return time.Now().Add(-late) })

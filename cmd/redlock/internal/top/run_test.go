@@ -15,6 +15,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/overview"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -91,8 +92,7 @@ func (r *recorder) await(t *testing.T, text string) {
 // running runs the face over embedded nodes until quit is called, which returns Run's error.
 func running(t *testing.T, nodes *redlocktest.Nodes, opts Options) (screen *recorder, quit func() error) {
 	t.Helper()
-	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithLogger(nil), redlock.WithNodeTimeout(time.Second))
-	require.NoError(t, err)
+	client := testclient.Open(t, nodes.URLs())
 	m, stop := overview.Start(client, overview.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	screen = newRecorder(100, 30)
@@ -132,7 +132,7 @@ func TestTheScreenFollowsTheLocksAndTheKeys(t *testing.T) {
 	screen.types("\x1b\x1b")
 	screen.await(t, "cron-7:88")
 
-	waiter := nodes.Client(t, redlock.WithOwnerLabel("cron-2:91"))
+	waiter := testclient.Open(t, nodes.URLs(), redlock.WithOwnerLabel("cron-2:91"))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var waits sync.WaitGroup
