@@ -10,7 +10,7 @@ import (
 )
 
 // books is a minimal database: it has one table of accounts, and knows four statements; a
-// rollback undoes nothing. The tests of Exec need no other; examples/fencing uses Exec with a
+// rollback undoes nothing. The tests of Exec need no other; examples/libraries/fencing uses Exec with a
 // real one.
 type books struct {
 	mu        sync.Mutex // protects what follows
