@@ -10,15 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
 // openFor opens a client of three nodes of the test's own.
 func openFor(t *testing.T, opts ...redlock.ClientOption) *redlock.Client {
-	c, err := redlock.Open(redlocktest.Start(t, 3).URLs(), append(opts, redlock.WithRestartGuard(0))...)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	return c
+	return testclient.Open(t, redlocktest.Start(t, 3).URLs(), opts...)
 }
 
 // callsWith makes every call that takes a name, and returns their errors.

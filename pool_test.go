@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/internal/test/testhook"
 	"github.com/redlock-go/redlock/internal/test/testnet"
 	"github.com/redlock-go/redlock/redlocktest"
@@ -189,9 +190,7 @@ func TestPoolsOfADialFunction(t *testing.T) {
 			return new(net.Dialer).DialContext(ctx, "tcp", addr)
 		}, redlock.DialConfig{Addr: "master-" + strconv.Itoa(i)})
 	}
-	c, err := redlock.New(pools, redlock.WithRestartGuard(0), redlock.WithLogger(nil))
-	require.NoError(t, err)
-	defer c.Close()
+	c := testclient.New(t, pools)
 	lease, err := c.Mutex("x").Lock(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, lease.Unlock(t.Context()))

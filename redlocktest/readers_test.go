@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
@@ -49,11 +50,7 @@ func Example_readers() {
 // openClient opens a client that bears nodes that a busy machine keeps waiting.
 func openClient(t *testing.T, nodes *redlocktest.Nodes, opts ...redlock.ClientOption) *redlock.Client {
 	t.Helper()
-	client, err := redlock.Open(nodes.URLs(), append([]redlock.ClientOption{redlock.WithRestartGuard(0), redlock.WithLogger(nil),
-		redlock.WithTTL(20 * time.Second), redlock.WithNodeTimeout(4 * time.Second)}, opts...)...)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, client.Close()) })
-	return client
+	return testclient.Open(t, nodes.URLs(), append([]redlock.ClientOption{redlock.WithTTL(20 * time.Second)}, opts...)...)
 }
 
 func TestReadersAndWritersExcludeEachOtherAtEmbeddedNodes(t *testing.T) {

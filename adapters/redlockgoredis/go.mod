@@ -3,6 +3,7 @@ module github.com/redlock-go/redlock/adapters/redlockgoredis
 go 1.25.0
 
 require (
+	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/gomodule/redigo v1.9.3
 	github.com/redis/go-redis/v9 v9.9.0
 	github.com/redlock-go/redlock v0.0.0-20261128153231-4753224ac787
@@ -11,7 +12,6 @@ require (
 )
 
 require (
-	github.com/alicebob/miniredis/v2 v2.40.0 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/dgryski/go-rendezvous v0.0.0-20200823014737-9f7001d12a5f // indirect
 	github.com/hashicorp/errwrap v1.0.0 // indirect
