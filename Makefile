@@ -21,7 +21,7 @@
 ADAPTERS    = adapters/redlockgoredis adapters/redlockrueidis adapters/redlockvalkey adapters/redlockgocron \
               adapters/redlockasynq adapters/redlockcertmagic adapters/redlockmigrate
 # The modules whose tests make test leaves to make verify.
-OTHERS      = redlockotel deploy $(ADAPTERS) examples/fencing examples/schedulers benchmarks
+OTHERS      = redlockotel deploy $(ADAPTERS) examples/libraries benchmarks
 FLAKY       = $(CURDIR)/tools/flaky.sh
 TEST        = go test -shuffle=on -count=1
 STATICCHECK = $(CURDIR)/tools/out/staticcheck
