@@ -48,27 +48,25 @@ demo:
 # as the other pairs: the integration tests sleep for most of their time, and no test compares
 # a measured time with a limit below some seconds. docs/testing.md has a table of how long
 # each part takes. A change that adds a part, or makes one longer, must keep to its limits.
-PARTS = @MAKE="$(MAKE)" tools/parts.sh
+PARTS = @READY=1 MAKE="$(MAKE)" tools/parts.sh
 
-test: setup-test
+test: setup-test gotestsum
 	$(PARTS) "make test" "library race simulated" "integration tool pages"
 
-verify: setup-verify
+verify: setup-verify gotestsum
 	$(PARTS) "make verify" "sim-fresh raced-rest lint-rest" "thorough servers integration-rest programs browser alerts others chaos-minute bench-rest release-check"
 
 # One after the other: a comparison of speeds needs a quiet machine.
-soak: setup-verify
+soak: setup-verify gotestsum
 	$(PARTS) "make soak" "soak-integration soak-programs soak-servers soak-benchmarks soak-chaos sim fuzz"
 
-# Servers, an image or packages that tests need and this machine lacks.
+# What tests need beside Go, and this machine lacks. READY is set where that was done before: in the parts of a command.
 .PHONY: setup-test setup-verify
 setup-test:
-	@tools/setup.sh compiler servers
-	@$(MAKE) --no-print-directory gotestsum
+	@$(if $(READY),true,tools/setup.sh compiler servers)
 
 setup-verify:
-	@tools/setup.sh compiler servers prometheus chromium
-	@$(MAKE) --no-print-directory gotestsum
+	@$(if $(READY),true,tools/setup.sh compiler servers prometheus chromium)
 
 # The parts in which the long tests run, too.
 thorough integration-rest browser alerts chaos bench-rest soak-integration soak-programs soak-benchmarks: export REDLOCK_LONG = 1
@@ -99,7 +97,7 @@ simulated:
 	REDLOCK_LONG=1 go test -count=1 -v -run '^(TestSimulation|TestTheSameSeed.*|TestTheSimulationFindsEveryPlantedBug)$$' ./internal/test/sim -sim.runs=300 -sim.seed=1
 
 # Its tests say which servers they run on.
-integration: gotestsum
+integration: setup-test gotestsum
 	@echo "what: the library on real servers that fail"
 	cd integration && $(FLAKY) -timeout=10m . ./cluster ./chaos
 
@@ -153,28 +151,28 @@ others: gotestsum
 INTEGRATION = cd integration && $(FLAKY) -race -timeout=30m
 
 # All tests but those of make soak; the chaos test has a part of its own.
-integration-rest: gotestsum
+integration-rest: setup-test gotestsum
 	@echo "what: all tests on real servers but chaos, with the race detector"
 	$(INTEGRATION) -skip='^TestHistories' . ./cluster ./chaos
 
 # One cluster for each server program that REDLOCK_TEST_SERVERS names (paths, separated by colons;
 # without it the servers of make integration), and a mixed one of all. It prints their versions.
-servers: gotestsum
+servers: setup-test gotestsum
 	@echo "what: the contract tests, on each server program and each kind of client, with the race detector"
 	$(INTEGRATION) ./contract
 
 # Other programs that lock with the adapters, in several processes.
-programs soak-programs: gotestsum
+programs soak-programs: setup-test gotestsum
 	@echo "what: certificates, migrations and schedulers of several processes on real servers, with the race detector"
 	$(INTEGRATION) ./programs ./schedulers
 
 # The page of redlockweb in Chromium; without one the tests are skipped with a word.
-browser: gotestsum
+browser: setup-verify gotestsum
 	@echo "what: the page of the locks in a browser, with the race detector"
 	$(INTEGRATION) ./browser
 
 # It needs prometheus too, and says so where it skips.
-alerts: gotestsum
+alerts: setup-verify gotestsum
 	@echo "what: each alert on a Prometheus over real servers that fail, with the race detector"
 	cd deploy && $(FLAKY) -race -run='OnRealServers$$' .
 
@@ -190,12 +188,12 @@ chaos-minute:
 .PHONY: soak-integration soak-programs soak-servers soak-benchmarks soak-chaos
 
 # All integration tests, once for each of these programs and once on a mixed cluster.
-soak-servers:
+soak-servers: setup-test
 	@echo "what: all integration tests but chaos, on each server program, with the race detector"
 	@tools/each-server.sh $(MAKE) --no-print-directory integration-rest
 
 # No other test runs meanwhile.
-soak-integration:
+soak-integration: setup-test
 	@echo "what: comparisons of speed and long loads on real servers"
 	cd integration && $(TEST) -v -timeout=0 -run '^TestSoak' . -soak
 
