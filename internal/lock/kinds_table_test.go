@@ -33,7 +33,7 @@ func kindsTable(t *testing.T) map[string][]string {
 		rows[m[1]] = strings.Split(m[2], " | ")
 		require.Len(t, rows[m[1]], 4, m[1])
 	}
-	same := regexp.MustCompile("(?m)^The same for each kind: (.+)\\.$").FindStringSubmatch(section)
+	same := regexp.MustCompile(`(?m)^The same for each kind: (.+)\.$`).FindStringSubmatch(section)
 	require.NotNil(t, same)
 	for _, m := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(same[1], -1) {
 		rows[m[1]] = slices.Repeat([]string{"the same"}, 4)
