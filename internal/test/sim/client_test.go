@@ -58,8 +58,7 @@ func (r *simRun) newClient(i int) *simClient {
 	if err != nil {
 		panic(err)
 	}
-	reached := func() { r.history.fail("client %d reached a ballot that was given back", i) }
-	testhook.Engine(client).SpoilSpares(reached)
+	testhook.Engine(client).SpoilSpares(r.strays.of(i))
 	c.client = client
 	for k := range p.callers[i] {
 		c.callers = append(c.callers, c.newCaller(k))

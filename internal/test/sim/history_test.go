@@ -90,8 +90,11 @@ func (h *simHistory) note(format string, args ...any) {
 
 // fail records a violation. Hooks of the servers may call it.
 func (h *simHistory) fail(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	h.note("WRONG: %s", text)
+	h.failAt(h.now(), fmt.Sprintf(format, args...))
+}
+
+func (h *simHistory) failAt(at time.Duration, text string) {
+	h.add(at, "WRONG: "+text)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.failures = append(h.failures, text)

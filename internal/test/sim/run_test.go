@@ -26,6 +26,7 @@ type simRun struct {
 	wellness   *simWellness
 	admissions simAdmissions
 	watchdog   simWatchdog
+	strays     *simStrays
 	work       sync.WaitGroup // clients, and callers that resume leases
 
 	mu       sync.Mutex        // protects what follows
@@ -49,13 +50,13 @@ func (t *simInstants) awake() time.Duration { return time.Since(t.began) }
 
 // simulate runs a plan in the bubble of the caller, and returns its history.
 func simulate(p *simPlan, verbose bool) *simHistory {
-	r := &simRun{plan: p, simInstants: &simInstants{began: time.Now()}, wellness: &simWellness{}, disks: make([]any, p.nodes), calls: make(map[*simCall]bool)}
+	r := &simRun{plan: p, simInstants: &simInstants{began: time.Now()}, wellness: &simWellness{}, strays: &simStrays{}, disks: make([]any, p.nodes), calls: make(map[*simCall]bool)}
 	r.history.run, r.history.plan, r.history.outside = r, p, p.outside
 	r.history.rested, r.history.renewed = make(map[simRested]bool), make(map[string]time.Duration)
 	r.history.passed = make(map[string]string)
-	r.wellness.now = r.simInstants.now
+	r.wellness.now, r.strays.now = r.simInstants.now, r.simInstants.now
 	r.world = simredis.NewWorld(r.logger(verbose))
-	defer r.watchdog.watch(p, panics)()
+	unwatch := r.watchdog.watch(p, panics)
 	r.history.now = r.simInstants.now // takes no lock: hooks of the servers call it too
 	if p.uses.lateness {
 		r.world.ForbidClient()
@@ -81,8 +82,16 @@ func simulate(p *simPlan, verbose bool) *simHistory {
 	r.work.Wait()
 	r.rest()
 	r.world.End()
+	unwatch()
+	forgetTimers()
+	r.strays.report(&r.history)
 	return &r.history
 }
+
+// forgetTimers lets so much time pass that no timer of the bubble stays. A timer that was stopped
+// stays in the bubble's list until its time comes, each timer leads to that list, and a client keeps
+// timers. So a lease's cleanup would lead to all that the stopped timers' functions refer to: see fate.
+func forgetTimers() { time.Sleep(simLongestRun + simPatience) }
 
 // simServerClock is a server's, in an odd phase to the true time.
 type simServerClock struct {
