@@ -46,7 +46,7 @@ func (h *simHistory) checkSetBack() []string {
 	wrong := slices.Clone(h.brokenScripts)
 	check := func(name string, leases []*simVisit) {
 		wrong = append(wrong, h.exclusion(leases, name)...)
-		wrong = append(wrong, tokens(append(h.seizures(name), leases...))...)
+		wrong = append(wrong, h.tokens(append(h.seizures(name), leases...))...)
 	}
 	for lock := range h.plan.locks {
 		name := fmt.Sprintf("lock-%d", lock)

@@ -25,6 +25,7 @@ type simRun struct {
 	history    simHistory
 	wellness   *simWellness
 	admissions simAdmissions
+	beginnings simBeginnings
 	watchdog   simWatchdog
 	strays     *simStrays
 	work       sync.WaitGroup // clients, and callers that resume leases
@@ -54,6 +55,7 @@ func simulate(p *simPlan, verbose bool) *simHistory {
 	r.history.run, r.history.plan, r.history.outside = r, p, p.outside
 	r.history.rested, r.history.renewed = make(map[simRested]bool), make(map[string]time.Duration)
 	r.history.passed = make(map[string]string)
+	r.beginnings.quorum = p.quorum()
 	r.wellness.now, r.strays.now = r.simInstants.now, r.simInstants.now
 	r.world = simredis.NewWorld(r.logger(verbose))
 	unwatch := r.watchdog.watch(p, panics)

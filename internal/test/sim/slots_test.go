@@ -113,7 +113,7 @@ func checkSlots(h *simHistory) (wrong []string) {
 		if h.outside == "" {
 			wrong = append(wrong, h.exclusion(leases, name)...)
 		}
-		wrong = append(wrong, tokens(append(h.seizures(name), leases...))...)
+		wrong = append(wrong, h.tokens(append(h.seizures(name), leases...))...)
 		wrong = append(wrong, h.revoked(leases, name)...)
 		if p.uses.slots && p.kind != simClocks && !p.uses.lateness {
 			wrong = append(wrong, h.progress(leases, name)...)
