@@ -41,6 +41,12 @@ func (c *simCaller) span(turn, what uint64, most time.Duration) time.Duration {
 	return time.Duration(c.roll(turn, what, uint64(most)))
 }
 
+// apart is a time that no other caller has. Calls that end at one instant leave their queues in any
+// order, so what ends the calls of all callers ends each at an instant of its own.
+func (c *simCaller) apart() time.Duration {
+	return time.Duration(16*c.client.index+c.index) * time.Microsecond
+}
+
 // work takes locks until the time of trouble is over, and once more then.
 func (c *simCaller) work() {
 	r := c.client.run
@@ -187,7 +193,7 @@ func (c *simCaller) turn(turn uint64) {
 		}
 		return
 	}
-	patience := p.busy + simPatience - r.awake()
+	patience := p.busy + simPatience + c.apart() - r.awake()
 	if c.roll(turn, 3, 4) == 0 {
 		patience = c.span(turn, 4, 2*p.ttl)
 	}
