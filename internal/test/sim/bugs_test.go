@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,97 +21,148 @@ import (
 	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
-// plantedBug is a row of the table in docs/testing.md: a patch in internal/test/sim/bugs, the seed and
-// the generation that find it, and the check that does.
-var plantedBug = regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\| .* \\| (\\d+)(?:, generation (\\d+))? \\| ([a-z ]+) \\|$")
-
-// plantedRow is what such a row says.
-type plantedRow struct {
-	bug, seed, generation, verdict string
+// plantedBug is a patch in bugs/: what its first lines say, which git apply skips.
+type plantedBug struct {
+	name       string // of the patch
+	seed       string // finds the bug
+	generation string // of that run
+	verdict    string // what the simulation says then
 }
 
-// plantedRows returns the rows of a text.
-func plantedRows(t *testing.T, text string) (rows []plantedRow) {
-	for _, m := range plantedBug.FindAllStringSubmatch(text, -1) {
-		verdict, known := simVerdict[m[4]]
-		require.True(t, known, "the row of %s says %q, which is no check; simVerdict has the words", m[1], m[4])
-		rows = append(rows, plantedRow{m[1], m[2], cmp.Or(m[3], "1"), verdict})
+// plantedSeed is a seed and its generation; without one, the seed is of the first.
+var plantedSeed = regexp.MustCompile(`^(\d+)(?:, generation (\d+))?$`)
+
+// readPlantedBug reads the first lines of a patch, which are "key: value".
+func readPlantedBug(name, text string) (plantedBug, error) {
+	said := map[string]string{"bug": "", "seed": "", "found as": ""}
+	about, _, _ := strings.Cut(text, "diff --git ")
+	for line := range strings.Lines(about) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		if key == "" {
+			continue
+		}
+		if before, known := said[key]; !known || before != "" || value == "" {
+			return plantedBug{}, fmt.Errorf("%s.patch: %q is not one of the lines bug, seed, found as, each followed by a colon and once", name, line)
+		}
+		said[key] = value
 	}
-	return rows
+	for _, key := range slices.Sorted(maps.Keys(said)) {
+		if said[key] == "" {
+			return plantedBug{}, fmt.Errorf("%s.patch: there is no line %q ahead of the diff", name, key+": …")
+		}
+	}
+	seed := plantedSeed.FindStringSubmatch(said["seed"])
+	if seed == nil {
+		return plantedBug{}, fmt.Errorf("%s.patch: the seed is %q; write 7, or 7, generation 2", name, said["seed"])
+	}
+	verdict, known := simVerdict[said["found as"]]
+	if !known {
+		return plantedBug{}, fmt.Errorf("%s.patch: %q is no check; these are: %s", name, said["found as"],
+			strings.Join(slices.Sorted(maps.Keys(simVerdict)), ", "))
+	}
+	return plantedBug{name, seed[1], cmp.Or(seed[2], "1"), verdict}, nil
 }
 
-// The simulation can be seen to fail: each bug that is planted into a copy of the
-// source is found by the seed that docs/testing.md names, which finds nothing in
-// the source as it is.
-func TestTheSimulationFindsEveryPlantedBug(t *testing.T) {
-	if testnet.RaceDetector || !long.Tests() {
-		t.Skip("make verify runs it, without the race detector")
-	}
-	text, err := os.ReadFile(inRepository("docs/testing.md"))
-	require.NoError(t, err)
-	rows := plantedRows(t, string(text))
-	listed := make(map[string]bool)
-	for _, row := range rows {
-		listed[row.bug] = true
-	}
+// plantedBugs reads all patches.
+func plantedBugs(t *testing.T) (all []plantedBug) {
 	patches, err := filepath.Glob("bugs/*.patch")
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(patches), 20)
 	for _, p := range patches {
-		assert.True(t, listed[strings.TrimSuffix(filepath.Base(p), ".patch")], "docs/testing.md has no row for %s", p)
+		text, err := os.ReadFile(p)
+		require.NoError(t, err)
+		b, err := readPlantedBug(strings.TrimSuffix(filepath.Base(p), ".patch"), string(text))
+		require.NoError(t, err)
+		all = append(all, b)
 	}
-	var bugs []string
-	for _, row := range rows {
-		bugs = append(bugs, row.bug)
+	return all
+}
+
+func TestPlantedBugIsReadFromItsPatch(t *testing.T) {
+	const diff = "\ndiff --git a/a.go b/a.go\nindex: 7\n"
+	for _, row := range []struct{ text, err string }{
+		{"bug: it is: wrong\nseed: 7\nfound as: order\n", ""},
+		{"bug: it is wrong\nseed: 7, generation 2\nfound as: order\n", ""},
+		{"", `no line "bug: …"`},
+		{"It is wrong.\n", `"It is wrong.\n" is not one of the lines`},
+		{"bug: it is wrong\nseed: 7\n", `no line "found as: …"`},
+		{"bug: it is wrong\nbug: it is worse\nseed: 7\nfound as: order\n", `"bug: it is worse\n" is not`},
+		{"bug: it is wrong\nseed: \nfound as: order\n", `"seed: \n" is not`},
+		{"bug: it is wrong\nseed: 7\nfind as: order\n", `"find as: order\n" is not`},
+		{"bug: it is wrong\nseed: 7, 2\nfound as: order\n", `the seed is "7, 2"`},
+		{"bug: it is wrong\nseed: 7\nfound as: chaos\n", `"chaos" is no check; these are: admission,`},
+	} {
+		b, err := readPlantedBug("a-bug", row.text+diff)
+		if row.err != "" {
+			assert.ErrorContains(t, err, row.err, row.text)
+			assert.ErrorContains(t, err, "a-bug.patch")
+			continue
+		}
+		assert.NoError(t, err)
+		assert.Contains(t, []plantedBug{{"a-bug", "7", "1", "was passed by"}, {"a-bug", "7", "2", "was passed by"}}, b)
 	}
-	require.Len(t, bugs, len(patches), "docs/testing.md has rows without a patch")
-	binaries := plantBugs(t, bugs)
-	for _, row := range rows {
-		t.Run(row.bug, func(t *testing.T) {
+	plantedBugs(t)
+}
+
+// The simulation can be seen to fail: each bug that is planted into a copy of the
+// source is found by the seed that its patch names, which finds nothing in the
+// source as it is.
+func TestTheSimulationFindsEveryPlantedBug(t *testing.T) {
+	if testnet.RaceDetector || !long.Tests() {
+		t.Skip("make verify runs it, without the race detector")
+	}
+	bugs := plantedBugs(t)
+	var names []string
+	for _, b := range bugs {
+		names = append(names, b.name)
+	}
+	binaries := plantBugs(t, names)
+	for _, bug := range bugs {
+		t.Run(bug.name, func(t *testing.T) {
 			t.Parallel()
-			out, err := row.simulate(binaries[row.bug], row.seed, 1)
-			if *simFind > 0 && !strings.Contains(out, row.verdict) {
-				t.Fatalf("the first seed that finds it: %s", row.firstFinder(binaries[row.bug]))
+			out, err := bug.simulate(binaries[bug.name], bug.seed, 1)
+			if *simFind > 0 && !strings.Contains(out, bug.verdict) {
+				t.Fatalf("the first seed that finds it: %s", bug.firstFinder(binaries[bug.name]))
 			}
 			const remedy = "a change of the library can have changed that: -sim.find=2000 -v searches for another seed"
-			require.Error(t, err, "seed %s does not find it; %s:\n%s", row.seed, remedy, out)
-			require.Contains(t, out, "seed "+row.seed+" (", "it failed in another way:\n%s", out)
-			require.Contains(t, out, row.verdict, "seed %s finds it in another way than docs/testing.md says; %s:\n%s", row.seed, remedy, out)
+			require.Error(t, err, "seed %s does not find it; %s:\n%s", bug.seed, remedy, out)
+			require.Contains(t, out, "seed "+bug.seed+" (", "it failed in another way:\n%s", out)
+			require.Contains(t, out, bug.verdict, "seed %s finds it in another way than its patch says; %s:\n%s", bug.seed, remedy, out)
 		})
 	}
 	t.Run("none", func(t *testing.T) {
 		t.Parallel()
-		for _, row := range rows {
-			healthy := plantedRow{generation: row.generation}
-			out, err := healthy.simulate(os.Args[0], row.seed, 1)
-			require.NoError(t, err, "seed %s: %s", row.seed, out)
+		for _, bug := range bugs {
+			healthy := plantedBug{generation: bug.generation}
+			out, err := healthy.simulate(os.Args[0], bug.seed, 1)
+			require.NoError(t, err, "seed %s: %s", bug.seed, out)
 		}
 	})
 }
 
-// simulate runs a binary of plantBugs with the row's bug, for so many seeds from seed on.
-func (row plantedRow) simulate(binary, seed string, runs int) (string, error) {
-	command := exec.Command(binary, "-test.run=^TestSimulation$", fmt.Sprintf("-sim.runs=%d", runs), "-sim.seed="+seed, "-sim.generation="+row.generation)
-	command.Env = append(os.Environ(), plantedEnv+"="+row.bug)
+// simulate runs a binary of plantBugs with the bug, for so many seeds from seed on.
+func (bug plantedBug) simulate(binary, seed string, runs int) (string, error) {
+	command := exec.Command(binary, "-test.run=^TestSimulation$", fmt.Sprintf("-sim.runs=%d", runs), "-sim.seed="+seed, "-sim.generation="+bug.generation)
+	command.Env = append(os.Environ(), plantedEnv+"="+bug.name)
 	out, err := command.CombinedOutput()
 	return string(out), err
 }
 
 var (
-	simFind   = flag.Int("sim.find", 0, "up to which seed to search for one that finds a planted bug, if the seed in docs/testing.md does not any more")
+	simFind   = flag.Int("sim.find", 0, "up to which seed to search for one that finds a planted bug, if the seed of its patch does not any more")
 	simFinder = regexp.MustCompile(`seed (\d+) \([a-z ]+\): (.*)`)
 )
 
-// firstFinder searches for the first seed that finds the bug as the row says. It prints how far it is.
-func (row plantedRow) firstFinder(binary string) string {
+// firstFinder searches for the first seed that finds the bug as the patch says. It prints how far it is.
+func (bug plantedBug) firstFinder(binary string) string {
 	const atOnce = 20
 	told := 0
 	for from := 1; from <= *simFind; {
 		if from >= told+10*atOnce {
-			fmt.Printf("%s: no seed below %d finds it\n", row.bug, from)
+			fmt.Printf("%s: no seed below %d finds it\n", bug.name, from)
 			told = from
 		}
-		out, err := row.simulate(binary, strconv.Itoa(from), atOnce)
+		out, err := bug.simulate(binary, strconv.Itoa(from), atOnce)
 		if err == nil {
 			from += atOnce
 			continue
@@ -117,8 +170,8 @@ func (row plantedRow) firstFinder(binary string) string {
 		next := from + atOnce
 		for _, found := range simFinder.FindAllStringSubmatch(out, -1) {
 			seed, _ := strconv.Atoi(found[1])
-			if strings.Contains(found[2], row.verdict) {
-				fmt.Printf("%s: seed %s finds it\n", row.bug, found[1])
+			if strings.Contains(found[2], bug.verdict) {
+				fmt.Printf("%s: seed %s finds it\n", bug.name, found[1])
 				return found[1]
 			}
 			next = min(next, seed+1) // found in another way: the seeds behind it were left out
@@ -128,7 +181,7 @@ func (row plantedRow) firstFinder(binary string) string {
 	return fmt.Sprintf("none up to %d", *simFind)
 }
 
-// simVerdict is what the simulation says, by the word of the table.
+// simVerdict is what the simulation says, by the word of a patch.
 var simVerdict = map[string]string{
 	"exclusion": "two holders",
 	"tokens":    "after token",

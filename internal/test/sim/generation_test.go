@@ -6,11 +6,11 @@ import (
 )
 
 // Generations: what the simulation draws grows, and a seed must still find the planted bug that
-// it found before. So a run has a generation, and draws what that generation knew. A row of the
-// table in docs/testing.md names the generation that found it; none is the first one.
+// it found before. So a run has a generation, and draws what that generation knew. A patch in bugs/
+// names the generation that found it; none is the first one.
 
 // simLatest is the generation of a run that names none. A change that draws something more raises
-// it by one, unless the latest is not in use yet, by a row or by a published run.
+// it by one, unless the latest is not in use yet, by a patch or by a published run.
 const simLatest = 3
 
 var simGeneration = flag.Int("sim.generation", simLatest, "what the simulation draws: that of this generation and of those before it")
