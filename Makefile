@@ -120,7 +120,7 @@ gotestsum:
 SIMTIME ?= 10m
 
 sim-fresh:
-	@from=$(if $(filter 0,$(SEED)),$$(date +%y%m%d)00000,$(SEED)) && echo "what: the simulation for $(SIMTIME), from seed $$from on; again with make sim-fresh SEED=$$from" && \
+	@from=$(if $(filter 0,$(SEED)),$$(date -u +%Y%m%d)000000,$(SEED)) && echo "what: the simulation for $(SIMTIME), from seed $$from on; again with make sim-fresh SEED=$$from" && \
 	nice -n 10 go test -count=1 -v -timeout=0 -run '^TestSimulation$$' ./internal/test/sim -sim.fresh -sim.time=$(SIMTIME) -sim.seed=$$from
 
 # The long tests, whether the simulation repeats, and many tries of what depends on chance.

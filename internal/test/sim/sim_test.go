@@ -23,13 +23,14 @@ import (
 // what it checks.
 
 var (
-	simSeed = flag.Uint64("sim.seed", 1, "the first seed of the simulation")
-	simRuns = flag.Int("sim.runs", 0, "how many seeds it runs; 0: as many as fit into a test")
-	simTime = flag.Duration("sim.time", 0, "how long it goes on with further seeds, instead of -sim.runs")
-	simShow = flag.Bool("sim.show", false, "print the history of -sim.seed, with all that the nodes execute")
-	simWord = flag.String("sim.lock", "", "with -sim.show: only lines that contain this, such as the name of a lock")
-	simFrom = flag.Duration("sim.from", 0, "with -sim.show: only lines from this instant on")
-	simTo   = flag.Duration("sim.to", math.MaxInt64, "with -sim.show: only lines up to this instant")
+	simSeed  = flag.Uint64("sim.seed", 1, "the first seed of the simulation")
+	simRuns  = flag.Int("sim.runs", 0, "how many seeds it runs; 0: as many as fit into a test")
+	simTime  = flag.Duration("sim.time", 0, "how long it goes on with further seeds, instead of -sim.runs")
+	simFresh = flag.Bool("sim.fresh", false, "a seed that fails only in being slow does not fail the run: it is printed and counted; for seeds that nobody has seen")
+	simShow  = flag.Bool("sim.show", false, "print the history of -sim.seed, with all that the nodes execute")
+	simWord  = flag.String("sim.lock", "", "with -sim.show: only lines that contain this, such as the name of a lock")
+	simFrom  = flag.Duration("sim.from", 0, "with -sim.show: only lines from this instant on")
+	simTo    = flag.Duration("sim.to", math.MaxInt64, "with -sim.show: only lines up to this instant")
 )
 
 // runSeed simulates a seed and returns its history.
@@ -64,7 +65,7 @@ func TestSimulation(t *testing.T) {
 		}
 	}
 	deadline := time.Now().Add(*simTime)
-	var next, done, leases, outside atomic.Uint64
+	var next, done, leases, outside, slow atomic.Uint64
 	next.Store(*simSeed)
 	began := time.Now()
 	t.Run("workers", func(t *testing.T) {
@@ -78,7 +79,13 @@ func TestSimulation(t *testing.T) {
 					}
 					h := runSeed(t, seed, false)
 					if wrong := h.check(); len(wrong) > 0 {
-						t.Errorf("seed %d (%s): %q\nreplay it with: %s", seed, h.plan.kind, wrong, h.plan.replay())
+						text := fmt.Sprintf("seed %d (%s): %q\nreplay it with: %s", seed, h.plan.kind, wrong, h.plan.replay())
+						if *simFresh && areSlow(wrong) {
+							slow.Add(1)
+							t.Log("slow: " + text)
+						} else {
+							t.Error(text)
+						}
 					}
 					done.Add(1)
 					for _, v := range h.visits {
@@ -94,6 +101,9 @@ func TestSimulation(t *testing.T) {
 		}
 	})
 	t.Logf("%d seeds in %v, %d of them outside of the assumptions; %d leases", done.Load(), time.Since(began).Round(time.Second), outside.Load(), leases.Load())
+	if *simFresh {
+		t.Logf("%d fresh seeds were slow, and do not fail the run", slow.Load())
+	}
 }
 
 // FuzzFaultPlan lets the fuzzer choose what goes wrong: it draws the plan from the
