@@ -67,6 +67,7 @@ type lane struct {
 	waiting turnQueue // callers that wait for as long as it takes
 	brief   turnQueue // callers that wait for a bounded time: no pause keeps them
 	running int       // attempts under way; with a caller waiting, at least as many as the limit allows, unless paused
+	made    uint64    // attempts so far
 }
 
 // waits returns how many callers wait in the lane.
@@ -88,13 +89,9 @@ func (l *Limiter) lane(urgent bool) *lane {
 	return &l.ordinary
 }
 
-// running returns how many attempts are under way. Called under l.mu.
-func (l *Limiter) running() int { return l.ordinary.running + l.urgent.running }
-
 // measured is what the Limiter knows of the time that a quorum takes to answer an attempt. It is
 // protected by the Limiter's lock.
 type measured struct {
-	attempts     uint64        // so many were made
 	least, older time.Duration // the shortest time since aged, and in the period before; 0: none
 	gaveUp       time.Duration // the shortest time since aged after which a caller gave up in vain; 0: none
 	aged         time.Duration // when the period began
@@ -254,6 +251,9 @@ func (l *Limiter) hasten(t *turn) {
 	}
 }
 
+// isNear reports whether half as many attempts are under way as the limit allows. Called under l.mu.
+func (l *Limiter) isNear(in *lane) bool { return float64(2*in.running) >= l.limit }
+
 // hasRoom reports whether fewer attempts are under way than the limit allows. Called under l.mu.
 func (l *Limiter) hasRoom(in *lane) bool { return float64(in.running) < l.limit }
 
@@ -272,10 +272,9 @@ func (l *Limiter) next(in *lane) *turn {
 // begin counts an attempt. Called under l.mu.
 func (l *Limiter) begin(in *lane) Attempt {
 	in.running++
-	l.attempts++
-	near := float64(2*l.running()) >= l.limit
+	in.made++
 	unknown := l.base() == 0 // the first that is answered is measured: most often, no crowd has come by then
-	return Attempt{limiter: l, lane: in, timed: near || unknown || l.attempts%sampleEvery == 0}
+	return Attempt{limiter: l, lane: in, timed: l.isNear(in) || unknown || in.made%sampleEvery == 0}
 }
 
 // end ends an attempt, and lets further ones begin. Called under the Limiter's lock.
@@ -323,7 +322,7 @@ func (a Attempt) Leave(r Result) {
 	case r.Stalled:
 		l.pauseAll(&r)
 	case a.timed:
-		l.adapt(&r)
+		l.adapt(&r, a.lane)
 	}
 	a.end()
 }
@@ -368,14 +367,14 @@ func (a Attempt) LeaveLater(r Result) {
 	})
 }
 
-// adapt changes the limit after an attempt. Between the shortest time lately, which is the way
+// adapt changes the limit after an attempt of a lane. Between the shortest time lately, which is the way
 // there and back, and the timeout there is room for the nodes' queues. The limit grows while
 // attempts take less than a quarter of it, and shrinks when one takes more than half of it. When no
 // quorum answers in time at all, the nodes have far too much to do, and the limit is the first one
 // again: halving it step by step would lose as many attempts once more. Two kinds of attempts say
 // nothing: one that failed early, since no node could be asked, and one whose timeout is shorter
 // than the way there and back. Called under l.mu.
-func (l *Limiter) adapt(r *Result) {
+func (l *Limiter) adapt(r *Result, in *lane) {
 	took := r.Took
 	if r.Answered > 0 {
 		took = r.Answered
@@ -393,7 +392,7 @@ func (l *Limiter) adapt(r *Result) {
 		l.shrink(r.Start, firstLimit)
 	case took > base+room/2:
 		l.shrink(r.Start, maxLimit)
-	case r.Answered == 0 || float64(2*l.running()) < l.limit:
+	case r.Answered == 0 || !l.isNear(in):
 	case took < base+room/8:
 		l.limit = min(l.limit+1, maxLimit)
 	case took < base+room/4:
