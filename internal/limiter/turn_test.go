@@ -76,3 +76,26 @@ func TestTurnThatIsTakenBackStaysUrgent(t *testing.T) {
 		require.Equal(t, 1, l.urgent.running)
 	})
 }
+
+// Of two callers that one event wakes, one in each lane, either may begin first. Neither learns that from what the
+// Limiter decides.
+func TestLanesAreMeasuredAlikeInEitherOrder(t *testing.T) {
+	for under := range 40 { // attempts that are under way: up to more than half of the first limit
+		var timed [2]map[bool]bool
+		for i, urgentFirst := range []bool{false, true} {
+			l := New(func() time.Duration { return 0 }, life.New())
+			a, _ := l.TryEnter(false)
+			a.Leave(Result{Timeout: time.Second, Answered: time.Millisecond, Took: time.Millisecond})
+			for range under {
+				l.TryEnter(false)
+			}
+			timed[i] = make(map[bool]bool)
+			for _, urgent := range []bool{urgentFirst, !urgentFirst} {
+				a, begun := l.TryEnter(urgent)
+				require.True(t, begun)
+				timed[i][urgent] = a.IsTimed()
+			}
+		}
+		require.Equal(t, timed[0], timed[1], "with %d under way", under)
+	}
+}
