@@ -60,6 +60,7 @@ func (n *Nodes) Lose(tb TB, name string, opts ...redlock.ClientOption) {
 	client := n.Client(tb, opts...)
 	ctx, cancel := context.WithTimeout(context.Background(), maxWait)
 	defer cancel()
+	var last error // of an Inspect that ended by itself
 	for {
 		s, err := client.Inspect(ctx, name)
 		held := heldLocks(&s)
@@ -71,9 +72,11 @@ func (n *Nodes) Lose(tb TB, name string, opts ...redlock.ClientOption) {
 				}
 			}
 			return
-		case err != nil && ctx.Err() != nil:
-			tb.Fatalf("redlocktest: lose: %v", err)
-		case ctx.Err() != nil:
+		case ctx.Err() == nil:
+			last = err
+		case last != nil:
+			tb.Fatalf("redlocktest: lose: %v", last)
+		default:
 			tb.Fatalf("redlocktest: lose: lock %q has no holder", name)
 		}
 		time.Sleep(time.Millisecond)

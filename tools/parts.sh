@@ -52,7 +52,7 @@ echo "$title, $(go env GOOS)/$(go env GOARCH), $(go env GOVERSION)"
 printf '%-16s %7s %7s  %-9s %s\n' part seconds 'of CPU' '' 'what it runs'
 cat "$logs/rows"
 cat "$logs"/*.log | grep -E '^servers: ' | sort -u
-cat "$logs"/*.log | grep -oE '[0-9]+ seeds (in|from) .*' || true
+cat "$logs"/*.log | grep -oE '[0-9]+ seeds (in|from) .*|slow: seed .*|replay it with: .*|[0-9]+ fresh seeds .*' || true
 cat "$logs"/*.log | grep '^FLAKY ' || true
 # What fails comes last, too: who keeps a log may cut its head.
 for failed in "$logs"/*.failed; do

@@ -53,56 +53,73 @@ func TestSimulation(t *testing.T) {
 		}
 		return
 	}
-	runs := uint64(*simRuns)
-	if runs == 0 {
-		switch {
-		case testnet.RaceDetector:
-			runs = 20
-		case long.Tests():
-			runs = 200
-		default:
-			runs = 60
-		}
-	}
-	deadline := time.Now().Add(*simTime)
-	var next, done, leases, outside, slow atomic.Uint64
+	deadline, last := time.Now().Add(*simTime), *simSeed+simRunCount()
+	var next atomic.Uint64
 	next.Store(*simSeed)
-	began := time.Now()
+	counts := simCounts{began: time.Now()}
 	t.Run("workers", func(t *testing.T) {
 		for range runtime.GOMAXPROCS(0) {
 			t.Run("", func(t *testing.T) {
 				t.Parallel()
 				for !t.Failed() {
 					seed := next.Add(1) - 1
-					if *simTime > 0 && time.Now().After(deadline) || *simTime == 0 && seed >= *simSeed+runs {
+					if *simTime > 0 && time.Now().After(deadline) || *simTime == 0 && seed >= last {
 						return
 					}
-					h := runSeed(t, seed, false)
-					if wrong := h.check(); len(wrong) > 0 {
-						text := fmt.Sprintf("seed %d (%s): %q\nreplay it with: %s", seed, h.plan.kind, wrong, h.plan.replay())
-						if *simFresh && areSlow(wrong) {
-							slow.Add(1)
-							t.Log("slow: " + text)
-						} else {
-							t.Error(text)
-						}
-					}
-					done.Add(1)
-					for _, v := range h.visits {
-						if v.lease != nil {
-							leases.Add(1)
-						}
-					}
-					if h.outside != "" {
-						outside.Add(1)
-					}
+					counts.judge(t, seed, runSeed(t, seed, false))
 				}
 			})
 		}
 	})
-	t.Logf("%d seeds in %v, %d of them outside of the assumptions; %d leases", done.Load(), time.Since(began).Round(time.Second), outside.Load(), leases.Load())
+	counts.print(t)
+}
+
+// simRunCount returns how many seeds run unless -sim.time bounds them.
+func simRunCount() uint64 {
+	switch {
+	case *simRuns > 0:
+		return uint64(*simRuns)
+	case testnet.RaceDetector:
+		return 20
+	case long.Tests():
+		return 200
+	}
+	return 60
+}
+
+// simCounts counts what the runs of a test had.
+type simCounts struct {
+	began                       time.Time
+	done, leases, outside, slow atomic.Uint64
+}
+
+// judge checks a run. A fresh seed that is only slow does not fail the test.
+func (c *simCounts) judge(t *testing.T, seed uint64, h *simHistory) {
+	if wrong := h.check(); len(wrong) > 0 {
+		text := fmt.Sprintf("seed %d (%s): %q\nreplay it with: %s", seed, h.plan.kind, wrong, h.plan.replay())
+		if *simFresh && areSlow(wrong) {
+			c.slow.Add(1)
+			t.Log("slow: " + text)
+		} else {
+			t.Error(text)
+		}
+	}
+	c.done.Add(1)
+	for _, v := range h.visits {
+		if v.lease != nil {
+			c.leases.Add(1)
+		}
+	}
+	if h.outside != "" {
+		c.outside.Add(1)
+	}
+}
+
+func (c *simCounts) print(t *testing.T) {
+	t.Logf("%d seeds in %v, %d of them outside of the assumptions; %d leases",
+		c.done.Load(), time.Since(c.began).Round(time.Second), c.outside.Load(), c.leases.Load())
 	if *simFresh {
-		t.Logf("%d fresh seeds were slow, and do not fail the run", slow.Load())
+		t.Logf("%d fresh seeds were slow, and do not fail the run", c.slow.Load())
 	}
 }
 
