@@ -94,7 +94,7 @@ race:
 
 simulated:
 	@echo "what: 300 seeds of the simulation, all planted bugs"
-	REDLOCK_LONG=1 go test -count=1 -v -run '^(TestSimulation|TestTheSameSeed.*|TestTheSimulationFindsEveryPlantedBug)$$' ./internal/test/sim -sim.runs=300 -sim.seed=1
+	REDLOCK_LONG=1 $(TEST) -v -timeout=10m ./internal/test/sim -sim.runs=300 -sim.seed=1
 
 # Its tests say which servers they run on.
 integration: setup-test gotestsum

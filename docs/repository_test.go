@@ -44,3 +44,21 @@ func TestWorkflowsRunTargetsThatExist(t *testing.T) {
 	}
 	require.Positive(t, runs)
 }
+
+// Whether a change may land depends on the change, and not on seeds that nobody has run: make verify looks for these.
+func TestTheGateHasFixedSeeds(t *testing.T) {
+	makefile := read(t, "Makefile")
+	recipe := func(target string) string {
+		m := regexp.MustCompile(`(?m)^` + target + `:.*\n((?:\t.*\n)+)`).FindStringSubmatch(makefile)
+		require.NotNil(t, m, target)
+		return m[1]
+	}
+	parts := regexp.MustCompile(`"([^"]*)"`).FindAllStringSubmatch(recipe("test"), -1)
+	require.Len(t, parts, 3, "its title and two lanes")
+	for _, part := range strings.Fields(parts[1][1] + " " + parts[2][1]) {
+		assert.NotRegexp(t, `date|git |SEED|-sim\.time|-sim\.fresh`, recipe(part), part)
+	}
+	assert.Contains(t, recipe("simulated"), "-sim.runs=300 -sim.seed=1\n")
+	assert.Contains(t, recipe("sim-fresh"), "-sim.fresh")
+	assert.Contains(t, recipe("sim-fresh"), "date -u")
+}

@@ -22,7 +22,7 @@ const (
 // a page that grows takes its words from one that said the same, or that nobody needs any more.
 // The proofs alone are longer than a page, since they are read together.
 const (
-	maxWords     = 97_000 // of all Markdown
+	maxWords     = 90_000 // of all Markdown
 	maxPageWords = 6000
 	proofs       = "docs/safety.md"
 )
