@@ -137,7 +137,7 @@ raced-rest: gotestsum
 # The library and the tool must build, and pass vet, on every system that they support.
 lint-rest: lint-tools
 	@echo "what: vet and staticcheck of the modules that make lint leaves out, vet for three systems, actionlint"
-	@set -e; for module in $(OTHERS); do echo "vet, staticcheck: $$module"; (cd $$module && go vet ./... && "$(STATICCHECK)" ./...); done
+	@set -e; for module in integration $(OTHERS); do echo "vet, staticcheck: $$module"; (cd $$module && go vet ./... && "$(STATICCHECK)" ./...); done
 	@set -e; for system in linux darwin windows; do echo "vet for $$system"; \
 		GOOS=$$system go vet ./...; (cd cmd/redlock && GOOS=$$system go vet ./...); done
 	cd tools && go build -o out/ github.com/rhysd/actionlint/cmd/actionlint
