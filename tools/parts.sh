@@ -54,7 +54,7 @@ cat "$logs/rows"
 cat "$logs"/*.log | grep -E '^servers: ' | sort -u
 cat "$logs"/*.log | grep -oE '[0-9]+ seeds (in|from) .*|slow: seed .*|replay it with: .*|[0-9]+ fresh seeds .*' || true
 cat "$logs"/*.log | grep '^FLAKY ' || true
-# What fails comes last, too: who keeps a log may cut its head.
+# The failures come last, too: a log that is kept may lose its beginning.
 for failed in "$logs"/*.failed; do
 	[ -e "$failed" ] || continue
 	part=$(basename "$failed" .failed)

@@ -26,7 +26,7 @@ published() {
 	git ls-files go.mod cmd/redlock/go.mod redlockotel/go.mod 'adapters/*/go.mod' | sed 's#/*go.mod$##; s#^$#.#'
 }
 
-# Those that are not published need it too: go wants no require that is older than one behind a replace.
+# Modules that are not published need it too: go refuses a require that is older than one behind a replace.
 set_requires() {
 	git ls-files '*go.mod' | while read -r file; do
 		sed -E -i.before "s#^((require )?[[:space:]]*$module(/cmd/redlock|/redlockotel|/adapters/[a-z]+)?) v[^ ]+#\\1 $1#" "$file"

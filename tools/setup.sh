@@ -8,19 +8,19 @@
 #   servers     programs or an image for real Redis servers; without them it ends with 1
 #   compiler    a C compiler, for the race detector; without it it ends with 1
 #   prometheus  promtool and prometheus; the tests that need them skip without them
-#   chromium    the same
+#   chromium    a browser; the tests that need it skip without it
 #
 # It installs packages where it may do so without a question, after a line that says so. Written for bash 3.2, which
 # macOS has.
 set -u
 
-# readonly as integration/cluster has it.
+# The image is that of integration/cluster, which reads the same variable.
 readonly image=${REDLOCK_TEST_IMAGE:-redis:7-alpine}
 readonly contact=3 # seconds that a registry has for its first answer
 
 has() { command -v "$1" >/dev/null 2>&1; }
 
-# as_root holds the words before a command that needs root; can_install is the command that installs packages.
+# as_root holds the words before a command that needs root; install is the command that installs packages.
 as_root=()
 find_installer() {
 	install=()
