@@ -9,7 +9,7 @@
 # make fuzz    every fuzz target for FUZZTIME
 # make sim     the whole library in a simulation, for SEEDS seeds (100000) from SEED (1) on
 # make chaos   random faults on real servers for DURATION; SEED repeats those of an earlier run
-# make release commits, tags and files of VERSION, for a maintainer to push; docs/releasing.md says how
+# make release commits and tags of VERSION, for a maintainer to push; docs/releasing.md says how
 #
 # All other targets are parts of these; docs/testing.md has a table. CONTRIBUTING.md says which part to run for which change.
 # The library (.) is a module; so is each other folder with a go.mod, which needs more than the library may depend on.
@@ -22,7 +22,7 @@ ADAPTERS    = adapters/redlockgoredis adapters/redlockrueidis adapters/redlockva
               adapters/redlockasynq adapters/redlockcertmagic adapters/redlockmigrate
 # The modules whose tests make test leaves to make verify.
 OTHERS      = redlockotel deploy $(ADAPTERS) examples/libraries benchmarks
-FLAKY       = $(CURDIR)/tools/flaky.sh
+FLAKY       = "$(CURDIR)/tools/flaky.sh"
 TEST        = go test -shuffle=on -count=1
 STATICCHECK = $(CURDIR)/tools/out/staticcheck
 FUZZTIME   ?= 20s
@@ -61,34 +61,35 @@ soak: setup-verify gotestsum
 	$(PARTS) "make soak" "soak-integration soak-programs soak-servers soak-benchmarks soak-chaos sim fuzz"
 
 # What tests need beside Go, and this machine lacks. READY is set where that was done before: in the parts of a command.
-.PHONY: setup-test setup-verify
+.PHONY: setup-test setup-verify setup-compiler
+setup-compiler:
+	@$(if $(READY),true,tools/setup.sh compiler)
+
 setup-test:
-	@$(if $(READY),true,tools/setup.sh compiler servers)
+	@$(if $(READY),true,tools/setup.sh compiler servers redis-server)
 
 setup-verify:
-	@$(if $(READY),true,tools/setup.sh compiler servers prometheus chromium)
+	@$(if $(READY),true,tools/setup.sh compiler servers redis-server prometheus chromium)
 
 # The parts in which the long tests run, too.
 thorough integration-rest browser alerts chaos bench-rest soak-integration soak-programs soak-benchmarks: export REDLOCK_LONG = 1
 
 # ---- parts of make test ----
 
-# The tests that need no Redis server, on each system that the library supports.
-.PHONY: unit library race simulated integration tool pages gotestsum
-unit: library race tool pages others
+.PHONY: library race simulated integration tool pages gotestsum
 
 # Packages of the library whose tests take real time: the pages of the docs, programs, and embedded nodes.
 REALTIME = ./docs ./examples/... ./redlocktest ./redlockweb
 
 library:
 	@echo "what: the library, mostly in virtual time"
-	$(TEST) -timeout=10m $$(go list ./... | grep -vE '/(docs|examples(/.*)?|redlocktest|redlockweb|internal/test/sim)$$')
+	packages=$$(go list ./...) && $(TEST) -timeout=10m $$(echo "$$packages" | grep -vE '/(docs|examples(/.*)?|redlocktest|redlockweb|internal/test/sim)$$')
 
 # Where goroutines meet in real time. Over the single thread of a bubble in virtual time the detector finds nothing, and
 # slows the tests down fivefold: that is make verify's.
 RACED = ./internal/pipe ./internal/node ./internal/quorum ./internal/limiter ./internal/notify ./internal/lease ./internal/endpoint .
 
-race:
+race: setup-compiler
 	@echo "what: the packages whose goroutines meet in real time, with the race detector"
 	$(TEST) -race -timeout=10m $(RACED)
 
@@ -129,9 +130,9 @@ thorough:
 	$(TEST) -timeout=20m . ./internal/...
 
 # What make test runs without the race detector.
-raced-rest: gotestsum
-	@echo "what: the whole library, its docs and the tool, with the race detector"
-	$(TEST) -race -timeout=30m $$(go list ./... | grep -vE '/(docs|internal/test/sim)$$')
+raced-rest: setup-compiler gotestsum
+	@echo "what: the whole library but its docs and the simulation, and the tool, with the race detector"
+	packages=$$(go list ./...) && $(TEST) -race -timeout=30m $$(echo "$$packages" | grep -vE '/(docs|internal/test/sim)$$')
 	cd cmd/redlock && $(FLAKY) -race -parallel=6 ./...
 
 # The library and the tool must build, and pass vet, on every system that they support.
@@ -144,11 +145,12 @@ lint-rest: lint-tools
 	tools/out/actionlint -shellcheck= -pyflakes=
 
 # The modules of adapters, OpenTelemetry, alerts and examples.
-others: gotestsum
+others: setup-test gotestsum
 	@echo "what: adapters, OpenTelemetry, deploy, examples with modules of their own, with the race detector"
 	@set -e; for module in $(filter-out benchmarks,$(OTHERS)); do (cd $$module && $(FLAKY) -race ./...); done
 
-INTEGRATION = cd integration && $(FLAKY) -race -timeout=30m
+# One package at a time: each starts and kills servers, and may take the port of one that is down.
+INTEGRATION = cd integration && $(FLAKY) -race -p=1 -timeout=30m
 
 # All tests but those of make soak; the chaos test has a part of its own.
 integration-rest: setup-test gotestsum
@@ -176,7 +178,7 @@ alerts: setup-verify gotestsum
 	@echo "what: each alert on a Prometheus over real servers that fail, with the race detector"
 	cd deploy && $(FLAKY) -race -run='OnRealServers$$' .
 
-bench-rest:
+bench-rest: setup-test
 	@echo "what: the benchmarks, all of their tests"
 	cd benchmarks && $(TEST) -v -timeout=15m ./...
 
@@ -187,7 +189,7 @@ chaos-minute:
 
 .PHONY: soak-integration soak-programs soak-servers soak-benchmarks soak-chaos
 
-# All integration tests, once for each of these programs and once on a mixed cluster.
+# The integration tests but chaos, once for each program that REDLOCK_TEST_SERVERS names and once on a mixed cluster.
 soak-servers: setup-test
 	@echo "what: all integration tests but chaos, on each server program, with the race detector"
 	@tools/each-server.sh $(MAKE) --no-print-directory integration-rest
@@ -197,7 +199,7 @@ soak-integration: setup-test
 	@echo "what: comparisons of speed and long loads on real servers"
 	cd integration && $(TEST) -v -timeout=0 -run '^TestSoak' . -soak
 
-soak-benchmarks:
+soak-benchmarks: setup-test
 	@echo "what: comparisons of speed with other libraries"
 	cd benchmarks && go test -count=1 -v -run '^TestSoak' . -soak
 
@@ -213,7 +215,7 @@ chaos: setup-test
 # The simulation for a number of seeds: make sim SEEDS=100000, from SEED on.
 sim:
 	@echo "what: the simulation, $(SEEDS) seeds"
-	go test -count=1 -v -timeout=0 -run '^TestSimulation$$' ./internal/test/sim -sim.runs=$(SEEDS) -sim.seed=$(if $(filter 0,$(SEED)),1,$(SEED))
+	go test -count=1 -v -timeout=0 -run '^TestSimulation$$' ./internal/test/sim -sim.fresh -sim.runs=$(SEEDS) -sim.seed=$(if $(filter 0,$(SEED)),1,$(SEED))
 
 # ---- parts of make lint ----
 
@@ -233,13 +235,13 @@ vet:
 staticcheck: lint-tools
 	$(call CHECK,"$(STATICCHECK)")
 
-# Built in a module that requires it: for go run PROGRAM@VERSION, go asks the module
-# proxy for modules that are none, and not every proxy answers so that it goes on.
+# Built in a module that requires it: go run PROGRAM@VERSION also asks the proxy for paths that are
+# no modules, and some proxies answer with an error at which go stops.
 lint-tools:
 	cd tools && go build -o out/ honnef.co/go/tools/cmd/staticcheck
 
 # The tests of the scripts that make runs.
-scripts:
+scripts: setup-compiler
 	cd tools && $(TEST) ./...
 
 # ---- releases ----
@@ -305,8 +307,9 @@ pictures:
 
 fuzz:
 	@echo "what: every fuzz target for $(FUZZTIME)"
-	@set -e; for package in $$(go list ./...); do \
-		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
+	@set -e; packages=$$(go list ./...); for package in $$packages; do \
+		targets=$$(go test -list '^Fuzz' $$package); \
+		for target in $$(echo "$$targets" | grep '^Fuzz' || true); do \
 			echo "$$package $$target, $(FUZZTIME)"; \
 			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package; \
 		done; done

@@ -26,6 +26,16 @@ func TestDependabotLooksAfterEachModule(t *testing.T) {
 	require.ElementsMatch(t, modules, listed)
 }
 
+// A module whose tests no command runs is tested by nobody.
+func TestMakeKnowsEachModule(t *testing.T) {
+	makefile := read(t, "Makefile")
+	for _, file := range files(t) {
+		if path.Base(file) == "go.mod" && file != "go.mod" {
+			assert.Regexp(t, `(?m)[ (]`+regexp.QuoteMeta(path.Dir(file))+`( |$)`, makefile, file)
+		}
+	}
+}
+
 // A workflow runs targets of the Makefile and the script that decides about a change, not steps of its own.
 func TestWorkflowsRunTargetsThatExist(t *testing.T) {
 	makefile, runs := read(t, "Makefile"), 0

@@ -34,6 +34,9 @@ func TestOnlyFailuresOfTestsAreTriedAgain(t *testing.T) {
 }
 ` + once},
 		{name: "fails outside of its tests", body: "func Test(t *testing.T) {}\nfunc TestMain(m *testing.M) { m.Run(); os.Exit(1) }"},
+		{name: "fails outside of its tests, if one has run", says: "outside of its tests", body: `var ran bool
+func Test(t *testing.T) { ran = true }
+func TestMain(m *testing.M) { m.Run(); if ran { os.Exit(1) } }`},
 		{name: "does not build", body: "func Test(t *testing.T) { undefined() }"},
 	}
 	for _, test := range tests {

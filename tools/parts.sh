@@ -11,7 +11,7 @@
 set -u
 title=$1
 shift
-logs=$(mktemp -d)
+logs=$(mktemp -d) || exit 1
 lanes=()
 # Each lane is a process group, so that an interrupt ends all processes that it has started.
 set -m
@@ -25,10 +25,10 @@ trap 'end_lanes; exit 130' INT TERM HUP
 run_part() {
 	local part=$1 result=ok times
 	TIMEFORMAT='%0R %0U %0S'
-	times=$({ time "${MAKE:-make}" --no-print-directory "$part" >"$logs/$part.log" 2>&1 || result=; test -n "$result" || touch "$logs/$part.failed"; } 2>&1)
-	set -- $times
+	times=$({ time "${MAKE:-make}" --no-print-directory "$part" >"$logs/$part.log" 2>&1 && touch "$logs/$part.ok"; } 2>&1)
+	set -- $(echo "$times" | tail -n 1)
 	! grep -q '^FLAKY ' "$logs/$part.log" || result='ok, FLAKY'
-	[ ! -e "$logs/$part.failed" ] || result=FAILED
+	[ -e "$logs/$part.ok" ] || result=FAILED
 	printf '%-16s %7d %7d  %-9s %s\n' "$part" "$1" "$(($2 + $3))" "$result" \
 		"$(sed -n '/^what: /{s///p;q;}' "$logs/$part.log")" >>"$logs/rows"
 	if [ "$result" = FAILED ]; then
@@ -54,13 +54,15 @@ cat "$logs/rows"
 cat "$logs"/*.log | grep -E '^servers: ' | sort -u
 cat "$logs"/*.log | grep -oE '[0-9]+ seeds (in|from) .*|slow: seed .*|replay it with: .*|[0-9]+ fresh seeds .*' || true
 cat "$logs"/*.log | grep '^FLAKY ' || true
+cat "$logs"/*.log | grep -E -A1 '^ *--- SKIP: ' | grep -vE '^(--|=== )' | sed 's/^/skipped: /' | cut -c 1-200 | sort -u | head -n 60
 # The failures come last, too: a log that is kept may lose its beginning.
-for failed in "$logs"/*.failed; do
-	[ -e "$failed" ] || continue
-	part=$(basename "$failed" .failed)
+failed=0
+for part in $*; do
+	[ ! -e "$logs/$part.ok" ] || continue
+	failed=1
 	echo "$part FAILED:"
-	grep -E '^ *--- FAIL: |Error Trace: |Error: |Messages: |^panic: |running tests:|^\s+Test.* \([0-9hms.]+\)$|DATA RACE|^make.*Error' \
+	grep -E '^ *--- FAIL: |Error Trace: |Error: |Messages: |^panic: |running tests:|^[[:space:]]+Test.* \([0-9hms.]+\)$|DATA RACE|^make.*Error' \
 		"$logs/$part.log" | cut -c 1-250 | head -n 40
 done
 echo "in all $(($(date +%s) - began)) s"
-! ls "$logs"/*.failed >/dev/null 2>&1
+exit $failed

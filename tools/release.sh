@@ -125,7 +125,7 @@ files() {
 		"dist/$version/redlock_${version}_${host/\//_}" completion $shell >"dist/$version/redlock.$shell"
 	done
 	mv "dist/$version"/redlock.{powershell,ps1}
-	(cd "dist/$version" && sums=$(shasum -a 256 *) && echo "$sums" >SHA256SUMS)
+	(cd "dist/$version" && sums=$(sha256sum * 2>/dev/null || shasum -a 256 *) && echo "$sums" >SHA256SUMS)
 	echo "dist/$version has the files, dist/$version.md the notes"
 }
 
@@ -148,7 +148,7 @@ rehearse() {
 	cd "$clone"
 	git checkout -q -B main
 	"$script" serve "$clone" "$script" get main
-	sed -i.before "s/^## \[Unreleased\]/&\n\n## [${version#v}] - $(date +%F)/" CHANGELOG.md && rm CHANGELOG.md.before
+	awk -v heading="## [${version#v}] - $(date +%F)" '{ print } /^## \[Unreleased\]/ { print ""; print heading }' CHANGELOG.md >CHANGELOG.new && mv CHANGELOG.new CHANGELOG.md
 	git commit -q -a -m "Notes for a rehearsal"
 	"$script" prepare $version
 	"$script" serve "$clone" "$script" get $version

@@ -7,6 +7,7 @@
 #
 #   servers     programs or an image for real Redis servers; without them it ends with 1
 #   compiler    a C compiler, for the race detector; without it it ends with 1
+#   redis-server  the program, also where an engine runs the servers; the tests that need it skip without it
 #   prometheus  promtool and prometheus; the tests that need them skip without them
 #   chromium    a browser; the tests that need it skip without it
 #
@@ -70,7 +71,10 @@ install_need() {
 		return 1
 	fi
 	echo "$what Installing it: ${command[*]}"
-	[ "$manager" != apt-get ] || ${as_root[@]+"${as_root[@]}"} apt-get update -q >/dev/null || return 1
+	[ "$manager" != apt-get ] || ${as_root[@]+"${as_root[@]}"} apt-get update -q >/dev/null || {
+		echo "apt-get update failed." >&2
+		return 1
+	}
 	"${command[@]}" >/dev/null || {
 		echo "The command failed: ${command[*]}" >&2
 		return 1
@@ -92,22 +96,27 @@ pull_image() {
 		waited=$((waited + 1))
 	done
 	rm -f "$log"
-	wait "$pulling"
+	wait "$pulling" 2>/dev/null
 }
 
 has_engine_with_image() {
-	has docker && docker version >/dev/null 2>&1 || return 1
+	[ "${REDLOCK_TEST_BACKEND:-}" != process ] && has docker && docker version >/dev/null 2>&1 || return 1
 	docker image inspect "$image" >/dev/null 2>&1 || pull_image
 }
 
 need_servers() {
 	[ -z "${REDLOCK_TEST_SERVERS:-}" ] || return 0
-	has_engine_with_image || has redis-server ||
+	has_engine_with_image && return 0
+	if [ -n "${REDLOCK_TEST_IMAGE:-}" ]; then
+		echo "No engine here has or can pull the image $image, which REDLOCK_TEST_IMAGE names." >&2
+		return 1
+	fi
+	has redis-server ||
 		install_need servers "The tests need real Redis servers: no engine here has or can pull the image $image, and there is no redis-server."
 }
 
 need_compiler() {
-	has "${CC:-cc}" || has gcc ||
+	echo '#include <stdlib.h>' | $(go env CC) -E - >/dev/null 2>&1 ||
 		install_need compiler "The race detector needs a C compiler."
 }
 
@@ -115,8 +124,9 @@ for need in "$@"; do
 	case $need in
 	servers) need_servers || exit 1 ;;
 	compiler) need_compiler || exit 1 ;;
-	prometheus) has prometheus || install_need prometheus "Tests of alerts need Prometheus, and skip without it." || true ;;
-	chromium) has chromium || has google-chrome || install_need chromium "Tests of pages need Chromium, and skip without it." || true ;;
+	redis-server) has redis-server || install_need servers "Some tests start redis-server themselves, and skip without it." || true ;;
+	prometheus) { has prometheus && has promtool; } || install_need prometheus "Tests of alerts need Prometheus, and skip without it." || true ;;
+	chromium) has chromium || has chromium-browser || has google-chrome || has google-chrome-stable || has chrome || has headless-shell || install_need chromium "Tests of pages need Chromium, and skip without it." || true ;;
 	*)
 		echo "tools/setup.sh: unknown need \"$need\"" >&2
 		exit 2

@@ -59,6 +59,9 @@ func chooseBackend() (backend, error) {
 	if noContainers == nil {
 		return containers, nil
 	}
+	if os.Getenv(imageEnv) != "" {
+		return nil, noContainers
+	}
 	processes, err := newProcessBackend()
 	if err != nil {
 		return nil, fmt.Errorf("the tests need real Redis servers, and neither way is open; \"make test\" makes one ready: %w", errors.Join(noContainers, err))

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"strconv"
 	"time"
 
@@ -36,7 +37,8 @@ const engineTimeout = 20 * time.Second
 // cpuShares is a server's part of the processors, where a process has 1024.
 const cpuShares = 8192
 
-// newDockerBackend uses the engine. If it has no image, and fromProgram, one is made of this machine's redis-server.
+// newDockerBackend uses the engine. If it has no image, none is named, and fromProgram, one is made of this machine's
+// redis-server.
 func newDockerBackend(fromProgram bool) (backend, error) {
 	// Its log lines for every container would hide the tests' own output.
 	tclog.SetDefault(tclog.NewNoopLogger())
@@ -54,7 +56,7 @@ func newDockerBackend(fromProgram bool) (backend, error) {
 		return nil, err
 	}
 	image, err := findImage(ctx, docker)
-	if err != nil && fromProgram {
+	if err != nil && fromProgram && os.Getenv(imageEnv) == "" {
 		image, err = localImage(ctx, docker)
 	}
 	if err != nil {

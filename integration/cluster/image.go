@@ -18,8 +18,8 @@ import (
 
 const defaultImage = "redis:7-alpine"
 
-// findImage names an image that the engine has: the one asked for, else the default. It pulls none: make test does, once
-// for all packages.
+// findImage names an image that the engine has: the one that REDLOCK_TEST_IMAGE names; without it, the default. It pulls
+// none: make test does, once for all packages.
 func findImage(ctx context.Context, docker *testcontainers.DockerClient) (string, error) {
 	image := os.Getenv(imageEnv)
 	if image == "" {

@@ -109,7 +109,7 @@ func TestPlantedBugIsReadFromItsPatch(t *testing.T) {
 // source as it is.
 func TestTheSimulationFindsEveryPlantedBug(t *testing.T) {
 	if testnet.RaceDetector || !long.Tests() {
-		t.Skip("make verify runs it, without the race detector")
+		t.Skip("make test runs it, with REDLOCK_LONG=1 and without the race detector")
 	}
 	bugs := plantedBugs(t)
 	var names []string

@@ -1,6 +1,6 @@
 // Package testclient opens the clients of tests that run in real time. A busy machine delays servers, embedded nodes
 // and clients alike: a test that opens a client with the default node timeout, and asks before the nodes have answered
-// once, fails there. TestClientsOfTestsAreOpenedByOneHelper (docs) keeps other ways out.
+// once, fails there. TestClientsOfTestsAreOpenedByOneHelper (docs) fails if a test opens a client in another way.
 //
 // It has no goroutines and no locks. A client ends with its test.
 package testclient
@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// NodeTimeout is longer than a busy machine keeps a node waiting. A test that waits for it gives another one.
+	// NodeTimeout is longer than a busy machine keeps a node waiting. A test that waits for this timeout sets a shorter one.
 	NodeTimeout = 5 * time.Second
 
 	// TTL leaves room for two node timeouts. A test that gives a shorter ttl gives a node timeout, too.
