@@ -58,7 +58,7 @@ func (q *Queue) rejoin(key string, g group) {
 		begins = max(begins, last.ends+rejoinPause)
 	}
 	for rank, w := range g {
-		spread := q.cfg.Random.Below(rejoinStep, "rejoining")
+		spread := q.cfg.Random.Below(rejoinStep, "rejoining "+key)
 		w.bell.rejoinBy(begins + time.Duration(rank)*rejoinStep + spread + 1)
 	}
 	q.rejoins[key] = rejoining{begins, begins + time.Duration(len(g))*rejoinStep}
