@@ -45,8 +45,15 @@ func (b *bell) lookSoon() { b.ring(func(s *signals) { s.soon = true }) }
 // lookNow makes the waiter look again at once.
 func (b *bell) lookNow() { b.ring(func(s *signals) { s.now = true }) }
 
-// rejoinBy makes the waiter look again at that instant at the latest.
-func (b *bell) rejoinBy(at time.Duration) { b.ring(func(s *signals) { s.rejoinBy = at }) }
+// rejoinBy makes the waiter look again at that instant at the latest. A waiter for several locks may be told to once for
+// each of them, in any order.
+func (b *bell) rejoinBy(at time.Duration) {
+	b.ring(func(s *signals) {
+		if s.rejoinBy == 0 || at < s.rejoinBy {
+			s.rejoinBy = at
+		}
+	})
+}
 
 // ring changes the signals, and wakes the waiter's goroutine.
 func (b *bell) ring(change func(*signals)) {

@@ -45,3 +45,12 @@ func TestNextWaiterBecomesTheForemostWhenTheFirstLeavesOrHolds(t *testing.T) {
 	}
 	require.Empty(t, q.local)
 }
+
+// A waiter for several locks is in as many groups. The order in which they rejoin delays it in none.
+func TestWaiterRejoinsByTheEarliestInstant(t *testing.T) {
+	b := &bell{wake: make(chan struct{}, 1)}
+	for _, at := range []time.Duration{2 * time.Second, time.Second, 3 * time.Second} {
+		b.rejoinBy(at)
+	}
+	require.Equal(t, time.Second, b.read().rejoinBy)
+}
