@@ -406,9 +406,10 @@ func (b *Ballot) Await(ctx context.Context, timeout time.Duration, impossible fu
 				return v, nil
 			}
 			if v == HeldElsewhere {
-				spent := b.cluster.Clock() - b.Start
-				timeout = min(max(timeout-spent, 0), spent+lateVoteGrace)
-				w.timer.Reset(timeout)
+				if spent := b.cluster.Clock() - b.Start; spent+lateVoteGrace < timeout-spent { // else the timer ends earlier
+					timeout = spent + lateVoteGrace
+					w.timer.Reset(timeout)
+				}
 			}
 		}
 		select {
