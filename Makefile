@@ -178,9 +178,9 @@ alerts: setup-verify gotestsum
 	@echo "what: each alert on a Prometheus over real servers that fail, with the race detector"
 	cd deploy && $(FLAKY) -race -run='OnRealServers$$' .
 
-bench-rest: setup-test
+bench-rest: setup-test gotestsum
 	@echo "what: the benchmarks, all of their tests"
-	cd benchmarks && $(TEST) -v -timeout=15m ./...
+	cd benchmarks && $(FLAKY) -timeout=15m ./...
 
 chaos-minute:
 	@$(MAKE) --no-print-directory chaos DURATION=1m

@@ -3,6 +3,7 @@ package redlocktest
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/redlock-go/redlock"
@@ -48,6 +49,7 @@ func (n *Nodes) Hold(tb TB, name, label string, opts ...redlock.ClientOption) *r
 	if err != nil {
 		tb.Fatalf("redlocktest: hold: %v", err)
 	}
+	tb.Cleanup(func() { runtime.KeepAlive(lease) }) // a test may drop it: the library releases a lease that nobody can reach
 	return lease
 }
 

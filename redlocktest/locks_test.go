@@ -2,6 +2,7 @@ package redlocktest_test
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -123,4 +124,21 @@ func TestLoseFailsTheTestWithoutAHolder(t *testing.T) {
 	for _, cleanup := range fake.cleanups {
 		cleanup()
 	}
+}
+
+// The library releases a lease whose handle nobody can reach. A test that calls Hold need not keep it.
+func TestHoldKeepsALeaseThatTheTestDrops(t *testing.T) {
+	if !long.Tests() {
+		t.Skip("it waits for four seconds")
+	}
+	t.Parallel()
+	nodes := redlocktest.Start(t, 3)
+	nodes.Hold(t, "x", "another")
+	client := nodes.Client(t)
+	for range 40 { // a renewal notices that the handle is gone
+		runtime.GC()
+		time.Sleep(100 * time.Millisecond)
+	}
+	_, err := client.Mutex("x").TryLock(t.Context())
+	require.ErrorIs(t, err, redlock.ErrHeld)
 }
