@@ -2,6 +2,7 @@ package redlocktest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"time"
@@ -62,18 +63,25 @@ func (n *Nodes) Lose(tb TB, name string, opts ...redlock.ClientOption) {
 	client := n.Client(tb, opts...)
 	ctx, cancel := context.WithTimeout(context.Background(), maxWait)
 	defer cancel()
-	var last error // of an Inspect that ended by itself
-	for {
+	var last error // of an answer that came too late
+	forced := false
+	for ; ; time.Sleep(time.Millisecond) {
 		s, err := client.Inspect(ctx, name)
 		held := heldLocks(&s)
 		switch {
 		case err == nil && len(held) > 0:
+			forced = true
 			for _, lock := range held {
-				if _, err := client.ForceUnlock(context.Background(), lock); err != nil {
-					tb.Fatalf("redlocktest: lose: %v", err)
-				}
+				_, failed := client.ForceUnlock(ctx, lock)
+				err = errors.Join(err, failed)
 			}
-			return
+			if err == nil {
+				return
+			}
+		case err == nil && forced:
+			return // the nodes did what their answers did not say in time
+		}
+		switch {
 		case ctx.Err() == nil:
 			last = err
 		case last != nil:
@@ -81,7 +89,6 @@ func (n *Nodes) Lose(tb TB, name string, opts ...redlock.ClientOption) {
 		default:
 			tb.Fatalf("redlocktest: lose: lock %q has no holder", name)
 		}
-		time.Sleep(time.Millisecond)
 	}
 }
 

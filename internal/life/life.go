@@ -74,7 +74,7 @@ func (l *Life) IsClosing() bool {
 }
 
 // Enter admits a call, after the first connections. After a nil error the caller must call
-// Leave. Errors: ErrClosed after Close has begun, or ctx's cause.
+// Leave. Errors: ErrClosed after Close has begun, or ctx's cause; a call whose ctx has ended asks no node.
 func (l *Life) Enter(ctx context.Context) error {
 	select {
 	case <-l.settled:
@@ -89,8 +89,11 @@ func (l *Life) Enter(ctx context.Context) error {
 	}
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	if l.IsClosing() {
+	switch {
+	case l.IsClosing():
 		return ErrClosed
+	case ctx.Err() != nil:
+		return EndOf(ctx)
 	}
 	l.calls.Add(1)
 	return nil
