@@ -68,7 +68,7 @@ func (r *results) shownRatio(a, b cell, unit string) string {
 	return unknown
 }
 
-// byPeer has no rows for peers of which nothing is known.
+// byPeer leaves out peers without figures.
 func byPeer(title string, peers []string, columns ...column) table {
 	t := table{title: title, head: []string{"peer"}}
 	for _, c := range columns {
