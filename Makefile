@@ -78,12 +78,14 @@ thorough integration-rest browser alerts chaos bench-rest soak-integration soak-
 
 .PHONY: library race simulated integration tool pages gotestsum
 
-# Packages of the library whose tests take real time: the pages of the docs, programs, and embedded nodes.
+# What of the library takes real time: the pages of the docs, programs, embedded nodes; and the
+# examples, which have the default timeouts, as a user writes them.
 REALTIME = ./docs ./examples/... ./redlocktest ./redlockweb
+EXAMPLES = '^Example'
 
 library:
 	@echo "what: the library, mostly in virtual time"
-	packages=$$(go list ./...) && $(TEST) -timeout=10m $$(echo "$$packages" | grep -vE '/(docs|examples(/.*)?|redlocktest|redlockweb|internal/test/sim)$$')
+	packages=$$(go list ./...) && $(TEST) -skip=$(EXAMPLES) -timeout=10m $$(echo "$$packages" | grep -vE '/(docs|examples(/.*)?|redlocktest|redlockweb|internal/test/sim)$$')
 
 # Where goroutines meet in real time. Over the single thread of a bubble in virtual time the detector finds nothing, and
 # slows the tests down fivefold: that is make verify's.
@@ -91,7 +93,7 @@ RACED = ./internal/pipe ./internal/node ./internal/quorum ./internal/limiter ./i
 
 race: setup-compiler
 	@echo "what: the packages whose goroutines meet in real time, with the race detector"
-	$(TEST) -race -timeout=10m $(RACED)
+	$(TEST) -race -skip=$(EXAMPLES) -timeout=10m $(RACED)
 
 simulated:
 	@echo "what: 300 seeds of the simulation, all planted bugs"
@@ -109,6 +111,7 @@ tool: gotestsum
 pages: gotestsum
 	@echo "what: the docs and the programs in them, examples, embedded nodes, the page"
 	REDLOCK_LONG=1 $(FLAKY) -timeout=10m $(REALTIME)
+	$(FLAKY) -run=$(EXAMPLES) . ./fence
 
 gotestsum:
 	@cd tools && go build -o out/ gotest.tools/gotestsum
@@ -132,7 +135,7 @@ thorough:
 # What make test runs without the race detector.
 raced-rest: setup-compiler gotestsum
 	@echo "what: the whole library but its docs and the simulation, and the tool, with the race detector"
-	packages=$$(go list ./...) && $(TEST) -race -timeout=30m $$(echo "$$packages" | grep -vE '/(docs|internal/test/sim)$$')
+	packages=$$(go list ./...) && $(TEST) -race -skip=$(EXAMPLES) -timeout=30m $$(echo "$$packages" | grep -vE '/(docs|internal/test/sim)$$')
 	cd cmd/redlock && $(FLAKY) -race -parallel=6 ./...
 
 # The library and the tool must build, and pass vet, on every system that they support.
