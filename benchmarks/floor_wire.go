@@ -35,11 +35,11 @@ func dialFloor(s site) ([]*floorWire, *floorCommands, error) {
 		}
 		w := &floorWire{conn, bufio.NewReaderSize(conn, 64<<10)}
 		wires = append(wires, w)
-		if err := w.load(s.database(), renew.Text.(string), release.Text.(string)); err != nil {
+		if err := w.load(s.database(), renew.Text().(string), release.Text().(string)); err != nil {
 			return nil, nil, errors.Join(err, closeWires(wires))
 		}
 	}
-	return wires, &floorCommands{renew: renew.SHA.(string), release: release.SHA.(string)}, nil
+	return wires, &floorCommands{renew: renew.SHA().(string), release: release.SHA().(string)}, nil
 }
 
 func closeWires(wires []*floorWire) error {

@@ -56,6 +56,31 @@ func TestSetDoesNotAskTheServerWithoutAToken(t *testing.T) {
 	require.Zero(t, server.CommandCount())
 }
 
+// recorder is a connection that records the names of commands.
+type recorder struct {
+	redis.ConnWithContext
+	sent []string
+}
+
+func (r *recorder) DoContext(ctx context.Context, command string, args ...any) (any, error) {
+	r.sent = append(r.sent, command)
+	return r.ConnWithContext.DoContext(ctx, command, args...)
+}
+
+func TestServersKnowTheScriptsByTheirHashes(t *testing.T) {
+	conn := &recorder{ConnWithContext: dial(t, miniredis.RunT(t)).(redis.ConnWithContext)}
+	for range 2 {
+		require.NoError(t, fence.Set(t.Context(), conn, "leader", 33, "alice"))
+	}
+	require.Equal(t, []string{"EVALSHA", "EVAL", "EVALSHA"}, conn.sent, "a changed set.lua has another sha1sum")
+	conn.sent = nil
+	for range 2 {
+		_, err := fence.Get(t.Context(), conn, "leader", 33)
+		require.NoError(t, err)
+	}
+	require.Equal(t, []string{"EVALSHA", "EVAL", "EVALSHA"}, conn.sent, "a changed get.lua has another sha1sum")
+}
+
 func TestSetChangesNothingAtAKeyOfAnotherShape(t *testing.T) {
 	server := miniredis.RunT(t)
 	conn := dial(t, server)

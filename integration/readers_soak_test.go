@@ -65,12 +65,12 @@ func TestSoakServerTimeOfAShareIsAtMost250PercentOfALocks(t *testing.T) {
 	_, err := conn.Do("HSET", "record", "7", 1<<50)
 	require.NoError(t, err)
 	const lock, queue, readers = "redlock:y", "redlock::line:redlock:y", "redlock::readers:redlock:y"
-	release := []any{protocol.Release.SHA, 3, lock, queue, readers, "owner"}
+	release := []any{protocol.Release.SHA(), 3, lock, queue, readers, "owner"}
 	perPair := func(acquire ...any) float64 { return serverTime(t, conn, pairs, acquire, release) }
 	var ratios []float64
 	for range 5 {
-		share := perPair(protocol.Read.SHA, 5, lock, "record", queue, readers, "redlock::challenged:"+lock, "owner", 10_000, "7", 1, "", "label", "", 0)
-		alone := perPair(protocol.Acquire.SHA, 2, lock, "record", "owner", 10_000, "7", 1, "1-A-1", "label", "", 0)
+		share := perPair(protocol.Read.SHA(), 5, lock, "record", queue, readers, "redlock::challenged:"+lock, "owner", 10_000, "7", 1, "", "label", "", 0)
+		alone := perPair(protocol.Acquire.SHA(), 2, lock, "record", "owner", 10_000, "7", 1, "1-A-1", "label", "", 0)
 		ratios = append(ratios, share/alone)
 		t.Logf("%.1f µs for a share and its release, %.1f µs for a lock by script and its release", share, alone)
 	}
@@ -111,7 +111,7 @@ func scriptTime(t *testing.T, conn redis.Conn) float64 {
 func loadScripts(t *testing.T, conn redis.Conn, scripts ...*protocol.Script) {
 	t.Helper()
 	for _, s := range scripts {
-		_, err := conn.Do("SCRIPT", "LOAD", s.Text)
+		_, err := conn.Do("SCRIPT", "LOAD", s.Text())
 		require.NoError(t, err)
 	}
 }

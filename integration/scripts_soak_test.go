@@ -189,7 +189,7 @@ func (p price) batch(t *testing.T, conn redis.Conn, sha string, c pricedCall, lo
 func textsOf(scripts []*protocol.Script) map[string]string {
 	texts := make(map[string]string)
 	for _, s := range scripts {
-		texts[s.Name] = s.Text.(string)
+		texts[s.Name] = s.Text().(string)
 	}
 	return texts
 }
@@ -209,7 +209,7 @@ import (
 func main() {
 	texts := make(map[string]any)
 	for _, s := range protocol.All {
-		texts[s.Name] = s.Text
+		texts[s.Name] = s.Text()
 	}
 	_ = json.NewEncoder(os.Stdout).Encode(texts)
 }

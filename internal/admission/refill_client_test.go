@@ -69,7 +69,7 @@ func TestNodeIsNotAdmittedWhileOtherNodesAreSilent(t *testing.T) {
 		for _, n := range net.Nodes[1:] {
 			n.Set(func(n *testnet.Node) {
 				n.Override = func(cmd string, args []string) string {
-					if cmd == "EVAL" && args[0] == protocol.Record.Text {
+					if cmd == "EVAL" && args[0] == protocol.Record.Text() {
 						return "BUSY Redis is busy running a script"
 					}
 					return ""
@@ -119,7 +119,7 @@ func TestNodeKeepsItsVoteWhileItsRecordCannotBeRead(t *testing.T) {
 		looks := net.Nodes[0].Executed("probe")
 		net.Nodes[0].Set(func(n *testnet.Node) {
 			n.Override = func(cmd string, args []string) string {
-				if cmd == "EVAL" && args[0] == protocol.Probe.Text {
+				if cmd == "EVAL" && args[0] == protocol.Probe.Text() {
 					return "BUSY Redis is busy running a script"
 				}
 				return ""

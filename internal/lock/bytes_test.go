@@ -84,8 +84,8 @@ func (c recordingConn) DoContext(ctx context.Context, command string, args ...an
 }
 
 // scriptNames replaces the hashes of a mutex's scripts: their texts change with the wait queue.
-var scriptNames = strings.NewReplacer(protocol.Acquire.SHA.(string), "ACQUIRE", protocol.Renew.SHA.(string), "RENEW",
-	protocol.Release.SHA.(string), "RELEASE")
+var scriptNames = strings.NewReplacer(protocol.Acquire.SHA().(string), "ACQUIRE", protocol.Renew.SHA().(string), "RENEW",
+	protocol.Release.SHA().(string), "RELEASE")
 
 // What a mutex sends does not change when other kinds of locks come: testdata/mutex-commands.txt
 // has the commands as they were recorded before there were any, with the keys that release has

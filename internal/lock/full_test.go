@@ -87,7 +87,7 @@ func TestScriptsThatPassALeaseOnBeginWithACommandThatAFullServerExecutes(t *test
 						return ""
 					}
 				})
-				_, err := testnet.Dial(t, n).Do("EVAL", append([]any{c.script.Text}, c.args...)...)
+				_, err := testnet.Dial(t, n).Do("EVAL", append([]any{c.script.Text()}, c.args...)...)
 				require.NoError(t, err)
 				require.Equal(t, "PEXPIRE", writes[0])
 				value, err := n.Redis.Get("x")

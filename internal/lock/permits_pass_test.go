@@ -93,7 +93,7 @@ func TestSlotThatIsTakenAwayWakesOneWaiter(t *testing.T) {
 		node.Redis.Del(slotKey + "1")
 		conn := testnet.Dial(t, node)
 		defer func() { require.NoError(t, conn.Close()) }()
-		_, err := conn.Do("EVAL", protocol.Wake.Text, 2, "queue", "turn", slotKey, protocol.MaxPermits)
+		_, err := conn.Do("EVAL", protocol.Wake.Text(), 2, "queue", "turn", slotKey, protocol.MaxPermits)
 		require.NoError(t, err)
 		turn, err := node.Redis.Get("turn")
 		require.NoError(t, err)

@@ -52,7 +52,7 @@ func TestEveryScriptRefusesARestingKey(t *testing.T) {
 					if queue {
 						parkWaiter(t, n)
 					}
-					reply, err := conn.Do("EVAL", append([]any{c.script.Text}, c.args...)...)
+					reply, err := conn.Do("EVAL", append([]any{c.script.Text()}, c.args...)...)
 					require.NoError(t, err)
 					if values, is := reply.([]any); is {
 						reply = values[:2]

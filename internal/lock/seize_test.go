@@ -125,7 +125,7 @@ func TestForceUnlockWithoutAQuorumBreaksNothing(t *testing.T) {
 		for _, n := range net.Nodes[:3] {
 			n.Set(func(n *testnet.Node) {
 				n.Override = func(cmd string, args []string) string {
-					if cmd == "EVAL" && args[0] == protocol.Seize.Text {
+					if cmd == "EVAL" && args[0] == protocol.Seize.Text() {
 						return "NOPERM not for you"
 					}
 					return ""
@@ -166,7 +166,7 @@ func TestForceUnlockKeepsThePositionOfTheWaiterThatHadTheReservation(t *testing.
 		require.Equal(t, protocol.Reservation+testnet.FirstTicket, holderAt(n))
 		conn := testnet.Dial(t, n)
 		defer conn.Close()
-		_, err := conn.Do("EVAL", protocol.Seize.Text, 1, "redlock:x", "the one that forces", 10_000, "", 1, 0)
+		_, err := conn.Do("EVAL", protocol.Seize.Text(), 1, "redlock:x", "the one that forces", 10_000, "", 1, 0)
 		require.NoError(t, err)
 		require.Equal(t, "the one that forces", holderAt(n))
 		eval(protocol.Release, testnet.Keys("redlock:x", "the one that forces")...)

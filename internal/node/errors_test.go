@@ -78,7 +78,7 @@ func TestAdviceNamesTheCommandThatAScriptMayNotCall(t *testing.T) {
 		{protocol.Read, "local shared =", "(grant"},
 	} {
 		number := 0
-		for i, line := range strings.Split(c.script.Text.(string), "\n") {
+		for i, line := range strings.Split(c.script.Text().(string), "\n") {
 			if strings.HasPrefix(line, c.line) {
 				number = i + 1
 			}
@@ -88,11 +88,11 @@ func TestAdviceNamesTheCommandThatAScriptMayNotCall(t *testing.T) {
 			"ERR The user executing the script can't run this command or subcommand script: %s, on @user_script:%d.",
 			"ERR Error running script (call to f_%s): @user_script:%[2]d: @user_script: %[2]d: The user executing the script can't run this command or subcommand",
 		} {
-			err := redis.Error(fmt.Sprintf(form, c.script.SHA, number))
+			err := redis.Error(fmt.Sprintf(form, c.script.SHA(), number))
 			require.ErrorContains(t, Advise(err), c.named)
 		}
 		keys := redis.Error(fmt.Sprintf("ERR The user executing the script can't access at least one of the keys mentioned in the command arguments "+
-			"script: %s, on @user_script:%d.", c.script.SHA, number))
+			"script: %s, on @user_script:%d.", c.script.SHA(), number))
 		require.ErrorContains(t, Advise(keys), " (grant")
 	}
 	foreign := redis.Error("ERR The user executing the script can't run this command or subcommand script: " + strings.Repeat("0", 40) + ", on @user_script:1.")

@@ -33,7 +33,7 @@ func (h handshake) shakeHands(ctx context.Context) (identity, error) {
 	began := n.cfg.Clock()
 	commands := [][]any{}
 	for _, s := range h.families.Scripts() {
-		commands = append(commands, []any{"SCRIPT", "LOAD", s.Text})
+		commands = append(commands, []any{"SCRIPT", "LOAD", s.Text()})
 	}
 	scripts := len(commands)
 	replies, err := h.exchange(ctx, append(commands, []any{"CLIENT", "ID"}, []any{"INFO"}, []any{"TIME"}))

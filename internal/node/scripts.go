@@ -39,7 +39,7 @@ func (s *scriptLoader) queue(p *pipe.Pipe, clock system.Clock, f protocol.Famili
 	scripts := f.Scripts()
 	for i, script := range scripts {
 		to := &loaded{loader: s, last: again && i == len(scripts)-1}
-		writer, _, err := p.Queue(&pipe.Call{Command: "SCRIPT", Args: []any{"LOAD", script.Text}, To: to}, clock(), nil)
+		writer, _, err := p.Queue(&pipe.Call{Command: "SCRIPT", Args: []any{"LOAD", script.Text()}, To: to}, clock(), nil)
 		flush = flush || writer
 		if err != nil {
 			return flush, err

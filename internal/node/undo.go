@@ -151,9 +151,9 @@ func (l *undoLog) send(p *pipe.Pipe, u *Undo) error {
 	if u.Prepare != nil {
 		u.Args = u.Prepare()
 	}
-	u.call = pipe.Call{Command: "EVALSHA", Args: append([]any{u.Script.SHA}, u.Args...), To: u}
+	u.call = pipe.Call{Command: "EVALSHA", Args: append([]any{u.Script.SHA()}, u.Args...), To: u}
 	if u.ByText {
-		u.call.Command, u.call.Args[0] = "EVAL", u.Script.Text
+		u.call.Command, u.call.Args[0] = "EVAL", u.Script.Text()
 	}
 	flush, _, err := p.Queue(&u.call, l.cfg.Clock(), nil)
 	if flush {

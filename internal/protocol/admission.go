@@ -34,7 +34,7 @@ func RunOf(record string) Run {
 
 // eval returns the arguments of EVAL.
 func eval(s *Script, keys []any, args ...any) []any {
-	return slices.Concat([]any{s.Text, len(keys)}, keys, args)
+	return slices.Concat([]any{s.Text(), len(keys)}, keys, args)
 }
 
 // ProbeCall asks a server whether it may vote, and puts it in quarantine if it may not yet.

@@ -25,9 +25,9 @@ func TestProbeHasTheOrphanIfThereIsOne(t *testing.T) {
 	call := ProbeCall{Run: run, Nodes: 5, Longest: 10 * time.Second, Guard: 20 * time.Second, Name: "NAME"}
 	keys := []any{"redlock::bar:abc", "redlock::quarantine:abc", "redlock::format"}
 	args := []any{"redlock::record:abc:", 5, int64(10_000), int64(20_000), "NAME"}
-	require.Equal(t, append(append([]any{Probe.Text, 3}, keys...), args...), call.Eval())
+	require.Equal(t, append(append([]any{Probe.Text(), 3}, keys...), args...), call.Eval())
 	call.Orphan = "redlock::record:abc:OLD"
-	require.Equal(t, append(append(append([]any{Probe.Text, 4}, keys...), "redlock::record:abc:OLD"), args...), call.Eval())
+	require.Equal(t, append(append(append([]any{Probe.Text(), 4}, keys...), "redlock::record:abc:OLD"), args...), call.Eval())
 }
 
 func TestAnswersToAProbe(t *testing.T) {
@@ -58,7 +58,7 @@ func TestAdmitKeepsTheRecordBeforeWhereItsRunIsUnknown(t *testing.T) {
 	call.Counts[0], call.Counts[Stripes-1] = 5, 6
 	args := call.Eval()
 	record := "redlock::record:abc:NAME"
-	require.Equal(t, []any{Admit.Text, 7, record, "redlock::quarantine:abc", "redlock::bar:abc", NewestKey, record, "redlock::bar:abc", FormatKey,
+	require.Equal(t, []any{Admit.Text(), 7, record, "redlock::quarantine:abc", "redlock::bar:abc", NewestKey, record, "redlock::bar:abc", FormatKey,
 		"NAME", 3, int64(1000), "A B", int64(5)}, args[:14])
 	require.Len(t, args, 13+Stripes)
 	require.Equal(t, int64(6), args[len(args)-1])

@@ -45,7 +45,7 @@ func TestEarlyExitsDoWhatTheRestOfTheScriptDoes(t *testing.T) {
 			require.NoError(t, err)
 			defer conn.Close()
 			// Messages become entries of lists, so that they are compared too.
-			text := strings.ReplaceAll(c.script.Text.(string), "redis.pcall('PUBLISH',", "redis.pcall('RPUSH',")
+			text := strings.ReplaceAll(c.script.Text().(string), "redis.pcall('PUBLISH',", "redis.pcall('RPUSH',")
 			require.Equal(t, 1, strings.Count(text, "if "+c.condition), "the script has the condition")
 			full := strings.Replace(text, "if "+c.condition, "if false and "+c.condition, 1)
 			end := strings.Index(text, "if "+c.condition)

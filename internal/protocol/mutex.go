@@ -102,28 +102,28 @@ func (k *Keys) stripe(s *Settings) any {
 // Acquire returns the arguments of an attempt of a waiter. The server may keep it for parkFor milliseconds.
 func (k *Keys) Acquire(s *Settings, c *AttemptCall, record, parkFor any) []any {
 	if !s.Tokens {
-		return []any{Acquire.SHA, "1", k.Key, c.Owner, s.TTL, "", s.Least, c.Ticket, s.Label, c.Before, parkFor}
+		return []any{Acquire.SHA(), "1", k.Key, c.Owner, s.TTL, "", s.Least, c.Ticket, s.Label, c.Before, parkFor}
 	}
-	return []any{Acquire.SHA, "2", k.Key, record, c.Owner, s.TTL, k.Stripe, s.Least, c.Ticket, s.Label, c.Before, parkFor}
+	return []any{Acquire.SHA(), "2", k.Key, record, c.Owner, s.TTL, k.Stripe, s.Least, c.Ticket, s.Label, c.Before, parkFor}
 }
 
 // Raise returns the arguments of a RaiseCall for a lease that holds the lock alone.
 func (k *Keys) Raise(s *Settings, c RaiseCall, record any) []any {
-	return []any{Raise.SHA, "2", k.Key, record, c.Owner, k.Stripe, strconv.FormatInt(c.Token, 10), s.Least}
+	return []any{Raise.SHA(), "2", k.Key, record, c.Owner, k.Stripe, strconv.FormatInt(c.Token, 10), s.Least}
 }
 
 // Renew returns the arguments of a RenewalCall for a lease that holds the lock alone.
 func (k *Keys) Renew(s *Settings, c RenewalCall, record any) []any {
 	if k.asked == nil {
-		return []any{Renew.SHA, "2", k.Key, record, c.Owner, c.TTL, s.Least}
+		return []any{Renew.SHA(), "2", k.Key, record, c.Owner, c.TTL, s.Least}
 	}
-	return []any{Renew.SHA, "4", k.Key, record, k.Queue, k.asked, c.Owner, c.TTL, s.Least, c.Ticket}
+	return []any{Renew.SHA(), "4", k.Key, record, k.Queue, k.asked, c.Owner, c.TTL, s.Least, c.Ticket}
 }
 
 // Release returns the arguments of a ReleaseCall for whatever the owner holds, alone or as a reader.
 func (k *Keys) Release(s *Settings, c ReleaseCall) []any {
 	args := make([]any, 0, 8) // on the hot path: one allocation
-	args = append(args, Release.SHA, "3", k.Key, k.Queue, k.readers, c.Owner)
+	args = append(args, Release.SHA(), "3", k.Key, k.Queue, k.readers, c.Owner)
 	return c.queue(args, s.Label)
 }
 
@@ -132,6 +132,6 @@ func (k *Keys) Release(s *Settings, c ReleaseCall) []any {
 func RestAfter(release []any, left time.Duration) []any {
 	const keys = 3
 	args := slices.Insert(slices.Clone(release), 2+keys, any(Milliseconds(max(left, 0))))
-	args[0] = Rest.SHA
+	args[0] = Rest.SHA()
 	return args
 }

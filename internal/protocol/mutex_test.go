@@ -24,28 +24,28 @@ func TestCallsAboutALock(t *testing.T) {
 	told, _ := NewShareKeys("p:", "x", true)
 	share, _ := NewShareKeys("p:", "x", false)
 	for name, c := range map[string]struct{ want, got []any }{
-		"acquire":          {[]any{Acquire.SHA, "2", key, "record", "me", ttl, stripe, "1", "ticket", "label", "I before", "150"}, k.Acquire(&fencing, &ofWaiter, "record", "150")},
-		"without tokens":   {[]any{Acquire.SHA, "1", key, "me", ttl, "", "1", "ticket", "label", "I before", "150"}, k.Acquire(&noTokens, &ofWaiter, "record", "150")},
-		"raise":            {[]any{Raise.SHA, "2", key, "record", "me", stripe, "7", "1"}, k.Raise(&fencing, RaiseCall{"me", 7}, "record")},
-		"renew":            {[]any{Renew.SHA, "2", key, "record", "me", int64(5000), "1"}, k.Renew(&fencing, renewal, "record")},
-		"renew, told":      {[]any{Renew.SHA, "4", key, "record", queue, asked, "me", int64(5000), "1", "ticket"}, told.Renew(&fencing, renewal, "record")},
-		"release":          {[]any{Release.SHA, "3", key, queue, readers, "me"}, k.Release(&fencing, ReleaseCall{Owner: "me"})},
-		"leave":            {[]any{Release.SHA, "3", key, queue, readers, "me", "ticket"}, k.Release(&fencing, ReleaseCall{Owner: "me", Ticket: "ticket"})},
-		"stay":             {[]any{Release.SHA, "3", key, queue, readers, "me", "ticket", "label"}, k.Release(&fencing, ReleaseCall{Owner: "me", Ticket: "ticket", Stay: true})},
-		"passed the queue": {[]any{Release.SHA, "3", key, queue, readers, "me", ""}, k.Release(&fencing, ReleaseCall{Owner: "me", PassedQueue: true})},
-		"rest":             {[]any{Rest.SHA, "3", key, queue, readers, int64(2), "me", "ticket"}, RestAfter(k.Release(&fencing, ReleaseCall{Owner: "me", Ticket: "ticket"}), 1001*time.Microsecond)},
-		"rested":           {[]any{Rest.SHA, "3", key, queue, readers, int64(0), "me"}, RestAfter(k.Release(&fencing, ReleaseCall{Owner: "me"}), -time.Second)},
-		"read": {[]any{Read.SHA, "5", key, "record", queue, readers, "redlock::challenged:p:x", "me", ttl, stripe, "1", "ticket", "label", "I before", "150"},
+		"acquire":          {[]any{Acquire.SHA(), "2", key, "record", "me", ttl, stripe, "1", "ticket", "label", "I before", "150"}, k.Acquire(&fencing, &ofWaiter, "record", "150")},
+		"without tokens":   {[]any{Acquire.SHA(), "1", key, "me", ttl, "", "1", "ticket", "label", "I before", "150"}, k.Acquire(&noTokens, &ofWaiter, "record", "150")},
+		"raise":            {[]any{Raise.SHA(), "2", key, "record", "me", stripe, "7", "1"}, k.Raise(&fencing, RaiseCall{"me", 7}, "record")},
+		"renew":            {[]any{Renew.SHA(), "2", key, "record", "me", int64(5000), "1"}, k.Renew(&fencing, renewal, "record")},
+		"renew, told":      {[]any{Renew.SHA(), "4", key, "record", queue, asked, "me", int64(5000), "1", "ticket"}, told.Renew(&fencing, renewal, "record")},
+		"release":          {[]any{Release.SHA(), "3", key, queue, readers, "me"}, k.Release(&fencing, ReleaseCall{Owner: "me"})},
+		"leave":            {[]any{Release.SHA(), "3", key, queue, readers, "me", "ticket"}, k.Release(&fencing, ReleaseCall{Owner: "me", Ticket: "ticket"})},
+		"stay":             {[]any{Release.SHA(), "3", key, queue, readers, "me", "ticket", "label"}, k.Release(&fencing, ReleaseCall{Owner: "me", Ticket: "ticket", Stay: true})},
+		"passed the queue": {[]any{Release.SHA(), "3", key, queue, readers, "me", ""}, k.Release(&fencing, ReleaseCall{Owner: "me", PassedQueue: true})},
+		"rest":             {[]any{Rest.SHA(), "3", key, queue, readers, int64(2), "me", "ticket"}, RestAfter(k.Release(&fencing, ReleaseCall{Owner: "me", Ticket: "ticket"}), 1001*time.Microsecond)},
+		"rested":           {[]any{Rest.SHA(), "3", key, queue, readers, int64(0), "me"}, RestAfter(k.Release(&fencing, ReleaseCall{Owner: "me"}), -time.Second)},
+		"read": {[]any{Read.SHA(), "5", key, "record", queue, readers, "redlock::challenged:p:x", "me", ttl, stripe, "1", "ticket", "label", "I before", "150"},
 			share.Read(&fencing, &ofWaiter, "record", "150")},
-		"read without tokens": {[]any{Read.SHA, "5", key, "record", queue, readers, "redlock::challenged:p:x", "me", ttl, "", "1", "ticket", "label", "I before", "150"},
+		"read without tokens": {[]any{Read.SHA(), "5", key, "record", queue, readers, "redlock::challenged:p:x", "me", ttl, "", "1", "ticket", "label", "I before", "150"},
 			share.Read(&noTokens, &ofWaiter, "record", "150")},
-		"advance":    {[]any{Advance.SHA, "3", key, "record", readers, "me", stripe, "7", "1"}, share.Advance(&fencing, RaiseCall{"me", 7}, "record")},
-		"keep":       {[]any{Keep.SHA, "4", key, "record", queue, readers, "me", int64(5000), "1", "ticket"}, share.Keep(&fencing, renewal, "record")},
-		"keep, told": {[]any{Keep.SHA, "5", key, "record", queue, readers, asked, "me", int64(5000), "1", "ticket", "1"}, told.Keep(&fencing, renewal, "record")},
-		"transfer":   {[]any{Transfer.Text, "1", key, "me", "secret", int64(2)}, TransferCall{Key: key, Owner: "me", Value: "secret", TTL: 1001 * time.Microsecond}.Eval()},
+		"advance":    {[]any{Advance.SHA(), "3", key, "record", readers, "me", stripe, "7", "1"}, share.Advance(&fencing, RaiseCall{"me", 7}, "record")},
+		"keep":       {[]any{Keep.SHA(), "4", key, "record", queue, readers, "me", int64(5000), "1", "ticket"}, share.Keep(&fencing, renewal, "record")},
+		"keep, told": {[]any{Keep.SHA(), "5", key, "record", queue, readers, asked, "me", int64(5000), "1", "ticket", "1"}, told.Keep(&fencing, renewal, "record")},
+		"transfer":   {[]any{Transfer.Text(), "1", key, "me", "secret", int64(2)}, TransferCall{Key: key, Owner: "me", Value: "secret", TTL: 1001 * time.Microsecond}.Eval()},
 		"take back":  {[]any{"1", key, "secret", "me"}, TakeBackCall{Key: key, Value: "secret", Owner: "me"}.Args()},
-		"resume":     {[]any{Resume.Text, "2", key, "record", "secret", "me", ttl, int64(9), stripe, "1"}, ResumeCall{Keys: &k, Record: "record", Value: "secret", Owner: "me", End: 9}.Eval(&fencing)},
-		"resume without tokens": {[]any{Resume.Text, "2", key, "record", "secret", "me", ttl, int64(9), "", "1"},
+		"resume":     {[]any{Resume.Text(), "2", key, "record", "secret", "me", ttl, int64(9), stripe, "1"}, ResumeCall{Keys: &k, Record: "record", Value: "secret", Owner: "me", End: 9}.Eval(&fencing)},
+		"resume without tokens": {[]any{Resume.Text(), "2", key, "record", "secret", "me", ttl, int64(9), "", "1"},
 			ResumeCall{Keys: &k, Record: "record", Value: "secret", Owner: "me", End: 9}.Eval(&noTokens)},
 	} {
 		require.Equal(t, c.want, c.got, name)
@@ -60,13 +60,13 @@ func TestCallsAboutSeveralLocks(t *testing.T) {
 	stripes := StripeOf("p:a") + "," + StripeOf("p:b")
 	const ttl, a, b = int64(10_000), "redlock::line:p:a", "redlock::line:p:b"
 	for name, c := range map[string]struct{ want, got []any }{
-		"acquire":        {[]any{AcquireAll.SHA, 5, "p:a", "p:b", a, b, "record", "me", ttl, stripes, "1", "ticket", "label", "I before", "150"}, k.Acquire(&fencing, &ofWaiter, "record", "150")},
-		"without tokens": {[]any{AcquireAll.SHA, 4, "p:a", "p:b", a, b, "me", ttl, "", "1", "ticket", "label", "I before", "150"}, k.Acquire(&noTokens, &ofWaiter, "record", "150")},
-		"raise":          {[]any{RaiseAll.SHA, "3", "p:a", "p:b", "record", "me", stripes, "7", "1"}, k.Raise(&fencing, RaiseCall{"me", 7}, "record")},
-		"renew":          {[]any{RenewAll.SHA, "3", "p:a", "p:b", "record", "me", int64(5000), "1"}, k.Renew(&fencing, renewal, "record")},
-		"renew, told": {[]any{RenewAll.SHA, 7, "p:a", "p:b", "record", a, b, "redlock::asked:p:a", "redlock::asked:p:b", "me", int64(5000), "1", "ticket"},
+		"acquire":        {[]any{AcquireAll.SHA(), 5, "p:a", "p:b", a, b, "record", "me", ttl, stripes, "1", "ticket", "label", "I before", "150"}, k.Acquire(&fencing, &ofWaiter, "record", "150")},
+		"without tokens": {[]any{AcquireAll.SHA(), 4, "p:a", "p:b", a, b, "me", ttl, "", "1", "ticket", "label", "I before", "150"}, k.Acquire(&noTokens, &ofWaiter, "record", "150")},
+		"raise":          {[]any{RaiseAll.SHA(), "3", "p:a", "p:b", "record", "me", stripes, "7", "1"}, k.Raise(&fencing, RaiseCall{"me", 7}, "record")},
+		"renew":          {[]any{RenewAll.SHA(), "3", "p:a", "p:b", "record", "me", int64(5000), "1"}, k.Renew(&fencing, renewal, "record")},
+		"renew, told": {[]any{RenewAll.SHA(), 7, "p:a", "p:b", "record", a, b, "redlock::asked:p:a", "redlock::asked:p:b", "me", int64(5000), "1", "ticket"},
 			told.Renew(&fencing, renewal, "record")},
-		"release": {[]any{ReleaseAll.SHA, "6", "p:a", "p:b", a, b, "redlock::readers:p:a", "redlock::readers:p:b", "me", "ticket"},
+		"release": {[]any{ReleaseAll.SHA(), "6", "p:a", "p:b", a, b, "redlock::readers:p:a", "redlock::readers:p:b", "me", "ticket"},
 			k.Release(&fencing, ReleaseCall{Owner: "me", Ticket: "ticket"})},
 	} {
 		require.Equal(t, c.want, c.got, name)
@@ -83,12 +83,12 @@ func TestCallsAboutPermits(t *testing.T) {
 	waits := PermitCall{AttemptCall: ofWaiter, N: 2, Seed: 9}
 	comes := PermitCall{AttemptCall: AttemptCall{Owner: "me", Ticket: ""}, N: 2, Seed: 9, Asks: true}
 	for name, c := range map[string]struct{ want, got []any }{
-		"acquire":        {[]any{Permit.SHA, "3", queue, turn, "record", "me", ttl, first, "1", "ticket", "label", base, 3, 2, int64(9)}, k.Permits(&fencing, &waits)("record")},
-		"without tokens": {[]any{Permit.SHA, "2", queue, turn, "me", ttl, "", "1", "", "label", base, 3, 2, int64(9), "1"}, k.Permits(&noTokens, &comes)("record")},
-		"raise":          {[]any{RaiseAll.SHA, "3", base + "0", base + "2", "record", "me", stripes, "7", "1"}, held.Raise(&fencing, RaiseCall{"me", 7}, "record")},
-		"renew":          {[]any{RenewAll.SHA, "3", base + "0", base + "2", "record", "me", int64(5000), "1"}, held.Renew(&fencing, renewal, "record")},
-		"give back":      {[]any{GiveBack.SHA, "2", queue, turn, "me", base, 3, "0,2"}, k.GiveBack(&fencing, ReleaseCall{Owner: "me"}, "0,2")},
-		"undo":           {[]any{GiveBack.SHA, "2", queue, turn, "me", base, 3, "", "ticket"}, k.GiveBack(&fencing, ReleaseCall{Owner: "me", Ticket: "ticket"}, "")},
+		"acquire":        {[]any{Permit.SHA(), "3", queue, turn, "record", "me", ttl, first, "1", "ticket", "label", base, 3, 2, int64(9)}, k.Permits(&fencing, &waits)("record")},
+		"without tokens": {[]any{Permit.SHA(), "2", queue, turn, "me", ttl, "", "1", "", "label", base, 3, 2, int64(9), "1"}, k.Permits(&noTokens, &comes)("record")},
+		"raise":          {[]any{RaiseAll.SHA(), "3", base + "0", base + "2", "record", "me", stripes, "7", "1"}, held.Raise(&fencing, RaiseCall{"me", 7}, "record")},
+		"renew":          {[]any{RenewAll.SHA(), "3", base + "0", base + "2", "record", "me", int64(5000), "1"}, held.Renew(&fencing, renewal, "record")},
+		"give back":      {[]any{GiveBack.SHA(), "2", queue, turn, "me", base, 3, "0,2"}, k.GiveBack(&fencing, ReleaseCall{Owner: "me"}, "0,2")},
+		"undo":           {[]any{GiveBack.SHA(), "2", queue, turn, "me", base, 3, "", "ticket"}, k.GiveBack(&fencing, ReleaseCall{Owner: "me", Ticket: "ticket"}, "")},
 	} {
 		require.Equal(t, c.want, c.got, name)
 	}

@@ -45,10 +45,10 @@ type Call struct {
 }
 
 // Eval returns the arguments of EVAL.
-func (c Call) Eval() []any { return append([]any{c.script.Text}, c.args...) }
+func (c Call) Eval() []any { return append([]any{c.script.Text()}, c.args...) }
 
 // EvalSHA returns the arguments of EVALSHA, for a server that executed a call of the script on this connection before.
-func (c Call) EvalSHA() []any { return append([]any{c.script.SHA}, c.args...) }
+func (c Call) EvalSHA() []any { return append([]any{c.script.SHA()}, c.args...) }
 
 // InspectCall asks a server what stands there for a lock. record is the key of the server's record.
 func InspectCall(prefix, name string, record any) Call {

@@ -43,7 +43,7 @@ func (k *SemaphoreKeys) Permits(s *Settings, c *PermitCall) (at func(record any)
 	if s.Tokens {
 		keys, stripe = "3", strconv.Itoa(k.first)
 	}
-	before := []any{Permit.SHA, keys, k.queue, k.turn}
+	before := []any{Permit.SHA(), keys, k.queue, k.turn}
 	behind := []any{c.Owner, s.TTL, stripe, s.Least, c.Ticket, s.Label, k.base, k.size, c.N, c.Seed}
 	if c.Asks {
 		behind = append(behind, "1")
@@ -72,6 +72,6 @@ func (k *SemaphoreKeys) Slots(list string) (slots []int, held Held) {
 
 // GiveBack returns the arguments of a ReleaseCall for the slots of a list; of all slots if it is empty.
 func (k *SemaphoreKeys) GiveBack(s *Settings, c ReleaseCall, list string) []any {
-	args := append(make([]any, 0, 10), GiveBack.SHA, "2", k.queue, k.turn, c.Owner, k.base, k.size, list)
+	args := append(make([]any, 0, 10), GiveBack.SHA(), "2", k.queue, k.turn, c.Owner, k.base, k.size, list)
 	return c.queue(args, s.Label)
 }

@@ -1,33 +1,43 @@
 package protocol
 
 import (
-	"crypto/sha1" //nolint:gosec // the name by which Redis knows a script
-	"encoding/hex"
-	"io/fs"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
-// Script is one Lua script. Its fields are boxed once, since every command that names it
-// takes them as any.
+// Script is one Lua script. It is put together, and its hash computed, when it is used first: a program that imports the
+// library need not use it. A missing part panics then, which every test of this package shows.
 type Script struct {
 	Name string
-	Text any // string
-	SHA  any // string, as SCRIPT LOAD answers it
+	once sync.Once
+	text any
+	sha  any
 }
 
-// newScript makes the script of a file. It panics where a part is missing, which every test of this package shows.
-func newScript(name string) *Script { return scriptOf(files, name) }
+func newScript(name string) *Script { return &Script{Name: name} }
 
-func scriptOf(from fs.FS, name string) *Script {
-	lines, err := compose(from, name)
+// Text returns the script, a string. It and the hash are boxed once, since every command that names a script takes
+// them as any.
+func (s *Script) Text() any {
+	s.once.Do(s.compose)
+	return s.text
+}
+
+// SHA returns the script's hash, a string, as SCRIPT LOAD answers it.
+func (s *Script) SHA() any {
+	s.once.Do(s.compose)
+	return s.sha
+}
+
+func (s *Script) compose() {
+	lines, err := compose(files, s.Name)
 	if err != nil {
 		panic("protocol: " + err.Error())
 	}
 	text := textOf(lines)
-	sum := sha1.Sum([]byte(text))
-	return &Script{Name: name, Text: text, SHA: hex.EncodeToString(sum[:])}
+	s.text, s.sha = text, HashOf(text)
 }
 
 // The scripts. The head of each file has its keys, arguments and replies.
@@ -105,8 +115,8 @@ var redisCall = regexp.MustCompile(`redis\.p?call\('(\w+)'`)
 // 1. It returns nil if no script has this hash, or the line calls none.
 func CommandsAt(sha string, line int) (commands []string) {
 	for _, s := range All {
-		lines := strings.Split(s.Text.(string), "\n")
-		if s.SHA != sha || line < 1 || line > len(lines) {
+		lines := strings.Split(s.Text().(string), "\n")
+		if s.SHA() != sha || line < 1 || line > len(lines) {
 			continue
 		}
 		for _, call := range redisCall.FindAllStringSubmatch(lines[line-1], -1) {

@@ -32,7 +32,7 @@ func (h *Held) Renew(s *Settings, c RenewalCall, record any) []any {
 
 // call returns the arguments of a script whose keys are the locks' and the server's record.
 func (h *Held) call(script *Script, record any, rest ...any) []any {
-	args := append(make([]any, 0, len(h.Keys)+8), script.SHA, strconv.Itoa(len(h.Keys)+1))
+	args := append(make([]any, 0, len(h.Keys)+8), script.SHA(), strconv.Itoa(len(h.Keys)+1))
 	args = append(append(args, h.Keys...), record)
 	return append(args, rest...)
 }
@@ -73,7 +73,7 @@ func (k *SetKeys) Acquire(s *Settings, c *AttemptCall, record, parkFor any) []an
 	if s.Tokens {
 		keys, stripes = keys+1, k.stripes
 	}
-	args := append(make([]any, 0, keys+10), AcquireAll.SHA, keys)
+	args := append(make([]any, 0, keys+10), AcquireAll.SHA(), keys)
 	args = append(append(args, k.Keys...), k.queues...)
 	if s.Tokens {
 		args = append(args, record)
@@ -86,13 +86,13 @@ func (k *SetKeys) Renew(s *Settings, c RenewalCall, record any) []any {
 	if k.wanted == nil {
 		return k.Held.Renew(s, c, record)
 	}
-	args := append(make([]any, 0, len(k.wanted)+len(k.Keys)+7), RenewAll.SHA, 1+3*len(k.Keys))
+	args := append(make([]any, 0, len(k.wanted)+len(k.Keys)+7), RenewAll.SHA(), 1+3*len(k.Keys))
 	args = append(append(append(args, k.Keys...), record), k.wanted...)
 	return append(args, c.Owner, c.TTL, s.Least, c.Ticket)
 }
 
 // Release returns the arguments of a ReleaseCall.
 func (k *SetKeys) Release(s *Settings, c ReleaseCall) []any {
-	args := append(make([]any, 0, len(k.release)+4), ReleaseAll.SHA)
+	args := append(make([]any, 0, len(k.release)+4), ReleaseAll.SHA())
 	return c.queue(append(append(args, k.release...), c.Owner), s.Label)
 }

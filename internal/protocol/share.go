@@ -19,20 +19,20 @@ func NewShareKeys(prefix, name string, wanted bool) (k ShareKeys, key string) {
 
 // Read returns the arguments of an attempt.
 func (k *ShareKeys) Read(s *Settings, c *AttemptCall, record, parkFor any) []any {
-	return []any{Read.SHA, "5", k.Key, record, k.Queue, k.readers, k.challenged,
+	return []any{Read.SHA(), "5", k.Key, record, k.Queue, k.readers, k.challenged,
 		c.Owner, s.TTL, k.stripe(s), s.Least, c.Ticket, s.Label, c.Before, parkFor}
 }
 
 // Advance returns the arguments of a RaiseCall for a share.
 func (k *ShareKeys) Advance(s *Settings, c RaiseCall, record any) []any {
-	return []any{Advance.SHA, "3", k.Key, record, k.readers, c.Owner, k.Stripe, strconv.FormatInt(c.Token, 10), s.Least}
+	return []any{Advance.SHA(), "3", k.Key, record, k.readers, c.Owner, k.Stripe, strconv.FormatInt(c.Token, 10), s.Least}
 }
 
 // Keep returns the arguments of a RenewalCall for a share. The first one of a lease that held the
 // lock alone makes it a share.
 func (k *ShareKeys) Keep(s *Settings, c RenewalCall, record any) []any {
 	if k.asked == nil {
-		return []any{Keep.SHA, "4", k.Key, record, k.Queue, k.readers, c.Owner, c.TTL, s.Least, c.Ticket}
+		return []any{Keep.SHA(), "4", k.Key, record, k.Queue, k.readers, c.Owner, c.TTL, s.Least, c.Ticket}
 	}
-	return []any{Keep.SHA, "5", k.Key, record, k.Queue, k.readers, k.asked, c.Owner, c.TTL, s.Least, c.Ticket, "1"}
+	return []any{Keep.SHA(), "5", k.Key, record, k.Queue, k.readers, k.asked, c.Owner, c.TTL, s.Least, c.Ticket, "1"}
 }

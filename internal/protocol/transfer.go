@@ -13,7 +13,7 @@ type TransferCall struct {
 
 // Eval returns the arguments of EVAL.
 func (c TransferCall) Eval() []any {
-	return []any{Transfer.Text, "1", c.Key, c.Owner, c.Value, Milliseconds(c.TTL)}
+	return []any{Transfer.Text(), "1", c.Key, c.Owner, c.Value, Milliseconds(c.TTL)}
 }
 
 // TakeBackCall gives the key back to the lease's owner.
@@ -33,5 +33,5 @@ type ResumeCall struct {
 
 // Eval returns the arguments of EVAL.
 func (c ResumeCall) Eval(s *Settings) []any {
-	return []any{Resume.Text, "2", c.Keys.Key, c.Record, c.Value, c.Owner, s.TTL, c.End, c.Keys.stripe(s), s.Least}
+	return []any{Resume.Text(), "2", c.Keys.Key, c.Record, c.Value, c.Owner, s.TTL, c.End, c.Keys.stripe(s), s.Least}
 }

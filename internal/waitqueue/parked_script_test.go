@@ -140,7 +140,7 @@ func TestNextAttemptUndoesTheParkedOneAtANodeThatLacksTheScript(t *testing.T) {
 			})
 			if executed {
 				conn := testnet.Dial(t, n)
-				_, err := conn.Do("EVALSHA", append([]any{protocol.Release.SHA}, testnet.Keys("redlock:x", holderOf(n))...)...)
+				_, err := conn.Do("EVALSHA", append([]any{protocol.Release.SHA()}, testnet.Keys("redlock:x", holderOf(n))...)...)
 				require.NoError(t, err)
 				require.NoError(t, conn.Close())
 				require.Equal(t, w.attempt.Owner, holderOf(n))

@@ -62,7 +62,7 @@ func TestReservationGivesNoRights(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, protocol.Reservation+later, have)
 		conn := testnet.Dial(t, net.Nodes[0])
-		reply, err := redis.Int(conn.Do("EVALSHA", protocol.Acquire.SHA, 1, "redlock:x", "owner", 1000, "", 1, "1000000000000001-BBBB-0000000001", "label"))
+		reply, err := redis.Int(conn.Do("EVALSHA", protocol.Acquire.SHA(), 1, "redlock:x", "owner", 1000, "", 1, "1000000000000001-BBBB-0000000001", "label"))
 		require.NoError(t, err)
 		require.Equal(t, 1, reply)
 		queue, err = server.ZMembers("redlock::line:redlock:x")

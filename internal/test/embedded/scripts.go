@@ -54,8 +54,8 @@ func (s *Scripts) answer(to *server.Server, c *server.Peer, args []string) (done
 		return true
 	}
 	for _, known := range protocol.Loaded {
-		if len(args) == 2 && known.Text == args[1] {
-			sha := known.SHA.(string)
+		if len(args) == 2 && known.Text() == args[1] {
+			sha := known.SHA().(string)
 			if _, before := s.loaded[sha]; !before {
 				s.loaded[sha] = false // it is compiled at its first call
 			}
@@ -75,8 +75,8 @@ func (s *Scripts) provide(to *server.Server, sha string) {
 	}
 	s.loaded[sha] = true
 	for _, known := range protocol.Loaded {
-		if known.SHA == sha {
-			to.Dispatch(s.quiet, []string{"SCRIPT", "LOAD", known.Text.(string)})
+		if known.SHA() == sha {
+			to.Dispatch(s.quiet, []string{"SCRIPT", "LOAD", known.Text().(string)})
 		}
 	}
 }

@@ -67,11 +67,11 @@ func (a *simAdmissions) executed(at time.Duration, node int, args []string, repl
 	defer a.mu.Unlock()
 	q := a.open[node]
 	switch args[1] {
-	case protocol.Probe.Text:
+	case protocol.Probe.Text():
 		if answer, _ := reply.([]any); q != nil && q.from == 0 && len(answer) > 0 && simText(answer[0]) == "barred" {
 			q.from = at
 		}
-	case protocol.Admit.Text:
+	case protocol.Admit.Text():
 		if reply != int64(1) {
 			return
 		}

@@ -72,18 +72,18 @@ func (s *simBeginnings) executed(at time.Duration, node int, client string, args
 	case args[0] == "TIME" && len(answer) == 2:
 		s.tells(client, func(_ int, q *simInquiry) { q.latest = max(q.latest, microseconds(answer)) })
 	case args[0] != "EVAL":
-	case args[1] == protocol.Record.Text:
+	case args[1] == protocol.Record.Text():
 		s.tells(client, func(other int, q *simInquiry) {
 			if other != node {
 				q.admits[node] = len(answer) > 0 && simText(answer[0]) != "first"
 			}
 		})
-	case args[1] == protocol.Probe.Text && len(answer) == 5:
+	case args[1] == protocol.Probe.Text() && len(answer) == 5:
 		if s.asked == nil {
 			s.asked, s.begun = make(map[simAdmitter]*simInquiry), make(map[string]bool)
 		}
 		s.asked[me] = &simInquiry{first: simText(answer[4]), admits: make(map[int]bool)}
-	case args[1] == protocol.Admit.Text && reply == int64(1):
+	case args[1] == protocol.Admit.Text() && reply == int64(1):
 		s.admitted(at, s.asked[me], args[3:])
 	}
 }
@@ -170,14 +170,14 @@ func TestBeginningsAreFoundInWhatNodesExecute(t *testing.T) {
 	var s *simBeginnings
 	client := "client 0"
 	probe := func(node int, first string) {
-		s.executed(0, node, client, []string{"EVAL", protocol.Probe.Text.(string)}, text("barred", "name", "0", "20000", first))
+		s.executed(0, node, client, []string{"EVAL", protocol.Probe.Text().(string)}, text("barred", "name", "0", "20000", first))
 	}
 	time := func(node int, seconds string) { s.executed(0, node, client, []string{"TIME"}, text(seconds, "7")) }
 	record := func(node int, answer ...string) {
-		s.executed(0, node, client, []string{"EVAL", protocol.Record.Text.(string)}, text(answer...))
+		s.executed(0, node, client, []string{"EVAL", protocol.Record.Text().(string)}, text(answer...))
 	}
 	admit := func(node int, record, together string, reply int64) {
-		args := []string{"EVAL", protocol.Admit.Text.(string), "7", record, "", "", "", "", "", "", "name", "5", "6000", together}
+		args := []string{"EVAL", protocol.Admit.Text().(string), "7", record, "", "", "", "", "", "", "name", "5", "6000", together}
 		s.executed(9, node, client, args, reply)
 	}
 	for _, row := range []struct {

@@ -72,7 +72,7 @@ func (r *simRun) wipeAllButBar(node int) {
 // executed is called for each command that a server executes: an admission shows that
 // the node is well again. Renewals, rests and transfers are recorded.
 func (r *simRun) executed(at time.Duration, node int, client string, args []string, reply any) {
-	if len(args) > 1 && args[1] == protocol.Admit.Text && reply == int64(1) {
+	if len(args) > 1 && args[1] == protocol.Admit.Text() && reply == int64(1) {
 		r.wellness.set(node, everybody, notAdmitted, false)
 	}
 	r.admissions.executed(at, node, args, reply)

@@ -129,7 +129,7 @@ func (h *simHistory) lastsUntil(l *simVisit) (until time.Duration) {
 // owner.
 func noteRenewal(r *simRun, at time.Duration, node int, args []string, reply any) {
 	if len(args) < 3 || !slices.ContainsFunc([]*protocol.Script{protocol.Renew, protocol.Keep, protocol.RenewAll},
-		func(s *protocol.Script) bool { return args[1] == s.SHA || args[1] == s.Text }) {
+		func(s *protocol.Script) bool { return args[1] == s.SHA() || args[1] == s.Text() }) {
 		return
 	}
 	if how, ok := reply.(int64); ok && how > 0 {

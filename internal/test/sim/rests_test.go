@@ -115,12 +115,12 @@ func noteRest(r *simRun, node int, args []string, reply any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch args[1] {
-	case protocol.Rest.SHA, protocol.Rest.Text:
+	case protocol.Rest.SHA(), protocol.Rest.Text():
 		const ms, owner = 6, 7                                                                       // behind the script and its three keys
 		if left, _ := strconv.Atoi(args[ms]); left > 0 && (reply == int64(1) || reply == int64(4)) { // not if it was refused
 			h.rested[simRested{args[owner], node}] = true
 		}
-	case protocol.Renew.SHA, protocol.Renew.Text:
+	case protocol.Renew.SHA(), protocol.Renew.Text():
 		const owner = 5 // behind the script and its two keys
 		key := simRested{args[owner], node}
 		switch {

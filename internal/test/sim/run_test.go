@@ -198,7 +198,7 @@ func (r *simRun) logger(verbose bool) func(time.Duration, int, string, []string,
 	}
 	scripts := map[string]string{}
 	for _, s := range protocol.All {
-		scripts[s.SHA.(string)], scripts[s.Text.(string)] = s.Name, s.Name
+		scripts[s.SHA().(string)], scripts[s.Text().(string)] = s.Name, s.Name
 	}
 	return func(at time.Duration, server int, who string, args []string, reply any) {
 		r.executed(at, server, who, args, reply)

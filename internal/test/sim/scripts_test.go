@@ -37,7 +37,7 @@ func noteScript(h *simHistory, node int, args []string, reply any) {
 // scriptName returns the name of a script, of which a command has the text or its hash.
 func scriptName(script string) string {
 	for _, s := range protocol.All {
-		if script == s.SHA || script == s.Text {
+		if script == s.SHA() || script == s.Text() {
 			return s.Name
 		}
 	}
@@ -47,10 +47,10 @@ func scriptName(script string) string {
 func TestScriptThatFailsIsAViolation(t *testing.T) {
 	h := &simHistory{now: func() time.Duration { return 0 }}
 	for _, refusal := range simRefusals {
-		noteScript(h, 0, []string{"EVALSHA", protocol.Release.SHA.(string)}, redis.Error("ERR script:3: "+refusal+" …"))
+		noteScript(h, 0, []string{"EVALSHA", protocol.Release.SHA().(string)}, redis.Error("ERR script:3: "+refusal+" …"))
 	}
 	noteScript(h, 0, []string{"GET", "key"}, redis.Error("ERR"))
 	require.Empty(t, h.brokenScripts)
-	noteScript(h, 3, []string{"EVALSHA", protocol.Release.SHA.(string)}, redis.Error("ERR script:3: attempt to call a nil value"))
+	noteScript(h, 3, []string{"EVALSHA", protocol.Release.SHA().(string)}, redis.Error("ERR script:3: attempt to call a nil value"))
 	require.Equal(t, []string{"the script release fails at node 3: ERR script:3: attempt to call a nil value"}, h.brokenScripts)
 }

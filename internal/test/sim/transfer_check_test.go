@@ -19,7 +19,7 @@ type simResumption struct {
 // noteTransferAt records whose transfer a node has been asked for.
 func noteTransferAt(h *simHistory, args []string) {
 	const owner, value = 4, 5 // behind the script and its key
-	if args[0] == "EVAL" && args[1] == protocol.Transfer.Text {
+	if args[0] == "EVAL" && args[1] == protocol.Transfer.Text() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.passed[args[value]] = args[owner]
@@ -40,7 +40,7 @@ func (h *simHistory) ownerOf(value string) string {
 // noteResumption records a resumption that a node executes.
 func noteResumption(h *simHistory, at time.Duration, node int, args []string, reply any) {
 	const value = 5 // behind the script and its two keys
-	if args[0] != "EVAL" || args[1] != protocol.Resume.Text {
+	if args[0] != "EVAL" || args[1] != protocol.Resume.Text() {
 		return
 	}
 	if count, ok := reply.(int64); ok && count > 0 {

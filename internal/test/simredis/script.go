@@ -1,8 +1,6 @@
 package simredis
 
 import (
-	"crypto/sha1" //nolint:gosec // the name by which Redis knows a script
-	"encoding/hex"
 	"fmt"
 	"strings"
 	"sync"
@@ -174,10 +172,4 @@ func fromLua(v lua.LValue) any {
 		}
 	}
 	return nil
-}
-
-// nameOf returns a script's name, as SCRIPT LOAD answers it.
-func nameOf(text string) string {
-	sum := sha1.Sum([]byte(text)) //nolint:gosec
-	return hex.EncodeToString(sum[:])
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // Server is one Redis master.
@@ -143,8 +145,8 @@ func (s *Server) execute(c *stream, args []string) any {
 	case "CLIENT":
 		return s.client(c, args[1:])
 	case "SCRIPT":
-		s.loaded[nameOf(args[2])] = args[2]
-		return []byte(nameOf(args[2]))
+		s.loaded[protocol.HashOf(args[2])] = args[2]
+		return []byte(protocol.HashOf(args[2]))
 	case "EVAL", "EVALSHA":
 		return s.script(command, args[1:])
 	case "SUBSCRIBE":

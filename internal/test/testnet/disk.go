@@ -85,7 +85,7 @@ func (n *Node) Key(kind string) string { return protocol.Key(kind, n.RunID) }
 // Run executes a script at the node, over a connection of its own.
 func (n *Node) Run(s *protocol.Script, args ...any) any {
 	n.T.Helper()
-	reply, err := n.Eval(append([]any{s.Text}, args...))
+	reply, err := n.Eval(append([]any{s.Text()}, args...))
 	require.NoError(n.T, err)
 	return reply
 }

@@ -21,11 +21,11 @@ func Scripted(t *testing.T, net *Net) (n *Node, eval func(s *protocol.Script, ar
 	conn := Dial(t, net.Nodes[0])
 	t.Cleanup(func() { _ = conn.Close() })
 	for _, s := range protocol.Loaded {
-		_, err := conn.Do("SCRIPT", "LOAD", s.Text)
+		_, err := conn.Do("SCRIPT", "LOAD", s.Text())
 		require.NoError(t, err)
 	}
 	return net.Nodes[0], func(s *protocol.Script, args ...any) any {
-		reply, err := conn.Do("EVALSHA", append([]any{s.SHA}, args...)...)
+		reply, err := conn.Do("EVALSHA", append([]any{s.SHA()}, args...)...)
 		require.NoError(t, err)
 		return reply
 	}
@@ -34,7 +34,7 @@ func Scripted(t *testing.T, net *Net) (n *Node, eval func(s *protocol.Script, ar
 // IsScript reports whether a command is one of the scripts, called by its hash or sent as text.
 func IsScript(cmd string, args []string, scripts ...*protocol.Script) bool {
 	return slices.ContainsFunc(scripts, func(s *protocol.Script) bool {
-		return cmd == "EVALSHA" && args[0] == s.SHA || cmd == "EVAL" && args[0] == s.Text
+		return cmd == "EVALSHA" && args[0] == s.SHA() || cmd == "EVAL" && args[0] == s.Text()
 	})
 }
 
