@@ -5,7 +5,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock/fence"
@@ -16,7 +15,7 @@ func TestErrorOfAnEndedContextIsItsCause(t *testing.T) {
 	errLost := errors.New("the lease is lost")
 	ended, cancel := context.WithCancelCause(t.Context())
 	cancel(errLost)
-	conn := dial(t, miniredis.RunT(t))
+	conn := dial(t, startServer(t))
 	db, books := openBooks()
 	defer db.Close()
 	for name, call := range map[string]func(context.Context) error{

@@ -13,10 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock/fence"
+	"github.com/redlock-go/redlock/internal/test/embedded"
 )
 
 func TestSetRefusesAValueThatAGreaterTokenSet(t *testing.T) {
-	server := miniredis.RunT(t)
+	server := startServer(t)
 	conn := dial(t, server)
 
 	require.NoError(t, fence.Set(t.Context(), conn, "leader", 33, "alice"))
@@ -35,7 +36,7 @@ func TestSetRefusesAValueThatAGreaterTokenSet(t *testing.T) {
 }
 
 func TestSetComparesTheGreatestTokensExactly(t *testing.T) {
-	server := miniredis.RunT(t)
+	server := startServer(t)
 	conn := dial(t, server)
 	const greatest = 1<<53 - 1
 	require.NoError(t, fence.Set(t.Context(), conn, "leader", greatest, "bob"))
@@ -48,7 +49,7 @@ func TestSetComparesTheGreatestTokensExactly(t *testing.T) {
 }
 
 func TestSetDoesNotAskTheServerWithoutAToken(t *testing.T) {
-	server := miniredis.RunT(t)
+	server := startServer(t)
 	conn := dial(t, server)
 	for _, token := range []int64{0, -1} {
 		require.ErrorIs(t, fence.Set(t.Context(), conn, "leader", token, "alice"), fence.ErrUnfenced)
@@ -68,7 +69,7 @@ func (r *recorder) DoContext(ctx context.Context, command string, args ...any) (
 }
 
 func TestServersKnowTheScriptsByTheirHashes(t *testing.T) {
-	conn := &recorder{ConnWithContext: dial(t, miniredis.RunT(t)).(redis.ConnWithContext)}
+	conn := &recorder{ConnWithContext: dial(t, startServer(t)).(redis.ConnWithContext)}
 	for range 2 {
 		require.NoError(t, fence.Set(t.Context(), conn, "leader", 33, "alice"))
 	}
@@ -82,7 +83,7 @@ func TestServersKnowTheScriptsByTheirHashes(t *testing.T) {
 }
 
 func TestSetChangesNothingAtAKeyOfAnotherShape(t *testing.T) {
-	server := miniredis.RunT(t)
+	server := startServer(t)
 	conn := dial(t, server)
 	require.NoError(t, server.Set("text", "old"))
 	server.HSet("hash", "fence", "no number", "value", "old")
@@ -100,7 +101,7 @@ func TestSetChangesNothingAtAKeyOfAnotherShape(t *testing.T) {
 }
 
 func TestSetDoesNotAskTheServerWhenItsContextIsDone(t *testing.T) {
-	server := miniredis.RunT(t)
+	server := startServer(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, fence.Set(ctx, dial(t, server), "leader", 33, "alice"), context.Canceled)
@@ -108,7 +109,7 @@ func TestSetDoesNotAskTheServerWhenItsContextIsDone(t *testing.T) {
 }
 
 func TestHighestTokenOfConcurrentWritersStays(t *testing.T) {
-	server := miniredis.RunT(t)
+	server := startServer(t)
 	pool := &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
 		return redis.DialContext(ctx, "tcp", server.Addr())
 	}}
@@ -161,7 +162,7 @@ func TestSetAndGetCompareBothTokens(t *testing.T) {
 			{set, 1<<53 - 1, nil}, {get, 1<<53 - 2, stale(1<<53-2, 1<<53-1, false)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := miniredis.RunT(t)
+			server := startServer(t)
 			conn := dial(t, server)
 			server.HSet("leader", "value", "0")
 			last := "0"
@@ -196,7 +197,7 @@ func TestSetAndGetCompareBothTokens(t *testing.T) {
 }
 
 func TestGetRegistersAReadOfAMissingKey(t *testing.T) {
-	server := miniredis.RunT(t)
+	server := startServer(t)
 	conn := dial(t, server)
 	for key, get := range map[string]func(context.Context, redis.Conn, string, int64) ([]byte, error){
 		"read": fence.Get, "fence": fence.GetForUpdate,
@@ -220,7 +221,7 @@ func TestGetRegistersAReadOfAMissingKey(t *testing.T) {
 }
 
 func TestSetAndGetLeaveTheTTLAsItIs(t *testing.T) {
-	server := miniredis.RunT(t)
+	server := startServer(t)
 	conn := dial(t, server)
 	require.NoError(t, fence.Set(t.Context(), conn, "leader", 33, "alice"))
 	_, err := fence.Get(t.Context(), conn, "missing", 33)
@@ -236,7 +237,7 @@ func TestSetAndGetLeaveTheTTLAsItIs(t *testing.T) {
 }
 
 func TestGetChangesNothingAtAKeyOfAnotherShape(t *testing.T) {
-	server := miniredis.RunT(t)
+	server := startServer(t)
 	conn := dial(t, server)
 	require.NoError(t, server.Set("text", "old"))
 	server.HSet("fence", "fence", "no number", "value", "old")
@@ -252,7 +253,7 @@ func TestGetChangesNothingAtAKeyOfAnotherShape(t *testing.T) {
 }
 
 func TestGetDoesNotAskTheServerWithoutATokenOrWhenItsContextIsDone(t *testing.T) {
-	server := miniredis.RunT(t)
+	server := startServer(t)
 	conn := dial(t, server)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -266,6 +267,12 @@ func TestGetDoesNotAskTheServerWithoutATokenOrWhenItsContextIsDone(t *testing.T)
 		require.ErrorIs(t, err, context.Canceled)
 	}
 	require.Zero(t, server.CommandCount())
+}
+
+// startServer starts a server that also runs scripts under GODEBUG=fips140=only.
+func startServer(t *testing.T) (server *miniredis.Miniredis) {
+	embedded.Exempt(func() { server = miniredis.RunT(t) })
+	return server
 }
 
 func dial(t *testing.T, server *miniredis.Miniredis) redis.Conn {

@@ -74,7 +74,7 @@ func (n *node) serve(listener net.Listener) error {
 			if err != nil {
 				return
 			}
-			clients.ServeConn(conn)
+			embedded.Exempt(func() { clients.ServeConn(conn) })
 		}
 	})
 	return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/test/embedded"
 	"github.com/redlock-go/redlock/internal/test/long"
 )
 
@@ -39,7 +40,8 @@ func TestEarlyExitsDoWhatTheRestOfTheScriptDoes(t *testing.T) {
 	for i, c := range earlyExits {
 		t.Run(c.script.Name, func(t *testing.T) {
 			t.Parallel()
-			server := miniredis.RunT(t)
+			var server *miniredis.Miniredis
+			embedded.Exempt(func() { server = miniredis.RunT(t) })
 			server.SetTime(time.UnixMilli(clock))
 			conn, err := redis.Dial("tcp", server.Addr())
 			require.NoError(t, err)

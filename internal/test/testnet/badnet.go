@@ -60,7 +60,7 @@ func (p *BadPool) GetContext(context.Context) (redis.Conn, error) {
 	if p.Net.Lot(name).IntN(200) < p.Net.weather(p.Client) {
 		return nil, ErrRefused
 	}
-	far, err := p.Redis.Dial()
+	far, err := p.dial()
 	if err != nil {
 		return nil, err
 	}

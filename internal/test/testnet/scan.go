@@ -76,7 +76,7 @@ func (n *Node) scan(c *server.Peer, args []string) {
 
 // matching returns the keys that match a pattern, as the embedded server understands it.
 func (n *Node) matching(pattern string) []string {
-	near, err := n.Redis.Dial()
+	near, err := n.dial()
 	if err != nil {
 		return nil
 	}
