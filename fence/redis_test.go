@@ -38,12 +38,12 @@ func TestSetRefusesAValueThatAGreaterTokenSet(t *testing.T) {
 func TestSetComparesTheGreatestTokensExactly(t *testing.T) {
 	server := startServer(t)
 	conn := dial(t, server)
-	const greatest = 1<<53 - 1
+	const greatest = int64(1)<<53 - 1
 	require.NoError(t, fence.Set(t.Context(), conn, "leader", greatest, "bob"))
 	err := fence.Set(t.Context(), conn, "leader", greatest-1, "alice")
 	var stale *fence.StaleError
 	require.ErrorAs(t, err, &stale)
-	require.EqualValues(t, greatest, stale.Highest)
+	require.Equal(t, greatest, stale.Highest)
 	require.NoError(t, fence.Set(t.Context(), conn, "leader", greatest, "bob"))
 	require.Equal(t, fmt.Sprint(greatest), server.HGet("leader", "fence"))
 }

@@ -177,7 +177,7 @@ func TestRightToVoteEndsWithItsRecord(t *testing.T) {
 			record := n.Key("record") + ":" + name
 			n.Redis.HSet(record, "format", "1", "nodes", "3", "ttl", "2000")
 			for f := range protocol.Stripes {
-				n.Redis.HSet(record, fmt.Sprint(f), fmt.Sprint(protocol.FirstCount+i))
+				n.Redis.HSet(record, fmt.Sprint(f), fmt.Sprint(protocol.FirstCount+int64(i)))
 			}
 			n.Redis.HSet(protocol.Key("bar", n.RunID), "name", name, "guard", "2000")
 			require.NoError(t, n.Redis.Set("redlock::newest", record))

@@ -191,11 +191,11 @@ func (s *state) drawLock(lock, suffix string, free int) {
 	}
 	switch {
 	case value == protocol.Shared && s.oneIn(2): // one reader
-		s.do("ZADD", readers, clock+pick(s, -5, 2, 9000), pick(s, me, me, me, "them"))
+		s.do("ZADD", readers, clock+pick[int64](s, -5, 2, 9000), pick(s, me, me, me, "them"))
 		s.do("PEXPIRE", readers, 9000)
 	case value == protocol.Shared && !s.oneIn(8), s.oneIn(12):
 		for range 1 + s.IntN(3) {
-			s.do("ZADD", readers, clock+pick(s, -5, 2, 300, 9000, 70_000), pick(s, me, before, "them", "these"))
+			s.do("ZADD", readers, clock+pick[int64](s, -5, 2, 300, 9000, 70_000), pick(s, me, before, "them", "these"))
 		}
 		s.do("PEXPIRE", readers, 70_000)
 	case s.oneIn(40):
@@ -323,7 +323,7 @@ func drawRead(s *state) []any {
 
 func drawKeep(s *state) []any {
 	if s.oneIn(2) {
-		s.do("ZADD", "redlock::readers:x", clock+pick(s, -5, 9000), me)
+		s.do("ZADD", "redlock::readers:x", clock+pick[int64](s, -5, 9000), me)
 	}
 	s.do("SET", "x", protocol.Shared, "PX", 9000)
 	s.drawLock("x", "r", pick(s, 3, 9))

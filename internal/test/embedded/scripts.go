@@ -37,7 +37,7 @@ func (s *Scripts) Hook(to *server.Server, c *server.Peer, cmd string, args []str
 	case cmd == "EVALSHA" && len(args) > 0:
 		s.provide(to, args[0])
 	}
-	return false
+	return lasting(to, c, cmd, args)
 }
 
 // IsOwn reports whether a command is one by which the server gets a script.
