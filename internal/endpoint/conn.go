@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -24,6 +25,9 @@ const flushAt = 16 << 10
 // is a system call that wakes the server, and copies each argument in four pieces. docs/performance.md has
 // the figures. The decoder of replies is this package's own too: redigo's makes room for what a reply
 // announces, so that one server's reply could end the process.
+//
+// Timeouts are timers that close the socket: not each socket has deadlines. Those of x/crypto/ssh return an error, and
+// those of some wrappers do nothing.
 type conn struct {
 	socket net.Conn
 	out    []byte        // commands that are not written yet
@@ -32,7 +36,6 @@ type conn struct {
 	// Used by the receiving goroutine alone.
 	replies  *decoder
 	received uint64 // replies that came whole
-	timed    bool   // the socket has a deadline for reading
 
 	subscribed atomic.Bool // the server sends messages without being asked
 	logins     logins      // by which replies are shown or not
@@ -75,7 +78,7 @@ func (c *conn) Close() error {
 	return c.socket.Close()
 }
 
-// fail closes the socket, so that reads and writes return, and returns why.
+// fail closes the socket, so that reads and writes return. It returns why the connection failed first.
 func (c *conn) fail(why error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,7 +86,7 @@ func (c *conn) fail(why error) error {
 		c.err = why
 		_ = c.socket.Close() // it is broken
 	}
-	return why
+	return c.err
 }
 
 // Err implements redis.Conn.
@@ -163,28 +166,19 @@ func (c *conn) Receive() (any, error) { return c.ReceiveWithTimeout(0) }
 
 // ReceiveWithTimeout implements redis.ConnWithTimeout. The timeout is one of the whole reply.
 func (c *conn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
+	if timeout != 0 {
+		timer := time.AfterFunc(timeout, func() { _ = c.fail(os.ErrDeadlineExceeded) })
+		defer timer.Stop()
+	}
 	var r pipe.Reply
-	if err := c.receive(&r, timeout); err != nil {
+	if err := c.ReceiveReply(&r); err != nil {
 		return nil, err
 	}
 	return r.Value(), nil
 }
 
-// ReceiveReply implements pipe.QuickConn.
-func (c *conn) ReceiveReply(r *pipe.Reply) error { return c.receive(r, 0) }
-
-// receive reads a reply, and returns it if it is an error. The timeout is one of the whole reply; 0 is none.
-func (c *conn) receive(r *pipe.Reply, timeout time.Duration) error {
-	if timeout != 0 || c.timed {
-		var deadline time.Time
-		if timeout != 0 {
-			deadline = time.Now().Add(timeout)
-		}
-		if err := c.socket.SetReadDeadline(deadline); err != nil {
-			return c.fail(err)
-		}
-		c.timed = timeout != 0
-	}
+// ReceiveReply implements pipe.QuickConn. It returns the reply if it is an error.
+func (c *conn) ReceiveReply(r *pipe.Reply) error {
 	if c.replies.hasMore() && !c.isAsked() {
 		return c.fail(errUnasked())
 	}
@@ -207,11 +201,7 @@ func (c *conn) ReceiveContext(ctx context.Context) (any, error) {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.fail(ctx.Err()) })
 	defer stop()
-	reply, err := c.Receive()
-	if _, refused := err.(redis.Error); err != nil && !refused && ctx.Err() != nil {
-		err = ctx.Err()
-	}
-	return reply, err
+	return c.Receive()
 }
 
 // Do implements redis.Conn.

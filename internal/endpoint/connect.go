@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -38,11 +37,11 @@ func (c *Connector) Connect(ctx context.Context) (redis.Conn, error) {
 	if socket == nil {
 		return nil, errors.New("the dial function returned no connection and no error")
 	}
-	stop := context.AfterFunc(ctx, func() { _ = socket.SetDeadline(time.Unix(1, 0)) })
 	conn := newConn(socket)
+	stop := context.AfterFunc(ctx, func() { _ = conn.fail(context.Cause(ctx)) })
 	err = greet(conn, commands)
 	if !stop() {
-		err = context.Cause(ctx) // the socket's deadline has passed, or is about to
+		err = context.Cause(ctx) // the socket is closed, or is about to be
 	}
 	if err != nil {
 		_ = conn.Close()

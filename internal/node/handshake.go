@@ -70,8 +70,12 @@ func (e writeError) Unwrap() error { return e.error }
 
 // exchange sends commands at once and collects their replies. An error reply is part of the answer. A broken
 // connection is an error, with the replies that came before: a server that does not want a connection says why,
-// and closes it, perhaps while the commands are being written. exchange ends with ctx.
+// and closes it, perhaps while the commands are being written. exchange ends with ctx, and with a timer of its own: a
+// connection need not have deadlines, and a write has none.
 func (h handshake) exchange(ctx context.Context, commands [][]any) (replies []Reply, err error) {
+	limit := h.node.cfg.DeadAfter
+	ctx, cancel := context.WithTimeoutCause(ctx, limit+limit/4, os.ErrDeadlineExceeded)
+	defer cancel()
 	cut := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		pipe.Cut(h.conn)
@@ -81,8 +85,11 @@ func (h handshake) exchange(ctx context.Context, commands [][]any) (replies []Re
 		if !stop() {
 			<-cut // the caller closes the connection next, and must not do so beside this
 		}
+		if err != nil && context.Cause(ctx) == os.ErrDeadlineExceeded {
+			err = os.ErrDeadlineExceeded
+		}
 	}()
-	deadline := h.node.cfg.Clock() + h.node.cfg.DeadAfter
+	deadline := h.node.cfg.Clock() + limit
 	written := h.write(commands)
 	for range commands {
 		left := max(deadline-h.node.cfg.Clock(), time.Millisecond)

@@ -98,7 +98,10 @@ func (s *subscription) subscribe(ctx context.Context) error {
 		close(cut)
 	})
 	pinging := make(chan struct{})
+	silence := s.node.cfg.DeadAfter + maxSilence // a timer beside the deadline of each reply: a connection need not have any
+	silent := time.AfterFunc(silence, end)
 	defer func() {
+		silent.Stop()
 		end()
 		<-cut
 		<-pinging
@@ -117,6 +120,7 @@ func (s *subscription) subscribe(ctx context.Context) error {
 	for err == nil {
 		var reply []any
 		if reply, err = redis.Values(pipe.Receive(conn, maxSilence)); err == nil {
+			silent.Reset(silence)
 			s.handlePush(reply)
 		}
 	}

@@ -67,6 +67,11 @@ func NewNode(t *testing.T, index int) *Node {
 func (n *Node) String() string { return fmt.Sprintf("test-%d", n.Index) }
 
 func (n *Node) GetContext(ctx context.Context) (redis.Conn, error) {
+	return redlock.DialPool(n.DialContext, redlock.DialConfig{Addr: n.String()}).GetContext(ctx)
+}
+
+// DialContext connects to the node over a link.
+func (n *Node) DialContext(context.Context) (net.Conn, error) {
 	n.Mu.Lock()
 	refusing := n.Refusing
 	n.Mu.Unlock()
@@ -81,14 +86,11 @@ func (n *Node) GetContext(ctx context.Context) (redis.Conn, error) {
 	}
 	to := n.Redis.Server()
 	to.SetPreHook(func(c *server.Peer, cmd string, args ...string) bool { return n.preHook(to, c, cmd, args) })
-	dial := func(context.Context) (net.Conn, error) {
-		n.Mu.Lock()
-		defer n.Mu.Unlock()
-		l, clientSide := newLink(n, serverSide)
-		n.Links = append(n.Links, l)
-		return clientSide, nil
-	}
-	return redlock.DialPool(dial, redlock.DialConfig{Addr: n.String()}).GetContext(ctx)
+	n.Mu.Lock()
+	defer n.Mu.Unlock()
+	l, clientSide := newLink(n, serverSide)
+	n.Links = append(n.Links, l)
+	return clientSide, nil
 }
 
 // dial returns a connection without a link: what is sent arrives at once.
