@@ -321,7 +321,7 @@ type Stats struct {
 	Waits    uint64        // waits that are over
 	WaitTime time.Duration // their sum
 
-	Dropped uint64 // events that the logger or a hook was too slow for
+	Dropped uint64 // events that the logger or a hook was too slow for, or at which it panicked
 
 	Nodes []NodeStats // in the order given to New or Open
 }

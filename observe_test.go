@@ -195,7 +195,7 @@ func TestHooksReportTheReleasesOfCloseAndNothingAfterIt(t *testing.T) {
 		trace := tape.Trace()
 		trace.Lease = func(e redlock.LeaseEvent) {
 			if e.Kind == "released" {
-				time.Sleep(time.Second) // Close waits for the hook
+				time.Sleep(400 * time.Millisecond) // Close waits for the hook
 			}
 			testnet.RecordOn[redlock.LeaseEvent](&tape)(e)
 		}

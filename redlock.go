@@ -43,6 +43,9 @@ type Client struct {
 	events  *notify.Queue
 	observe *observer
 	closed  sync.Once
+
+	endEvents func() // ends the delivery of events, and waits for it
+	forget    func() // takes the client out of openClients
 }
 
 // New returns a client over pools, one for each master. It connects in the background. Close does
@@ -119,9 +122,30 @@ func start(pools []Pool, settings options) *Client {
 		c.life.Go(func() { n.Run(c.life.Context(), first) })
 	}
 	c.life.Go(func() { c.renewer.Run(c.life.Context()) })
-	c.life.Go(func() { c.events.Run(c.life.Context()) })
+	c.endEvents = c.deliverEvents()
+	c.forget = openClients.add(pools, c.events)
 	c.life.Go(func() { c.settle(c.life.Context(), first) })
 	return c
+}
+
+// deliverEvents starts the goroutine that calls the logger and the hooks. end has it deliver what was sent, and waits for a node
+// timeout at most: a hook may call Close, or block. The goroutine ends when they return.
+func (c *Client) deliverEvents() (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	delivered := make(chan struct{})
+	go func() {
+		defer close(delivered)
+		c.events.Run(ctx)
+	}()
+	return func() {
+		cancel()
+		limit := time.NewTimer(c.opts.voteTimeout())
+		defer limit.Stop()
+		select {
+		case <-delivered:
+		case <-limit.C:
+		}
+	}
 }
 
 // newClient makes a client that has no nodes yet. Nothing runs.
@@ -235,10 +259,11 @@ func (c *Client) WaitReady(ctx context.Context) error {
 
 // Close ends the client, and releases its leases; that of a running Do when fn returns. Other calls
 // return ErrClosed. Close awaits the nodes that answer, and gives up one that is silent for a node
-// timeout. It returns nil.
+// timeout. It awaits the logger and the hooks for one more. It returns nil.
 func (c *Client) Close() error {
 	c.closed.Do(func() {
 		began := c.opts.clock()
+		c.forget()
 		c.life.Close() // attempts that were under way are granted or rolled back now, and waiters have left the queue
 		var idle, working []*lease.Lease
 		ttl := c.opts.keyTTL()
@@ -255,7 +280,7 @@ func (c *Client) Close() error {
 		d.Finish()
 		c.group.AwaitAdmissions(c.life.Context(), began, c.opts.voteTimeout(), began+c.deadAfter())
 		if len(working) == 0 {
-			c.life.End()
+			c.end()
 			return
 		}
 		go func() { // ends with the last Do, or its lease's validity
@@ -263,10 +288,16 @@ func (c *Client) Close() error {
 				l.AwaitEnd()
 			}
 			c.newDrain(ttl).Finish()
-			c.life.End()
+			c.end()
 		}()
 	})
 	return nil
+}
+
+// end ends the client's goroutines. The last events are those of these.
+func (c *Client) end() {
+	c.life.End()
+	c.endEvents()
 }
 
 // newDrain returns a Drain for keys that last for ttl, at most.

@@ -7,9 +7,10 @@ import (
 	"github.com/redlock-go/redlock/internal/quorum"
 )
 
-// Trace has hooks that a Client calls in the order of the events, from one goroutine of its own. A
-// slow hook delays other hooks, log lines and Close, and can lose events (Stats.Dropped), but delays
-// no lease. Hooks must not call Close. An event's Name is that of Lease.Name. See
+// Trace has hooks that a Client calls in the order of the events, from one goroutine of its own,
+// which calls the logger too. A slow one delays the others, and Close by a node timeout, and can lose
+// events (Stats.Dropped), but delays no lease. A panic is logged and counted there. A hook that calls
+// Close waits a node timeout for itself. An event's Name is that of Lease.Name. See
 // docs/reference/methods.md.
 type Trace struct {
 	// CallStart and CallEnd report the calls that CallEvent.Op names.

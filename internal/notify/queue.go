@@ -2,7 +2,9 @@ package notify
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 )
@@ -26,9 +28,14 @@ type Queue struct {
 	logger  *slog.Logger
 	dropped atomic.Uint64
 
+	panics atomic.Uint64
+
 	// Used by the goroutine of Run alone.
-	dropsLogged uint64    // how many of the dropped events were logged
-	loggedAt    time.Time // when drops were last logged
+	dropsLogged  uint64    // how many of the dropped events were logged
+	loggedAt     time.Time // when drops were last logged
+	panicsLogged uint64    // how many of the panics were logged
+	panicAt      time.Time // when panics were last logged
+	lastPanic    string
 }
 
 // NewQueue makes a queue with room for rare events and, if frequent, for frequent ones.
@@ -67,14 +74,15 @@ func (q *Queue) write(level slog.Level, msg string, attrs ...any) {
 	q.logger.Log(context.Background(), level, "redlock: "+msg, attrs...)
 }
 
-// Dropped returns how many events were dropped so far.
-func (q *Queue) Dropped() uint64 { return q.dropped.Load() }
+// Dropped returns how many events were dropped so far, or ended with a panic.
+func (q *Queue) Dropped() uint64 { return q.dropped.Load() + q.panics.Load() }
 
 // Run delivers events until ctx ends, and then those that are in the queue.
 func (q *Queue) Run(ctx context.Context) {
 	defer func() {
-		q.loggedAt = time.Time{}
+		q.loggedAt, q.panicAt = time.Time{}, time.Time{}
 		q.logDrops()
+		q.logPanics()
 	}()
 	for {
 		select {
@@ -95,8 +103,34 @@ func (q *Queue) Run(ctx context.Context) {
 }
 
 func (q *Queue) deliver(f func()) {
-	f()
+	q.call(f)
 	q.logDrops()
+	q.logPanics()
+}
+
+// call calls f. A panic there is the user's, and must not end a process that holds locks.
+func (q *Queue) call(f func()) {
+	defer func() {
+		if why := recover(); why != nil {
+			q.panics.Add(1)
+			q.lastPanic = fmt.Sprintf("%v\n%s", why, debug.Stack())
+		}
+	}()
+	f()
+}
+
+// logPanics logs the last panic, and how many there were since it last did, at most once in a dropLogInterval. The logger may panic
+// again: then the next call logs that.
+func (q *Queue) logPanics() {
+	n := q.panics.Load()
+	if n == q.panicsLogged || time.Since(q.panicAt) < dropLogInterval {
+		return
+	}
+	count, last := n-q.panicsLogged, q.lastPanic
+	q.panicsLogged, q.panicAt = n, time.Now()
+	q.call(func() {
+		q.write(slog.LevelError, "the logger or a Trace hook panicked; the client goes on", "panics", count, "last", last)
+	})
 }
 
 // logDrops logs how many events were dropped since it last did, at most once in a
@@ -106,6 +140,9 @@ func (q *Queue) logDrops() {
 	if n == q.dropsLogged || time.Since(q.loggedAt) < dropLogInterval {
 		return
 	}
-	q.write(slog.LevelWarn, "the logger or a Trace hook is too slow; events were dropped", "dropped", n-q.dropsLogged)
+	count := n - q.dropsLogged
 	q.dropsLogged, q.loggedAt = n, time.Now()
+	q.call(func() {
+		q.write(slog.LevelWarn, "the logger or a Trace hook is too slow; events were dropped", "dropped", count)
+	})
 }
