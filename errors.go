@@ -39,6 +39,9 @@ var (
 	// ErrConfig: a setting or an argument is invalid, or the call is not possible for this kind of
 	// lock or lease.
 	ErrConfig = errors.New("bad configuration")
+
+	// ErrResign: fn of Lead returns it to stand again at once, behind the waiters.
+	ErrResign = errors.New("the leader resigns")
 )
 
 func configError(format string, args ...any) error {
@@ -59,7 +62,9 @@ type waitError struct {
 	op    string // "lock", "extend", "downgrade", "transfer", "resume", "lead" or "wait"
 	name  string // empty for a wait
 	cause error  // the ctx's, or ErrClosed
-	last  error  // nil when no ballot was over
+	last  error  // nil when no ballot was over; of a lead that led, what fn came to
+
+	led time.Duration // of a lead: for how long fn had led when cause ended it; 0: it waited
 }
 
 func (e *waitError) Error() string {
@@ -71,6 +76,13 @@ func (e *waitError) Error() string {
 		return fmt.Sprintf("%s: %v", what, e.cause)
 	}
 	last := strings.TrimPrefix(e.last.Error(), "redlock: ")
+	if e.led > 0 {
+		what = fmt.Sprintf("%s: %v after it had led for %v", what, e.cause, e.led.Round(time.Millisecond))
+		if last == e.cause.Error() {
+			return what
+		}
+		return what + "; fn returned: " + last
+	}
 	if _, over := e.cause.(waitOver); over {
 		return fmt.Sprintf("%s: %v; last attempt: %v", what, e.cause, last)
 	}

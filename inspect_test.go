@@ -306,6 +306,35 @@ func ExampleMutex_Lead() {
 	// <nil>
 }
 
+func ExampleErrResign() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+	ctx, term := context.Background(), 0 // Lead ends with ctx
+
+	office := client.Mutex("scheduler", redlock.WithWanted())
+	err := office.Lead(ctx, func(ctx context.Context, lease *redlock.Lease) error {
+		term++
+		fmt.Println("term", term)
+		if term == 2 {
+			return nil // all is done: Lead ends
+		}
+		if err := client.Ask(ctx, "scheduler"); err != nil { // as a candidate in another process does that waits
+			return err
+		}
+		select {
+		case <-lease.Wanted():
+			return redlock.ErrResign // a waiter leads, and then this caller again
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	fmt.Println(err)
+	// Output:
+	// term 1
+	// term 2
+	// <nil>
+}
+
 func ExampleClient_Ask() {
 	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
 	defer closeAll()

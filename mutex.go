@@ -274,7 +274,7 @@ func (m *locker) shareOf(outer *Lease) lease.Lock {
 }
 
 // Held returns the innermost valid lease that ctx carries and that holds all that Lock would get;
-// else false. It makes no call to the nodes. Leave Unlock to the caller that acquired the lease.
+// else false. It asks no node. Leave Unlock to the caller that acquired the lease.
 // See docs/primitives.md, Re-entry.
 func (m *Mutex) Held(ctx context.Context) (*Lease, bool) {
 	if m.err != nil {
@@ -286,11 +286,11 @@ func (m *Mutex) Held(ctx context.Context) (*Lease, bool) {
 }
 
 // Lead elects a leader: it calls Do until Do returns nil or ctx ends. While fn runs, its caller
-// leads. After a failed term, or ErrNoQuorum of Lock, Lead pauses for at most a ttl. It ignores
-// WithWait. See docs/primitives.md, Leader.
+// leads. After a failed term, or ErrNoQuorum of Lock, Lead pauses for at most a ttl, but not after
+// ErrResign. It ignores WithWait. See docs/primitives.md, Leader.
 //
-// Errors: when ctx ends, one that is its Err, its cause, and the last error met; ErrClosed;
-// ErrConfig; ErrHeld at once, as for Lock.
+// Errors: when ctx ends, its Err, its cause and the last error met; ErrClosed; ErrConfig; ErrHeld, as
+// for Lock.
 func (m *Mutex) Lead(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) error {
 	var last error
 	for failures := 1; ; failures++ {
@@ -303,11 +303,19 @@ func (m *Mutex) Lead(ctx context.Context, fn func(ctx context.Context, lease *Le
 		}
 		if err == nil {
 			began := m.opts.clock()
-			if err = lease.do(ctx, fn); err == nil {
-				return nil
-			}
-			if m.opts.clock()-began >= m.opts.ttl {
+			err = lease.do(ctx, fn)
+			led := m.opts.clock() - began
+			if led >= m.opts.ttl {
 				failures = 1
+			}
+			switch end := m.whyOver(ctx); {
+			case err == nil:
+				return nil
+			case end != nil:
+				return &waitError{op: "lead", name: m.name, cause: end, last: err, led: max(led, 1)}
+			case m.resigned(ctx, lease, err):
+				failures-- // it is none
+				continue
 			}
 		}
 		last = err
@@ -315,6 +323,22 @@ func (m *Mutex) Lead(ctx context.Context, fn func(ctx context.Context, lease *Le
 			return &waitError{op: "lead", name: m.name, cause: err, last: last}
 		}
 	}
+}
+
+// resigned reports whether a term ended since its leader resigned. It did not if the lease was lost
+// before, nor if the caller still holds the lock by another lease (WithReentry): then no waiter leads,
+// and a leader that resigns whenever a caller waits would spin.
+func (m *Mutex) resigned(ctx context.Context, lease *Lease, err error) bool {
+	_, held := m.Held(ctx)
+	return errors.Is(err, ErrResign) && !errors.Is(lease.Err(), ErrLost) && !held
+}
+
+// whyOver returns why Lead cannot go on: what ended ctx, or ErrClosed; nil if it can.
+func (m *Mutex) whyOver(ctx context.Context) error {
+	if m.client.life.IsClosing() && ctx.Err() == nil {
+		return ErrClosed
+	}
+	return life.EndOf(ctx)
 }
 
 // pauseLeading pauses between a failure of a leader, or of an election, and the next election.
@@ -326,11 +350,8 @@ func (m *Mutex) pauseLeading(ctx context.Context, failures int, why error) error
 	}
 	pause = min(pause, m.opts.ttl)
 	pause -= m.opts.random.Below(pause/2, "leading")
-	switch {
-	case ctx.Err() != nil:
-		return life.EndOf(ctx)
-	case m.client.life.IsClosing():
-		return ErrClosed
+	if end := m.whyOver(ctx); end != nil {
+		return end
 	}
 	m.client.events.Log(slog.LevelWarn, "a leader's term or election failed; Lead tries again after a pause",
 		"name", m.name, "pause", pause, "error", why)

@@ -9,7 +9,7 @@ import (
 
 // maxAPINames is how many names the package may export: types, functions, constants and variables, without
 // methods and fields. A reader of its documentation must find the few that everybody needs.
-const maxAPINames = 65
+const maxAPINames = 66
 
 func TestThePackageExportsFewNames(t *testing.T) {
 	var names []string
