@@ -37,7 +37,8 @@ func WithLockTimeout(d time.Duration) DriverOption {
 // names the holder. Else it is that of Mutex.Lock, such as redlock.ErrNoQuorum if too few nodes
 // answered; that of d's Lock; or redlock.ErrConfig if d or m is nil, or an option is bad.
 //
-// Run, SetVersion and Drop need the lock: without it they return database.ErrNotLocked. When
+// Run, SetVersion and Drop need the lock: without it they execute nothing, and errors.Is finds
+// database.ErrNotLocked in what they return. When
 // the lease is lost they return an error in which errors.Is finds redlock.ErrLost, and execute
 // nothing. A statement under way goes on; its call returns ErrLost when it ends. The database
 // is dirty then, as after a crash: golang-migrate refuses to go on until the version is
@@ -222,7 +223,7 @@ func (l *locked) Drop() error {
 func (l *locked) guard(op string, f func() error) error {
 	lease := l.held()
 	if lease == nil {
-		return fmt.Errorf("redlockmigrate: %s: %w", op, database.ErrNotLocked)
+		return &notLockedError{op}
 	}
 	if err := lease.Err(); err != nil {
 		return fmt.Errorf("redlockmigrate: %s: nothing was executed, since the lock is not held any more: %w", op, err)
@@ -234,3 +235,14 @@ func (l *locked) guard(op string, f func() error) error {
 	}
 	return err
 }
+
+// notLockedError is a statement without a Lock. database.ErrNotLocked, whose text is of an Unlock, is
+// found in it.
+type notLockedError struct{ op string }
+
+func (e *notLockedError) Error() string {
+	return fmt.Sprintf("redlockmigrate: %s: nothing was executed, since the driver is not locked: "+
+		"call its Lock before, and Unlock behind; a migrate.Migrate does both", e.op)
+}
+
+func (e *notLockedError) Unwrap() error { return database.ErrNotLocked }

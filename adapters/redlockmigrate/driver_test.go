@@ -3,6 +3,7 @@ package redlockmigrate_test
 import (
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -92,13 +93,17 @@ func TestGolangMigrateMigratesUnderTheLock(t *testing.T) {
 	require.Empty(t, status.Holder)
 }
 
-func TestTheDriverPassesGolangMigratesTestOfLocks(t *testing.T) {
+// The suite's Test calls all in this order, but runs statements without the lock.
+func TestTheDriverPassesGolangMigratesTestsWithTheLock(t *testing.T) {
 	t.Parallel()
-	d := redlockmigrate.Driver(newFakeDriver(), open(t, redlocktest.Start(t, 3)).Mutex(name))
-	suite.TestLockAndUnlock(t, d)
+	inner := newFakeDriver()
+	d := redlockmigrate.Driver(inner, open(t, redlocktest.Start(t, 3)).Mutex(name))
 	suite.TestNilVersion(t, d)
+	suite.TestLockAndUnlock(t, d)
 	require.NoError(t, d.Lock())
 	require.ErrorIs(t, d.Lock(), database.ErrLocked)
+	suite.TestRun(t, d, strings.NewReader("one"))
+	require.Equal(t, []string{"one"}, inner.MigrationSequence)
 	suite.TestSetVersion(t, d)
 	suite.TestDrop(t, d)
 	require.NoError(t, d.Unlock())
@@ -139,9 +144,11 @@ func TestStatementsNeedTheLock(t *testing.T) {
 	t.Parallel()
 	inner := newFakeDriver()
 	d := redlockmigrate.Driver(inner, open(t, redlocktest.Start(t, 1)).Mutex(name))
-	require.ErrorIs(t, d.Run(nil), database.ErrNotLocked)
-	require.ErrorIs(t, d.SetVersion(1, false), database.ErrNotLocked)
-	require.ErrorIs(t, d.Drop(), database.ErrNotLocked)
+	for op, err := range map[string]error{"run": d.Run(nil), "set the version": d.SetVersion(1, false), "drop": d.Drop()} {
+		require.ErrorIs(t, err, database.ErrNotLocked, op)
+		require.EqualError(t, err, "redlockmigrate: "+op+": nothing was executed, since the driver is not locked: "+
+			"call its Lock before, and Unlock behind; a migrate.Migrate does both")
+	}
 	require.ErrorIs(t, d.Unlock(), database.ErrNotLocked)
 	require.Empty(t, inner.MigrationSequence)
 	_, _, err := d.Version()
