@@ -1,6 +1,10 @@
 package redlockcertmagic
 
-import "github.com/redlock-go/redlock"
+import (
+	"context"
+
+	"github.com/redlock-go/redlock"
+)
 
 // slot is a name in this process. Its life: the first caller that asks for the name makes it;
 // one caller at a time takes it, from its Lock to its Unlock; the last caller that leaves it
@@ -25,6 +29,22 @@ func (s *Storage) enter(name string) *slot {
 	}
 	found.callers++
 	return found
+}
+
+// await takes the slot, and waits until it is free. It reports false if ctx ends before. A free slot is taken also
+// if ctx has ended: then no other caller is to blame, and redlock says what ended ctx.
+func (s *slot) await(ctx context.Context) bool {
+	select {
+	case s.taken <- struct{}{}:
+		return true
+	default:
+	}
+	select {
+	case s.taken <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // leave ends what enter began, for a caller that has not taken the slot.

@@ -62,6 +62,21 @@ func TestASecondUnlockDoesNotUnlockForTheNextCaller(t *testing.T) {
 	require.NoError(t, a.Unlock(ctx, name))
 }
 
+// Go chooses at random among the cases of a select that are ready, so one try shows nothing.
+func TestAnEndedContextOnAFreeNameBlamesNoOtherCaller(t *testing.T) {
+	t.Parallel()
+	a := start(t, redlocktest.Start(t, 1), t.TempDir())
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 30 {
+		require.EqualError(t, a.Lock(ended, name),
+			`redlockcertmagic: lock "issue_cert_example.com": redlock: lock "certmagic:issue_cert_example.com": context canceled`)
+	}
+	require.NoError(t, a.Lock(within(t, soon), name), "none of them has the slot")
+	require.ErrorContains(t, a.Lock(ended, name), "another caller of this process has it: context canceled")
+	require.NoError(t, a.Unlock(t.Context(), name))
+}
+
 func TestATryLockThatIsRefusedLetsTheNextCallerOfItsProcessAsk(t *testing.T) {
 	t.Parallel()
 	nodes := redlocktest.Start(t, 3)

@@ -74,9 +74,7 @@ func (s *Storage) mutex(name string) *redlock.Mutex {
 // process has the name.
 func (s *Storage) Lock(ctx context.Context, name string) error {
 	slot := s.enter(name)
-	select {
-	case slot.taken <- struct{}{}:
-	case <-ctx.Done():
+	if !slot.await(ctx) {
 		s.leave(name, slot)
 		return fmt.Errorf("redlockcertmagic: lock %q: gave up while another caller of this process has it: %w", name, context.Cause(ctx))
 	}

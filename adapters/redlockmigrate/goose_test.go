@@ -105,6 +105,20 @@ func TestALockerServesOneProviderAtATime(t *testing.T) {
 	require.NoError(t, l.Unlock(ctx, nil))
 }
 
+// Go chooses at random among the cases of a select that are ready, so one try shows nothing.
+func TestAnEndedContextOnAFreeLockBlamesNoOtherCaller(t *testing.T) {
+	t.Parallel()
+	l := redlockmigrate.GooseLocker(open(t, redlocktest.Start(t, 1)).Mutex(name))
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 30 {
+		require.EqualError(t, l.Lock(ended, nil), `redlockmigrate: lock: redlock: lock "migrate orders": context canceled`)
+	}
+	require.NoError(t, l.Lock(within(t, soon), nil), "none of them has the slot")
+	require.ErrorContains(t, l.Lock(ended, nil), "another caller of this process migrates: context canceled")
+	require.NoError(t, l.Unlock(t.Context(), nil))
+}
+
 func TestALockThatFailedLetsTheNextProviderAsk(t *testing.T) {
 	t.Parallel()
 	nodes := redlocktest.Start(t, 3)

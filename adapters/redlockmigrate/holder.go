@@ -26,9 +26,13 @@ func (h *holder) acquire(ctx context.Context) (*redlock.Lease, error) {
 		return nil, errNoMutex
 	}
 	select {
-	case h.taken <- struct{}{}:
-	case <-ctx.Done():
-		return nil, fmt.Errorf("redlockmigrate: lock: gave up while another caller of this process migrates: %w", context.Cause(ctx))
+	case h.taken <- struct{}{}: // also if ctx has ended: then no other caller is to blame
+	default:
+		select {
+		case h.taken <- struct{}{}:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("redlockmigrate: lock: gave up while another caller of this process migrates: %w", context.Cause(ctx))
+		}
 	}
 	lease, err := h.lock.Lock(ctx)
 	if err != nil {
