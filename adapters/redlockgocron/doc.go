@@ -34,3 +34,12 @@ func checkSettings(m *redlock.Mutex) error {
 	}
 	return nil
 }
+
+// endOf returns why ctx has ended, as an error that is both its Err and its cause.
+func endOf(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if errors.Is(cause, err) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", err, cause)
+}

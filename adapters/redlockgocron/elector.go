@@ -11,8 +11,10 @@ import (
 	"github.com/redlock-go/redlock"
 )
 
-// askEvery bounds how often an Elector asks the nodes which machine leads.
-const askEvery = time.Second
+const (
+	askEvery  = time.Second           // bounds how often an Elector asks the nodes which machine leads
+	waitPause = 20 * time.Millisecond // between two looks of Wait, which ask no node
+)
 
 var errUnknown = errors.New("it is not known yet which machine does")
 
@@ -153,6 +155,32 @@ func (e *Elector) IsLeader(context.Context) error {
 	}
 	e.answered = now
 	return nil
+}
+
+// Wait returns nil when this machine leads, so that IsLeader returns nil for minHold longer. Until then gocron skips each run, also that of
+// a OneTimeJob that starts at once, and never makes up for it: call Wait before the scheduler's Start, or before NewJob.
+//
+// Errors: when ctx ends, its Err, its cause, and why this machine does not lead; that reason alone if it never will, since
+// the Elector or the client is closed.
+func (e *Elector) Wait(ctx context.Context) error {
+	for {
+		err := e.IsLeader(ctx)
+		if err == nil || e.isOver() {
+			return err
+		}
+		select {
+		case <-time.After(waitPause):
+		case <-ctx.Done():
+			return fmt.Errorf("%w; %w", err, endOf(ctx))
+		}
+	}
+}
+
+// isOver reports whether this machine will not lead again.
+func (e *Elector) isOver() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.over
 }
 
 // Close gives the lead to another machine, and returns when this one does not lead any more. If IsLeader returned nil just before,

@@ -1,6 +1,7 @@
 package redlockgocron_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync/atomic"
@@ -116,4 +117,45 @@ func TestOnlyTheLeadersSchedulerRunsJobs(t *testing.T) {
 	require.Eventually(t, func() bool { return runs[1].Load() >= 1 }, patience, poll,
 		"its scheduler goes on asking while it does not lead")
 	assert.Equal(t, led, runs[0].Load())
+}
+
+func TestWaitReturnsWhenThisMachineLeadsOrNeverWill(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	first := newElector(t, openClient(t, nodes, "first"))
+	require.NoError(t, first.Wait(within(t)))
+	require.NoError(t, first.IsLeader(t.Context()))
+
+	client := openClient(t, nodes, "second")
+	second := newElector(t, client)
+	brief, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("the program stops"))
+	defer cancel()
+	err := second.Wait(brief)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, `this machine does not lead "leader"`)
+	require.ErrorContains(t, err, "the program stops")
+
+	waited := make(chan error, 1)
+	go func() { waited <- second.Wait(within(t)) }()
+	first.Close()
+	require.NoError(t, <-waited)
+	require.NoError(t, client.Close())
+	for e, text := range map[*redlockgocron.Elector]string{first: "its Elector is closed", second: redlock.ErrClosed.Error()} {
+		err := e.Wait(within(t))
+		require.ErrorContains(t, err, text)
+		require.NotErrorIs(t, err, context.DeadlineExceeded, "it waited in vain")
+	}
+}
+
+// gocron asks once whether such a job may run. No machine leads yet when a program starts.
+func TestAOneTimeJobThatStartsAtOnceRunsBehindWait(t *testing.T) {
+	elector := newElector(t, openClient(t, redlocktest.Start(t, 3), "machine"))
+	require.NoError(t, elector.Wait(within(t)))
+	ran := make(chan struct{})
+	startScheduler(t, gocron.OneTimeJob(gocron.OneTimeJobStartImmediately()), gocron.NewTask(func() { close(ran) }),
+		gocron.WithDistributedElector(elector))
+	select {
+	case <-ran:
+	case <-time.After(patience):
+		t.Error("it never runs")
+	}
 }

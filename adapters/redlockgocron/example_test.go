@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
+	"github.com/jonboulle/clockwork"
 	"github.com/robfig/cron/v3"
 
 	"github.com/redlock-go/redlock"
@@ -159,6 +160,84 @@ func ExampleElector() {
 	// Output:
 	// the first machine leads
 	// the second machine says that the leader is: first
+}
+
+// The job is due when the scheduler starts. Without Wait no machine would lead yet, and none would run it, ever.
+func ExampleElector_Wait() {
+	client, _, closeAll := openExample()
+	defer closeAll()
+	ctx := context.Background()
+	elector, err := redlockgocron.NewElector(client, "jobs", 100*time.Millisecond)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer elector.Close()
+	scheduler, err := gocron.NewScheduler(gocron.WithDistributedElector(elector))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ran := make(chan struct{})
+	_, err = scheduler.NewJob(gocron.OneTimeJob(gocron.OneTimeJobStartImmediately()), gocron.NewTask(func() { close(ran) }))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := elector.Wait(ctx); err != nil { // a machine that does not lead starts its scheduler when it does
+		log.Fatal(err)
+	}
+	scheduler.Start()
+	<-ran
+	fmt.Println("it ran")
+	_ = scheduler.Shutdown()
+	// Output:
+	// it ran
+}
+
+// The job ran just now, so its lock still rests. gocron's own RunNow would return nil.
+func ExampleLocker_RunNow() {
+	client, _, closeAll := openExample()
+	defer closeAll()
+	ctx := context.Background()
+	locker, err := redlockgocron.NewLocker(client, redlockgocron.DefaultMinHold)
+	if err != nil {
+		log.Fatal(err)
+	}
+	scheduler, err := gocron.NewScheduler(gocron.WithDistributedLocker(locker))
+	if err != nil {
+		log.Fatal(err)
+	}
+	job, err := scheduler.NewJob(gocron.CronJob("0 3 * * *", false), gocron.NewTask(func() {}), gocron.WithName("report"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	scheduler.Start()
+	fmt.Println("first:", locker.RunNow(ctx, job))
+	fmt.Println("again:", errors.Is(locker.RunNow(ctx, job), redlock.ErrHeld))
+	_ = scheduler.Shutdown()
+	// Output:
+	// first: <nil>
+	// again: true
+}
+
+// A test has the scheduler and OnTime go by one fake clock.
+func ExampleWithClock() {
+	client, _, closeAll := openExample()
+	defer closeAll()
+	locker, err := redlockgocron.NewLocker(client, redlockgocron.DefaultMinHold)
+	if err != nil {
+		log.Fatal(err)
+	}
+	clock := clockwork.NewFakeClockAt(time.Date(2026, time.March, 1, 12, 0, 0, 0, time.Local)) // gocron.WithClock(clock)
+	hourly, err := cron.ParseStandard("@hourly")
+	if err != nil {
+		log.Fatal(err)
+	}
+	lock, err := locker.OnTime(hourly, redlockgocron.WithClock(clock)).Lock(context.Background(), "report")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("due at twelve:", lock.Unlock(context.Background()) == nil)
+	// Output:
+	// due at twelve: true
 }
 
 // A job is told by its context when its lock is lost. gocron itself would let it go on.

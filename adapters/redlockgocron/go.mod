@@ -5,6 +5,7 @@ go 1.25.0
 require (
 	github.com/go-co-op/gocron/v2 v2.2.6
 	github.com/gomodule/redigo v1.9.3
+	github.com/jonboulle/clockwork v0.4.0
 	github.com/redlock-go/redlock v0.0.0-20261128153231-4753224ac787
 	github.com/robfig/cron/v3 v3.0.1
 	github.com/stretchr/testify v1.12.1
@@ -16,7 +17,6 @@ require (
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/hashicorp/errwrap v1.0.0 // indirect
 	github.com/hashicorp/go-multierror v1.1.1 // indirect
-	github.com/jonboulle/clockwork v0.4.0 // indirect
 	github.com/yuin/gopher-lua v1.1.1 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/exp v0.0.0-20231219180239-dc181d75b848 // indirect

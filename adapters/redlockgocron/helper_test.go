@@ -1,6 +1,7 @@
 package redlockgocron_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -28,13 +29,22 @@ func openClient(t *testing.T, nodes *redlocktest.Nodes, machine string, opts ...
 	return testclient.Open(t, nodes.URLs(), append([]redlock.ClientOption{redlock.WithOwnerLabel(machine)}, opts...)...)
 }
 
-// startScheduler starts a scheduler with one job, and shuts it down when the test ends.
-func startScheduler(t *testing.T, definition gocron.JobDefinition, task gocron.Task, opts ...gocron.SchedulerOption) {
+// within returns a context for a step that ends on an idle machine within a second or two.
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// startScheduler starts a scheduler with one job, which it returns, and shuts it down when the test ends.
+func startScheduler(t *testing.T, definition gocron.JobDefinition, task gocron.Task, opts ...gocron.SchedulerOption) gocron.Job {
 	t.Helper()
 	scheduler, err := gocron.NewScheduler(opts...)
 	require.NoError(t, err)
-	_, err = scheduler.NewJob(definition, task, gocron.WithName("report"))
+	job, err := scheduler.NewJob(definition, task, gocron.WithName("report"))
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, scheduler.Shutdown()) })
 	scheduler.Start()
+	return job
 }
