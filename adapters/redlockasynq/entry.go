@@ -108,6 +108,11 @@ func (e *entry) ticks(all []tick, from, to time.Time) []tick {
 // id returns the ID of the tick's task. Ticks are whole seconds apart.
 func (t tick) id() string { return t.entry.name + "@" + t.due.UTC().Format(time.RFC3339) }
 
+// opts returns the options of the tick's task.
+func (t tick) opts() []asynq.Option {
+	return append(slices.Clip(t.entry.opts), asynq.TaskID(t.id()))
+}
+
 // Tick returns the scheduled time of the task that an asynq.Handler runs with ctx. The task may run
 // later: it waited in its queue, or its tick fell between two leaders. ok is false if Run did not
 // enqueue the task.

@@ -115,8 +115,9 @@ func (s *stage) leadTasks(tasks Tasks) *term {
 	}, patience, poll)
 	term := newTerm(lease, s.store, window, s.opts)
 	term.now = func() time.Time { return s.clock }
-	require.NoError(s.t, term.begin(s.t.Context()))
+	term.begin()
 	term.use(tasks)
+	require.NoError(s.t, term.round(s.t.Context()))
 	return term
 }
 

@@ -20,8 +20,13 @@ type record struct {
 	key   string
 }
 
+// errNoTime is a record that another program wrote.
+var errNoTime = errors.New("has no time")
+
 // load returns the recorded instant; the zero time if there is none.
 func (r record) load(ctx context.Context) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
+	defer cancel()
 	text, err := r.store.Get(ctx, r.key).Result()
 	switch {
 	case errors.Is(err, redis.Nil):
@@ -31,13 +36,15 @@ func (r record) load(ctx context.Context) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("redlockasynq: key %q at asynq's Redis has no time: %w; "+
-			"delete it, and the ticks from then on are enqueued", r.key, err)
+		return time.Time{}, fmt.Errorf("redlockasynq: key %q at asynq's Redis %w: %w; "+
+			"delete it, and the ticks from then on are enqueued", r.key, errNoTime, err)
 	}
 	return at, nil
 }
 
 func (r record) save(ctx context.Context, at time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
+	defer cancel()
 	if err := r.store.Set(ctx, r.key, at.UTC().Format(time.RFC3339Nano), 0).Err(); err != nil {
 		return fmt.Errorf("redlockasynq: cannot write key %q at asynq's Redis: %w", r.key, err)
 	}

@@ -32,8 +32,8 @@ func (t Tasks) GetConfigs() ([]*asynq.PeriodicTaskConfig, error) { return t, nil
 // of leaders or a failure of asynq's Redis; tasks are retained for at least twice the window. opts
 // are those of asynq.NewPeriodicTaskManager. See README.md.
 //
-// Errors: those of Mutex.Lead, so ctx's Err and cause; redlock.ErrConfig for bad settings. Other
-// failures end a term, and Run goes on.
+// Errors: those of Mutex.Lead, so ctx's Err and cause; redlock.ErrConfig for bad settings, Tasks with a bad
+// schedule and equal ones among them. Other failures end a term, and Run goes on.
 func Run(ctx context.Context, mutex *redlock.Mutex, window time.Duration, opts asynq.PeriodicTaskManagerOpts) error {
 	if err := checkSettings(mutex, window, opts); err != nil {
 		return err
@@ -66,9 +66,30 @@ func checkSettings(mutex *redlock.Mutex, window time.Duration, opts asynq.Period
 	case opts.RedisConnOpt == nil && opts.RedisUniversalClient == nil:
 		remedy = "RedisConnOpt and RedisUniversalClient are nil; give one of them"
 	default:
-		return nil
+		tasks, _ := opts.PeriodicTaskConfigProvider.(Tasks)
+		err := checkTasks(tasks)
+		if err == nil {
+			return nil
+		}
+		remedy = err.Error()
 	}
 	return fmt.Errorf("redlockasynq: %w: %s", redlock.ErrConfig, remedy)
+}
+
+// checkTasks returns what is wrong with a fixed list: else the log of the process that leads alone would say so.
+func checkTasks(tasks Tasks) error {
+	names := make(map[string]bool)
+	for _, config := range tasks {
+		e, err := newEntry("", config, time.UTC, 0)
+		if err == nil && names[e.name] {
+			err = fmt.Errorf("two periodic tasks are equal, or have the TaskID %q", e.name)
+		}
+		if err != nil {
+			return err
+		}
+		names[e.name] = true
+	}
+	return nil
 }
 
 // openStore returns the client of asynq's Redis, and what closes it if it is not the caller's.

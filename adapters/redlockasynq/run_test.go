@@ -30,6 +30,23 @@ func TestBadSettingsAreErrConfig(t *testing.T) {
 	assert.ErrorIs(t, Run(t.Context(), mutex, window, noRedis), redlock.ErrConfig)
 }
 
+// A process that does not lead would start without a word, and lead one day.
+func TestFixedTasksAreCheckedAtTheStart(t *testing.T) {
+	client := openClient(t, redlocktest.Start(t, 3))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for text, tasks := range map[string]Tasks{
+		`periodic task "b" has a bad schedule`: {named("@hourly", "a"), named("0 3 * *", "b")},
+		`have the TaskID "a"`:                  {named("@hourly", "a"), named("@daily", "a")},
+		"its task, is nil":                     {{Cronspec: "@hourly"}},
+	} {
+		err := Run(ctx, client.Mutex(lockName), window, asynq.PeriodicTaskManagerOpts{
+			PeriodicTaskConfigProvider: tasks, RedisConnOpt: asynq.RedisClientOpt{Addr: "localhost:1"}})
+		require.ErrorIs(t, err, redlock.ErrConfig)
+		require.ErrorContains(t, err, text)
+	}
+}
+
 func TestOneProcessEnqueuesAndAnotherGoesOn(t *testing.T) {
 	nodes, queue := redlocktest.Start(t, 3), miniredis.RunT(t)
 	opts := asynq.PeriodicTaskManagerOpts{

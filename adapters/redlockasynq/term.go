@@ -28,6 +28,10 @@ const (
 	// asynq's Redis.
 	giveUpAfter = 10 * time.Second
 
+	// tryTimeout bounds a command at asynq's Redis, between the client's own tries: while one lasts, no
+	// other tick is tried.
+	tryTimeout = 5 * time.Second
+
 	// maxTogether bounds the tasks that are enqueued at the same time.
 	maxTogether = 16
 )
@@ -44,10 +48,14 @@ type term struct {
 	now      func() time.Time // the wall clock
 
 	entries map[string]*entry // by name
+	began   time.Time         // by now
 	settled time.Time         // the ticks up to it are enqueued, given up, or in failed
 	failed  []tick            // to be tried again
-	saved   time.Time         // when the record was written, by the monotonic clock
+	unread  error             // why the record is not read yet; nil: it is
+	saved   time.Time         // when the record was written, or the term began, by the monotonic clock
 }
+
+var errUnread = errors.New("redlockasynq: the record is not read yet")
 
 func newTerm(
 	lease *redlock.Lease, store redis.UniversalClient, window time.Duration, opts asynq.PeriodicTaskManagerOpts,
@@ -61,6 +69,7 @@ func newTerm(
 		log:      newLogger(opts.SchedulerOpts),
 		location: opts.Location,
 		now:      func() time.Time { return time.Now().Round(0) },
+		unread:   errUnread,
 	}
 	if t.location == nil {
 		t.location = time.UTC // as asynq
@@ -75,11 +84,8 @@ func (t *term) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("redlockasynq: GetConfigs: %w", err)
 	}
-	if err := t.begin(ctx); err != nil {
-		return err
-	}
+	t.begin()
 	t.use(configs)
-	t.log.infof("redlockasynq: this process leads %q, from %v on", t.lease.Name(), t.settled.Format(time.RFC3339))
 
 	ctx, cancel := context.WithCancel(ctx)
 	lists := make(chan []*asynq.PeriodicTaskConfig)
@@ -140,17 +146,35 @@ func (t *term) use(configs []*asynq.PeriodicTaskConfig) {
 	t.entries = entries
 }
 
-// begin reads from where on ticks are to be enqueued, and records it.
-func (t *term) begin(ctx context.Context) error {
+// begin begins the term. Until the record is read, ticks from now on are tried, and those that fell
+// between two leaders, so that the hooks see each tick fail while asynq's Redis is out.
+func (t *term) begin() {
+	t.began, t.saved = t.now(), time.Now()
+	t.settled = t.began.Add(-saveEvery)
+}
+
+// read reads from where on ticks are to be enqueued, and records it. It returns an error if the
+// record is bad; where asynq's Redis fails, unread is set.
+func (t *term) read(ctx context.Context) error {
 	recorded, err := t.record.load(ctx)
-	if err != nil {
+	if errors.Is(err, errNoTime) {
 		return err
 	}
-	t.settled = t.start(recorded)
-	if err := t.record.save(ctx, t.settled); err != nil {
-		return err
+	if t.unread = err; err != nil {
+		return nil
 	}
-	t.saved = time.Now()
+	from, failed := t.start(recorded), []tick(nil)
+	if recorded.IsZero() { // nobody has led before
+		from, failed = t.began, t.failed
+		if t.settled.After(from) {
+			from = t.settled
+		}
+	}
+	if t.unread = t.record.save(ctx, from); t.unread != nil {
+		return nil
+	}
+	t.settled, t.failed, t.saved = from, failed, time.Now()
+	t.log.infof("redlockasynq: this process leads %q, from %v on", t.lease.Name(), t.settled.Format(time.RFC3339))
 	return nil
 }
 
@@ -158,8 +182,6 @@ func (t *term) begin(ctx context.Context) error {
 func (t *term) start(recorded time.Time) time.Time {
 	now := t.now()
 	switch oldest := now.Add(-t.window); {
-	case recorded.IsZero():
-		return now
 	case recorded.Before(oldest):
 		t.log.errorf("redlockasynq: not all ticks of %q after %v were enqueued; those older than the window of %v are missed",
 			t.lease.Name(), recorded.Format(time.RFC3339), t.window)
@@ -175,6 +197,11 @@ func (t *term) start(recorded time.Time) time.Time {
 
 // round enqueues the ticks that are due, instant by instant, and writes the record.
 func (t *term) round(ctx context.Context) error {
+	if t.unread != nil {
+		if err := t.read(ctx); err != nil {
+			return err
+		}
+	}
 	due := t.collect()
 	for rest := due; len(rest) > 0; {
 		n := 1
@@ -190,7 +217,7 @@ func (t *term) round(ctx context.Context) error {
 	if err := t.end(ctx); err != nil {
 		return err
 	}
-	if len(due) == 0 && time.Since(t.saved) < saveEvery {
+	if len(due) == 0 && t.unread == nil && time.Since(t.saved) < saveEvery {
 		return nil
 	}
 	return t.save(ctx)
@@ -249,9 +276,9 @@ func (t *term) enqueue(ctx context.Context, k tick) (done bool) {
 		t.log.errorf("redlockasynq: task %q is missed, it was not enqueued within the window of %v", k.id(), t.window)
 		return true
 	}
-	ctx, cancel := context.WithTimeout(ctx, left) // between the client's own tries
+	ctx, cancel := context.WithTimeout(ctx, min(left, tryTimeout))
 	defer cancel()
-	opts := append(slices.Clip(k.entry.opts), asynq.TaskID(k.id()))
+	opts := k.opts()
 	if t.opts.PreEnqueueFunc != nil {
 		t.opts.PreEnqueueFunc(k.entry.task, opts)
 	}
@@ -259,29 +286,30 @@ func (t *term) enqueue(ctx context.Context, k tick) (done bool) {
 	if errors.Is(err, asynq.ErrTaskIDConflict) { // an earlier try, or an earlier leader, enqueued it
 		return true
 	}
-	if t.opts.PostEnqueueFunc != nil {
-		t.opts.PostEnqueueFunc(info, err)
-	}
-	//lint:ignore SA1019 programs that have this handler keep it
-	if handler := t.opts.EnqueueErrorHandler; err != nil && handler != nil {
-		handler(k.entry.task, opts, err)
-	}
+	t.report(k, info, err)
 	if err != nil && k.tries == 0 {
 		t.log.warnf("redlockasynq: cannot enqueue task %q: %v", k.id(), err)
 	}
 	return err == nil || errors.Is(err, asynq.ErrDuplicateTask) // the program's own asynq.Unique
 }
 
-// save writes the record: all ticks before the first failed one are enqueued. It returns an error
-// if it fails for too long.
-func (t *term) save(ctx context.Context) error {
-	upTo := t.settled
-	for _, k := range t.failed {
-		if before := k.due.Add(-time.Nanosecond); before.Before(upTo) {
-			upTo = before
-		}
+// report calls the hooks that see what a try came to.
+func (t *term) report(k tick, info *asynq.TaskInfo, err error) {
+	if t.opts.PostEnqueueFunc != nil {
+		t.opts.PostEnqueueFunc(info, err)
 	}
-	err := t.record.save(ctx, upTo)
+	//lint:ignore SA1019 programs that have this handler keep it
+	if handler := t.opts.EnqueueErrorHandler; err != nil && handler != nil {
+		handler(k.entry.task, k.opts(), err)
+	}
+}
+
+// save writes the record. It returns an error if that fails for too long.
+func (t *term) save(ctx context.Context) error {
+	err := t.unread
+	if err == nil {
+		err = t.record.save(ctx, t.upTo())
+	}
 	if err == nil {
 		t.saved = time.Now()
 		return nil
@@ -290,10 +318,33 @@ func (t *term) save(ctx context.Context) error {
 		return end
 	}
 	if time.Since(t.saved) > giveUpAfter {
-		return err
+		return t.giveUp(err)
 	}
 	t.log.warnf("%v; tried again", err)
 	return nil
+}
+
+// giveUp reports the ticks that were due while asynq's Redis did not answer, and lets another process
+// lead, which may reach it. Without a pause: no tick shall fall between two leaders that both fail.
+func (t *term) giveUp(err error) error {
+	for _, k := range t.collect() {
+		if k.tries == 0 {
+			t.report(k, nil, err)
+		}
+	}
+	t.log.errorf("%v; another process may lead", err)
+	return fmt.Errorf("%w: %w", redlock.ErrResign, err)
+}
+
+// upTo returns up to when all ticks are enqueued or given up: to the first failed one.
+func (t *term) upTo() time.Time {
+	upTo := t.settled
+	for _, k := range t.failed {
+		if before := k.due.Add(-time.Nanosecond); before.Before(upTo) {
+			upTo = before
+		}
+	}
+	return upTo
 }
 
 // pause returns for how long nothing is due.

@@ -2,7 +2,9 @@ package redlockasynq
 
 import (
 	"errors"
+	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -154,7 +156,68 @@ func TestALeaderThatCannotWriteForLongGivesUp(t *testing.T) {
 	s.after(2*time.Second, term)
 	term.saved = time.Now().Add(-giveUpAfter - time.Second)
 	s.clock = noon.Add(3 * time.Second)
-	require.ErrorContains(t, term.round(t.Context()), "READONLY")
+	err := term.round(t.Context())
+	require.ErrorContains(t, err, "READONLY")
+	require.ErrorIs(t, err, redlock.ErrResign, "Lead must not pause: ticks would fall into the pause")
+}
+
+// handle records the ticks for which the error handler is called: its calls by task ID.
+func (s *stage) handle() map[string]int {
+	handled := make(map[string]int)
+	//lint:ignore SA1019 programs that have this handler keep it
+	s.opts.EnqueueErrorHandler = func(_ *asynq.Task, opts []asynq.Option, err error) {
+		assert.Error(s.t, err)
+		id, _ := opts[len(opts)-1].Value().(string)
+		handled[strings.TrimPrefix(id, "a@2026-03-01T12:")]++
+	}
+	return handled
+}
+
+func TestTheErrorHandlerSeesEachTickWhileTheQueueIsOutFromTheStart(t *testing.T) {
+	s := newStage(t)
+	first := s.lead("@every 2s")
+	s.after(2*time.Second, first)
+	s.end(first)
+
+	handled := s.handle()
+	s.queue.SetError("LOADING")
+	s.clock = noon.Add(6*time.Second + 500*time.Millisecond) // the tick at six fell between the leaders
+	second := s.lead("@every 2s")
+	s.after(8*time.Second, second)
+	s.after(12*time.Second, second)
+	assert.ElementsMatch(t, []string{"00:06Z", "00:08Z", "00:10Z", "00:12Z"}, slices.Collect(maps.Keys(handled)))
+	recorded := len(handled)
+
+	s.queue.SetError("")
+	s.after(13*time.Second, second)
+	assert.Equal(t, []string{"a2", "a4", "a6", "a8", "a10", "a12"}, s.enqueued(), "the record says from where on")
+	assert.Len(t, handled, recorded)
+}
+
+func TestALeaderThatGivesUpReportsTheTicksThatItCouldNotTry(t *testing.T) {
+	s := newStage(t)
+	handled := s.handle()
+	term := s.lead("@every 2s")
+	s.queue.SetError("LOADING")
+	s.after(2*time.Second, term)
+	term.saved = time.Now().Add(-giveUpAfter - time.Second)
+	term.opts.PreEnqueueFunc = func(*asynq.Task, []asynq.Option) { s.clock = noon.Add(9 * time.Second) } // the try takes so long
+	s.clock = noon.Add(4 * time.Second)
+	require.ErrorIs(t, term.round(t.Context()), redlock.ErrResign)
+	assert.Equal(t, map[string]int{"00:02Z": 2, "00:04Z": 1, "00:06Z": 1, "00:08Z": 1}, handled)
+}
+
+// Without a record there is nothing to go on from but the term's own begin.
+func TestTheFirstLeaderEnqueuesTheTicksOfAnOutageOfTheQueue(t *testing.T) {
+	s := newStage(t)
+	s.queue.SetError("LOADING")
+	s.clock = noon.Add(time.Second)
+	term := s.lead("@every 2s")
+	s.after(3*time.Second, term)
+	s.after(5*time.Second, term)
+	s.queue.SetError("")
+	s.after(7*time.Second, term)
+	assert.Equal(t, []string{"a2", "a4", "a6"}, s.enqueued())
 }
 
 func TestALeaderThatLostItsLeaseEnqueuesNothing(t *testing.T) {
@@ -174,7 +237,8 @@ func TestARecordThatIsNoTimeEndsTheTerm(t *testing.T) {
 	s := newStage(t)
 	term := s.lead()
 	require.NoError(t, s.queue.Set("redlockasynq:periodic", "tomorrow"))
-	require.ErrorContains(t, term.begin(t.Context()), `key "redlockasynq:periodic" at asynq's Redis has no time`)
+	term.unread = errUnread
+	require.ErrorContains(t, term.round(t.Context()), `key "redlockasynq:periodic" at asynq's Redis has no time`)
 }
 
 func TestEntriesThatChangeHaveTicksFromThenOn(t *testing.T) {
