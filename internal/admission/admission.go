@@ -142,6 +142,9 @@ func (a *admission) step(ctx context.Context) time.Duration {
 	case q.Left > 0 && a.lacksMajority(ctx, q):
 		a.minGuard = MajorityLossGuard
 		return time.Millisecond
+	case q.Left > 0 && m.standsStill(q):
+		return a.fail(m.Status.Unfit("its clock stands still, so its quarantine never ends, as at miniredis without ClockTTL; " +
+			"for tests use package redlocktest, or WithRestartGuard(0)"))
 	case q.Left > 0:
 		return a.wait(q.Left)
 	default:

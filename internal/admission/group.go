@@ -97,6 +97,24 @@ type Member struct {
 	quarantineLogged protocol.Run  // the run of the server whose quarantine was logged, or will be; "" while it votes
 	untilLogged      time.Duration // the end of that quarantine as it was logged last, on the client's clock
 	hasVoted         bool          // it has voted over some connection: its memory is not new
+	seen             glimpse       // of its quarantine
+}
+
+// glimpse is when a client saw first that a quarantine had so much left.
+type glimpse struct {
+	quarantine string
+	left, at   time.Duration
+}
+
+// standsStill records what a quarantine has left, and reports whether the server's clock stands still: after waitTolerance
+// as much is left, to the millisecond. Of a clock that was set back more or less would be left.
+func (m *Member) standsStill(q *protocol.Barred) bool {
+	now := m.group.cfg.Clock()
+	if m.seen.quarantine == q.Quarantine && m.seen.left == q.Left {
+		return now-m.seen.at >= waitTolerance
+	}
+	m.seen = glimpse{q.Quarantine, q.Left, now}
+	return false
 }
 
 // VoteRight is a member's right to vote over one connection, or why it has none.

@@ -76,3 +76,28 @@ func TestLogAfterAMajorityForgotSaysWhenTheNodesVoteAgain(t *testing.T) {
 		}
 	}
 }
+
+// Plain miniredis is such a server: a key's ttl does not get less with time.
+func TestQuarantineAtAClockThatStandsStillSaysSo(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		for _, n := range net.Nodes {
+			n.Redis.ClockTTL(false)
+		}
+		var lines testnet.Journal
+		c := net.NewClient(redlock.WithRestartGuard(10*time.Second), redlock.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
+		began := time.Now()
+		_, err := c.Mutex("x").Lock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrNoQuorum, "nobody waits for ever")
+		require.ErrorContains(t, err, "its clock stands still")
+		require.ErrorContains(t, err, "WithRestartGuard(0)")
+		require.Less(t, time.Since(began), 5*time.Second)
+		require.Contains(t, lines.String(), "the node does not vote: its clock stands still")
+		require.NotContains(t, lines.String(), "waits for longer than was logged")
+
+		for _, n := range net.Nodes {
+			n.Redis.FastForward(time.Minute)
+		}
+		time.Sleep(time.Second) // the client looks again
+		require.NoError(t, c.WaitReady(t.Context()), "a test may let time go on")
+	})
+}
