@@ -30,7 +30,7 @@ var theirs = map[string]bool{
 	"WithExpiry": true, "WithTries": true, "WithRetryDelay": true, "WithFailFast": true, "WithDriftFactor": true,
 	"WithTimeoutFactor": true, "WithSetNXOnExtend": true, "WithGenValueFunc": true,
 	"ErrTaken": true, "ErrNodeTaken": true, "ErrFailed": true, "ErrNotObtained": true, "ErrLockNotHeld": true,
-	"WithContext": true, "ErrNotLocked": true, "ErrLockerClosed": true,
+	"WithShufflePools": true, "WithValue": true, "WithContext": true, "ErrNotLocked": true, "ErrLockerClosed": true,
 }
 
 // code is the declarations in the repository's Go files.
@@ -126,4 +126,32 @@ func TestWhatTheDocsNameExists(t *testing.T) {
 		}
 	}
 	assert.Greater(t, checked, 100)
+}
+
+// A comment sends its reader to a file: of the package beside it, or by a path.
+func TestFilesThatCommentsNameExist(t *testing.T) {
+	c, named := readCode(t), regexp.MustCompile(`[\w/*-]*\w\.(?:go|lua)\b`)
+	checked := 0
+	check := func(file, comment string) {
+		for _, name := range named.FindAllString(comment, -1) {
+			checked++
+			assert.True(t, c.hasFile(name), "a comment in %s names %s: there is no such file", file, name)
+		}
+	}
+	for _, f := range goFiles(t) {
+		for _, group := range f.tree.Comments {
+			check(f.path, group.Text())
+		}
+	}
+	for _, file := range c.files {
+		if !strings.HasSuffix(file, ".lua") {
+			continue
+		}
+		for line := range strings.Lines(read(t, file)) {
+			if _, comment, ok := strings.Cut(line, "--"); ok {
+				check(file, comment)
+			}
+		}
+	}
+	assert.Greater(t, checked, 40, "this finds nothing")
 }

@@ -108,3 +108,25 @@ func TestAdmissionDeletesNoKeyOfAnotherProgram(t *testing.T) {
 		require.True(t, strings.HasPrefix(n.Record(), protocol.Key("record", "")))
 	})
 }
+
+// docs/migrating.md: a client of another library holds the lock at two nodes, with a longer ttl than any on record. One of
+// them forgets that. It must not vote for a client of this library before the other's lock has ended.
+func TestGuardOfTheLongestForeignTTLKeepsNewClientsOutForThatLong(t *testing.T) {
+	const foreign = time.Minute
+	for _, guard := range []time.Duration{time.Millisecond, foreign} {
+		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+			c := net.Guarded(redlock.WithTTL(5*time.Second), redlock.WithRestartGuard(guard))
+			for _, n := range net.Nodes[:2] {
+				require.NoError(t, n.Redis.Set("redlock:x", "theirs"))
+				n.Redis.SetTTL("redlock:x", foreign)
+			}
+			began := time.Now()
+			kill(net.Nodes[0])
+			net.Nodes[0].Up()
+			lease, err := c.Mutex("x").Lock(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, guard >= foreign, time.Since(began) >= foreign, "after %v", time.Since(began))
+			require.NoError(t, lease.Unlock(t.Context()))
+		})
+	}
+}

@@ -277,7 +277,7 @@ func (f *failures) record(r *Refusal, clock system.Clock) {
 
 // A holder may want to be told that others want the lock. Its owner at the nodes says so, and names its client:
 // a node that makes a waiter wait publishes a message on the channel over which it wakes that client. Renewals
-// learn the same (awaited.lua). Nothing is forced.
+// learn the same (asked.lua). Nothing is forced.
 
 // alert is an attempt's owner and, with Terms.Wanted, the signal by which its holder learns that others want the
 // lock. A message may come before the votes have made a lease of the attempt.
