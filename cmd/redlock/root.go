@@ -53,10 +53,10 @@ Messages of redlock itself, on stderr, begin with "redlock:". Colours need a ter
   redlock watch --http localhost:8080             # the same as a page that is alive
   source <(redlock completion bash)               # completion in this shell; or zsh, fish, powershell
 
-  # In the crontabs of many machines, a job that runs on one at a time; it is no error
-  # if another machine runs it (75):
+  # In the crontabs of many machines, a job that one of them runs, where clocks differ by less than 30s; it is no
+  # error if another machine runs it (75):
   ` + nodesEnv + `=redis://10.0.0.1,redis://10.0.1.1,redis://10.0.2.1
-  0 3 * * *  /usr/local/bin/redlock run nightly --no-wait -q -- /usr/local/bin/nightly || [ $? -eq 75 ]`,
+  0 3 * * *  /usr/local/bin/redlock run nightly --no-wait --ready 1m --ttl 30s --min-hold 30s -q -- /usr/local/bin/nightly || [ $? -eq 75 ]`,
 		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,

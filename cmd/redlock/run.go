@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,11 @@ import (
 	"github.com/redlock-go/redlock/internal/printable"
 )
 
+const (
+	labelEnv = "REDLOCK_LABEL"
+	maxLabel = 256 // bytes, as the library allows
+)
+
 // runFlags are those of redlock run.
 type runFlags struct {
 	read       bool
@@ -27,16 +33,18 @@ type runFlags struct {
 	minHold    time.Duration
 	wait       time.Duration
 	noWait     bool
+	ready      time.Duration
 	quiet      bool
 	grace      time.Duration
 	stopBefore time.Duration
 	transfer   string
+	label      string
 }
 
 // runHelp is the help of redlock run, and a part of its manual.
 const runHelp = `run takes the lock NAME, runs COMMAND, and releases the lock when COMMAND ends. While
 it runs the lock is renewed. By default run waits as long as somebody else holds the lock
-or too few nodes answer, and prints once what it waits for: give --wait or --no-wait in cron.
+or too few nodes answer, and prints once what it waits for: give --wait or --no-wait in cron, and --ready.
 
 With several names run takes the locks of all of them at once, in whatever order they are
 given, and holds none of them while it waits. Each is the lock that run takes for that name
@@ -83,6 +91,15 @@ Choose it longer than clocks differ by. A run that starts late keeps the lock un
 If redlock is killed, the lock ends with its ttl. If the job must run once whatever fails,
 record in its own data that it is done.
 
+Nodes that were restarted do not vote for the longest ttl of all clients, and for 20s if a majority was. That
+time begins when a client looks, so a job at night finds no majority (69). With --ready 1m run first
+waits for up to a minute until a majority votes, and never for a holder: --wait begins, and --no-wait counts, after that.
+Choose it longer than these times. It is a delay, as above. A run that reached no majority for more than half of its
+--min-hold does not run COMMAND (69): another machine may have run it meanwhile.
+
+Other callers, redlock top and redlock inspect show who holds a lock: the text of --label or REDLOCK_LABEL, by default
+this machine's name and redlock's process.
+
 With --transfer FILE run does not release the lock when COMMAND succeeds: it writes a text to
 FILE, with which redlock resume goes on with the lock, on any machine, within the ttl.
 Nobody else gets the lock in between. The text is worth as much as the lock: FILE has mode
@@ -107,9 +124,8 @@ alone, not its children. On Windows there are no such signals: COMMAND is killed
 
 // runExamples are the examples in the same help.
 const runExamples = `  redlock run backup -- /usr/local/bin/backup --full
-  redlock run backup --no-wait -- backup           # 75 if somebody else runs it
   redlock run deploy --wait 5m -- make deploy      # give up after five minutes
-  redlock run nightly --no-wait --ttl 1m --min-hold 1m -- nightly   # once, if clocks differ by less
+  redlock run nightly --no-wait --ready 1m --ttl 30s --min-hold 30s -- nightly   # at one machine, 75 at the others
   redlock run report --ttl 1m --grace 10s -- report
   redlock run --read catalog -- export-catalog     # beside others that read it
   redlock run deployments --permits 3 -- deploy    # three at a time
@@ -139,6 +155,7 @@ func newRun(s *settings) *cobra.Command {
 	flags.DurationVar(&f.minHold, "min-hold", 0, "keep the lock taken until this time after it was asked for, also when COMMAND has ended; at most the ttl")
 	flags.DurationVar(&f.wait, "wait", 0, "wait this time at most for the lock (default without limit)")
 	flags.BoolVar(&f.noWait, "no-wait", false, "do not wait for a holder: fail at once")
+	flags.DurationVar(&f.ready, "ready", 0, "first wait this time at most until a majority of the nodes votes, and never for a holder")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing about a lock that somebody else holds: the exit code shows it")
 	f.addShared(cmd)
 	return cmd
@@ -151,6 +168,7 @@ func (f *runFlags) addShared(cmd *cobra.Command) {
 	flags.DurationVar(&f.grace, "grace", 0, "time between SIGTERM and SIGKILL (default three tenths of the ttl)")
 	flags.DurationVar(&f.stopBefore, "stop-before", 0, "send SIGTERM when renewals fail and this much validity is left; 0: when none is left (default the grace, at most a third of the ttl)")
 	flags.StringVar(&f.transfer, "transfer", "", "when COMMAND succeeds, do not release the lock, but write the text for redlock resume to this `file`")
+	flags.StringVar(&f.label, "label", "", "`text` by which others see who holds the lock or waits for it, of at most 256 bytes (default $"+labelEnv+", else host:pid)")
 }
 
 // check checks the flags, and sets those that were not given.
@@ -179,6 +197,8 @@ func (f *runFlags) check(cmd *cobra.Command, args []string) error {
 		return usage("--wait and --no-wait exclude each other")
 	case given("wait") && f.wait <= 0:
 		return usage("--wait %v: it must be above 0; use --no-wait not to wait at all", f.wait)
+	case given("ready") && f.ready <= 0:
+		return usage("--ready %v: it must be above 0", f.ready)
 	}
 	if err := f.checkPermits(given, cmd.ArgsLenAtDash()); err != nil {
 		return err
@@ -199,6 +219,9 @@ func (f *runFlags) checkShared(cmd *cobra.Command) error {
 	if given("transfer") && f.transfer == "" {
 		return usage("--transfer needs the name of a file")
 	}
+	if f.label = cmp.Or(f.label, os.Getenv(labelEnv)); len(f.label) > maxLabel {
+		return usage("--label, or %s, has %d bytes: at most %d are possible", labelEnv, len(f.label), maxLabel)
+	}
 	if !given("grace") {
 		f.grace = f.ttl * 3 / 10
 	}
@@ -215,6 +238,9 @@ func (f *runFlags) checkShared(cmd *cobra.Command) error {
 func (f *runFlags) run(cmd *cobra.Command, s *settings, names, command []string) error {
 	return f.runUnder(cmd, s, command, func(r *runner, client *redlock.Client) (*redlock.Lease, error) {
 		if err := f.notNested(cmd.Context(), client, names); err != nil {
+			return nil, err
+		}
+		if err := r.awaitReady(client); err != nil {
 			return nil, err
 		}
 		lease, err := r.acquire(client, names, !f.quiet)
@@ -238,7 +264,11 @@ func (f *runFlags) runUnder(cmd *cobra.Command, s *settings, command []string, a
 	defer text.discard()
 	surviveBrokenPipe()
 	r := &runner{flags: f, log: cmd.ErrOrStderr(), verbose: s.verbose}
-	client, err := s.open(cmd, redlock.WithTTL(f.ttl))
+	opts := []redlock.ClientOption{redlock.WithTTL(f.ttl)}
+	if f.label != "" {
+		opts = append(opts, redlock.WithOwnerLabel(f.label))
+	}
+	client, err := s.open(cmd, opts...)
 	if err != nil {
 		return err
 	}
