@@ -64,7 +64,8 @@ func New(pools []Pool, opts ...ClientOption) (*Client, error) {
 // Open returns a client over the masters at urls: redis://[user:password@]host[:port][/db],
 // rediss:// for TLS, valkey:// and valkeys:// likewise, or
 // unix://[user:password@]/path/to/socket[?db=n]. With TLS, a URL may end with
-// ?ca=file&cert=file&key=file&servername=name.
+// ?ca=file&cert=file&key=file&servername=name. Instead of a password, each may have
+// passwordfile=file there, which is read at each connection.
 //
 // It returns ErrConfig as New, and where a URL is bad or given twice. The error repeats no part of
 // a bad URL.

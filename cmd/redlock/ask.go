@@ -36,7 +36,7 @@ type nodeFacts struct {
 	Clock    clockFacts  `json:"clock"`
 	Admitted admittance  `json:"admission"`
 
-	secrets  *loginreply.Secrets  // that the URL has
+	secrets  *loginreply.Secrets  // that the URL or its file has
 	err      error                // why it does not answer
 	infoErr  error                // why it does not answer INFO
 	killErr  error                // why a client cannot close its old connections there
@@ -104,7 +104,8 @@ type look struct {
 func examine(ctx context.Context, index int, url string, l look, begun time.Time) *nodeFacts {
 	e, err := endpoint.Parse(url)
 	f := &nodeFacts{Node: fmt.Sprintf("node %d (%s)", index, e.Address), RDB: "unknown", AOF: "unknown"}
-	f.Admitted.State, f.Server.Support, f.secrets = "unknown", notKnown, loginreply.New(e.Password)
+	_, password, _ := e.Credentials(ctx) // without one, there is no login
+	f.Admitted.State, f.Server.Support, f.secrets = "unknown", notKnown, loginreply.New(password)
 	if f.host = e.Address; e.Network == "tcp" {
 		f.host = e.Address[:strings.LastIndex(e.Address, ":")]
 	}

@@ -23,6 +23,7 @@ type settings struct {
 	guardGiven  bool
 	verbose     bool
 	showsNodes  bool // the command's output says which nodes do not vote
+	login       loginFlags
 	tls         tlsFlags
 }
 
@@ -37,7 +38,9 @@ their holders, examines the nodes, and measures them.
 
 Nodes are URLs: redis://[user:password@]host[:port][/db], rediss:// for TLS (valkey://
 and valkeys:// are the same), or unix:///path/to/socket. A URL with TLS may end with
-?ca=file&cert=file&key=file&servername=name; the flags --tls-… say that for all of them. Give all of them, always, the same to every client: the
+?ca=file&cert=file&key=file&servername=name; the flags --tls-… say that for all of them.
+redis://user@host?passwordfile=file, or --password-file, has the password in a file of one line, which is read at
+each new connection: so it can be changed while redlock runs. Give all of them, always, the same to every client: the
 majority is counted over this list, and nodes remember how many they are. Put them into ` + nodesEnv + ` rather than on the
 command line where they have passwords: a command line can be read by every user of
 the machine. Commands under redlock run inherit it. redlock never prints passwords.
@@ -70,6 +73,7 @@ Messages of redlock itself, on stderr, begin with "redlock:". Colours need a ter
 	flags.DurationVar(&s.nodeTimeout, "node-timeout", 0, "one node's time to answer (default a twentieth of the ttl, within 5ms and 500ms)")
 	flags.DurationVar(&s.guard, "restart-guard", 0, "time for which a node that lost its memory does not vote, at least (default the longest ttl ever used); 0 trusts such nodes at once: for tests and caches only, and for all clients or none")
 	flags.BoolVarP(&s.verbose, "verbose", "v", false, "log more to stderr, such as nodes that are back, and print whole owners")
+	s.login.register(flags)
 	s.tls.register(flags)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &exit{code: codeUsage, why: err, hint: "Try " + cmd.CommandPath() + " --help"}
@@ -115,13 +119,16 @@ func (s *settings) urls() ([]string, error) {
 		return nil, &exit{code: codeConfig, why: fmt.Errorf("no nodes: give --nodes or set %s to the URLs of the Redis masters, "+
 			"such as redis://10.0.0.1:6379,redis://10.0.1.1:6379,redis://10.0.2.1:6379", nodesEnv)}
 	}
+	urls, err := s.login.addTo(urls)
+	if err != nil {
+		return nil, &exit{code: codeConfig, why: err}
+	}
 	for i, url := range urls {
 		if _, err := endpoint.Parse(url); err != nil {
 			return nil, &exit{code: codeConfig, why: fmt.Errorf("%s: URL %d of %d is bad: %w", from, i+1, len(urls), err)}
 		}
 	}
-	urls, err := s.tls.addTo(urls)
-	if err != nil {
+	if urls, err = s.tls.addTo(urls); err != nil {
 		return nil, &exit{code: codeConfig, why: err}
 	}
 	return urls, nil

@@ -1,7 +1,6 @@
 package endpoint
 
 import (
-	"context"
 	"errors"
 	"net"
 	"net/url"
@@ -18,11 +17,13 @@ type Endpoint struct {
 	Username string
 	Password string
 	DB       int
+
+	PasswordFile string // has the password, instead; "": none
 }
 
 // Parse reads redis://[user:password@]host[:port][/db], rediss:// for the same with TLS and
 // ?ca=file&cert=file&key=file&servername=name, valkey:// and valkeys:// with the meanings of
-// these two, and unix://[user:password@]/path/to/socket[?db=n].
+// these two, and unix://[user:password@]/path/to/socket[?db=n]. Each may have passwordfile=file in its query.
 //
 // Its errors repeat no part of the URL: a password may stand anywhere in a URL that is
 // not well formed.
@@ -42,19 +43,22 @@ func Parse(raw string) (Endpoint, error) {
 	case u.Fragment != "":
 		return Endpoint{}, errors.New("it has a # behind the address: it must look like redis://host:port")
 	}
-	e := Endpoint{Username: u.User.Username()}
-	e.Password, _ = u.User.Password()
-	if e.Password == "" && e.Username != "" {
-		return Endpoint{}, errors.New("it has a user without a password, or a password without a colon: write redis://user:password@host, or redis://:password@host")
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return Endpoint{}, errors.New("its query cannot be parsed")
+	}
+	var e Endpoint
+	if err := e.login(u, query); err != nil {
+		return Endpoint{}, err
 	}
 	switch u.Scheme {
 	case "redis", "valkey":
-		return e.tcp(u)
+		return e.tcp(u, query)
 	case "rediss", "valkeys":
 		e.TLS = &TLS{}
-		return e.tcp(u)
+		return e.tcp(u, query)
 	case "unix":
-		return e.unix(u)
+		return e.unix(u, query)
 	}
 	return Endpoint{}, errors.New("unknown scheme: want redis, rediss, valkey, valkeys or unix")
 }
@@ -91,13 +95,12 @@ func hasAtBehindAddress(u *url.URL) bool {
 	return inPath || strings.Contains(u.RawQuery, "@") || strings.Contains(u.Fragment, "@")
 }
 
-func (e Endpoint) tcp(u *url.URL) (Endpoint, error) {
-	switch query, err := url.ParseQuery(u.RawQuery); {
-	case err != nil:
-		return e, errors.New("its query cannot be parsed")
-	case e.TLS == nil && len(query) > 0:
-		return e, errors.New("it has a query, and only rediss://, valkeys:// and unix:// URLs may have one")
-	case e.TLS != nil:
+func (e Endpoint) tcp(u *url.URL, query url.Values) (Endpoint, error) {
+	if e.TLS == nil && len(query) > 0 {
+		return e, errors.New("its query has a field that is not known: without TLS only passwordfile is, and db where it begins with unix://")
+	}
+	if e.TLS != nil {
+		var err error
 		if *e.TLS, err = parseTLS(query); err != nil {
 			return e, err
 		}
@@ -116,14 +119,10 @@ func (e Endpoint) tcp(u *url.URL) (Endpoint, error) {
 	return e.database(strings.Trim(u.Path, "/"))
 }
 
-func (e Endpoint) unix(u *url.URL) (Endpoint, error) {
-	query, err := url.ParseQuery(u.RawQuery)
-	if err != nil {
-		return e, errors.New("its query cannot be parsed")
-	}
+func (e Endpoint) unix(u *url.URL, query url.Values) (Endpoint, error) {
 	for key := range query {
 		if key != "db" {
-			return e, errors.New("its query has a field that is not known: only db is")
+			return e, errors.New("its query has a field that is not known: only db and passwordfile are")
 		}
 	}
 	if u.Host != "" || !path.IsAbs(u.Path) || u.Path == "/" {
@@ -148,8 +147,8 @@ func (e Endpoint) database(s string) (Endpoint, error) {
 // Connector returns what makes connections to the server.
 func (e Endpoint) Connector() *Connector {
 	c := &Connector{Dial: e.dialSocket, Database: e.DB}
-	if e.Password != "" {
-		c.Credentials = func(context.Context) (user, password string, err error) { return e.Username, e.Password, nil }
+	if e.Password != "" || e.PasswordFile != "" {
+		c.Credentials = e.Credentials
 	}
 	return c
 }

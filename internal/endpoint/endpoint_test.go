@@ -19,15 +19,32 @@ func TestParseReadsURLsAsWritten(t *testing.T) {
 		"valkeys://a":          {Network: "tcp", Address: "a:6379", TLS: &TLS{}},
 		"rediss://a?ca=/etc/ca.pem&servername=redis.internal": {Network: "tcp", Address: "a:6379", TLS: &TLS{CA: "/etc/ca.pem", ServerName: "redis.internal"}},
 		"valkeys://:pw@a/1?cert=c%40.pem&key=k.pem":           {Network: "tcp", Address: "a:6379", DB: 1, Password: "pw", TLS: &TLS{Cert: "c@.pem", Key: "k.pem"}},
-		"redis://:a,b@c":                 {Network: "tcp", Address: "c:6379", Password: "a,b"},
-		"redis://:a%2Cb%40c@d":           {Network: "tcp", Address: "d:6379", Password: "a,b@c"},
-		"unix:///run/redis@1,2.sock":     {Network: "unix", Address: "/run/redis@1,2.sock"},
-		"unix:///run/redis.sock":         {Network: "unix", Address: "/run/redis.sock"},
-		"unix://me:pw@/run/r.sock?db=12": {Network: "unix", Address: "/run/r.sock", Username: "me", Password: "pw", DB: 12},
+		"redis://me@a/2?passwordfile=/run/pass%20word":        {Network: "tcp", Address: "a:6379", Username: "me", PasswordFile: "/run/pass word", DB: 2},
+		"rediss://a?ca=ca.pem&passwordfile=p":                 {Network: "tcp", Address: "a:6379", PasswordFile: "p", TLS: &TLS{CA: "ca.pem"}},
+		"unix:///run/r.sock?db=1&passwordfile=p":              {Network: "unix", Address: "/run/r.sock", PasswordFile: "p", DB: 1},
+		"redis://:a,b@c":                                      {Network: "tcp", Address: "c:6379", Password: "a,b"},
+		"redis://:a%2Cb%40c@d":                                {Network: "tcp", Address: "d:6379", Password: "a,b@c"},
+		"unix:///run/redis@1,2.sock":                          {Network: "unix", Address: "/run/redis@1,2.sock"},
+		"unix:///run/redis.sock":                              {Network: "unix", Address: "/run/redis.sock"},
+		"unix://me:pw@/run/r.sock?db=12":                      {Network: "unix", Address: "/run/r.sock", Username: "me", Password: "pw", DB: 12},
 	} {
 		got, err := Parse(raw)
 		require.NoError(t, err, raw)
 		require.Equal(t, want, got, raw)
+	}
+}
+
+func TestParseRefusesAPasswordFileBesideAPassword(t *testing.T) {
+	for raw, want := range map[string]string{
+		"redis://me:hunter2@a?passwordfile=p":       "it has a password, and the field passwordfile too",
+		"redis://me@a?passwordfile=":                "its field passwordfile must have one value",
+		"redis://me@a?passwordfile=p&passwordfile=": "its field passwordfile must have one value",
+		"redis://me@a":                     "or redis://user@host?passwordfile=file",
+		"redis://me@a?passwordfile=p&db=1": "only passwordfile is",
+	} {
+		_, err := Parse(raw)
+		require.ErrorContains(t, err, want, raw)
+		require.NotContains(t, err.Error(), "hunter2")
 	}
 }
 

@@ -30,7 +30,7 @@ func parseTLS(query url.Values) (TLS, error) {
 		field := fields[key]
 		switch {
 		case field == nil:
-			return t, errors.New("its query has a field that is not known: ca, cert, key and servername are")
+			return t, errors.New("its query has a field that is not known: ca, cert, key, servername and passwordfile are")
 		case len(values) != 1 || values[0] == "":
 			return t, fmt.Errorf("its field %s must have one value", key)
 		}
@@ -70,8 +70,8 @@ func (t TLS) Config(host string) (*tls.Config, error) {
 
 // Check reports what is wrong with the files that the URL names, if anything is.
 func (e Endpoint) Check() error {
-	if e.TLS == nil {
-		return nil
+	if _, _, err := e.Credentials(context.Background()); err != nil || e.TLS == nil {
+		return err
 	}
 	_, err := e.TLS.Config("")
 	return err

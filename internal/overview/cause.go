@@ -35,7 +35,10 @@ const (
 func CauseOf(err error, answered bool) Cause {
 	var badReply *endpoint.BadReplyError
 	var secure *endpoint.TLSError
+	var unread *endpoint.PasswordError
 	switch {
+	case errors.As(err, &unread):
+		return Cause{"password", "this client cannot read its password", OneFewer, "write the password into the file that the URL or --password-file names: it is read at each connection"}
 	case node.IsCode(err, "DENIED"):
 		return Cause{"protected-mode", "it refuses connections from other machines", NeverVotes,
 			"give the server a password (requirepass, or ACL SETUSER) and write it into the URL; or, in a closed network only, CONFIG SET protected-mode no"}
