@@ -94,10 +94,10 @@ func TestMastersAreIndependentAndApart(t *testing.T) {
 	// The list that clients get has each pod once.
 	var urls []string
 	for i := range *set.Spec.Replicas {
-		urls = append(urls, fmt.Sprintf("redis://locks:change-me@%s-%d.%s:%d", set.Name, i, service.Name, service.Spec.Ports[0].Port))
+		urls = append(urls, fmt.Sprintf("redis://locks@%s-%d.%s:%d?passwordfile=/etc/redlock/password", set.Name, i, service.Name, service.Spec.Ports[0].Port))
 	}
-	nodes := object[*corev1.Secret](t, all, "Secret redlock-nodes")
-	require.Equal(t, strings.Join(urls, ","), nodes.StringData["REDLOCK_NODES"])
+	nodes := object[*corev1.ConfigMap](t, all, "ConfigMap redlock-nodes")
+	require.Equal(t, strings.Join(urls, ","), nodes.Data["REDLOCK_NODES"])
 
 	apart := set.Spec.Template.Spec.Affinity.PodAntiAffinity
 	require.Equal(t, corev1.LabelHostname, apart.RequiredDuringSchedulingIgnoredDuringExecution[0].TopologyKey)
@@ -153,7 +153,11 @@ func TestCronJobLocksAtTheMasters(t *testing.T) {
 	require.Equal(t, spec.Template.Spec.Containers[0].Ports[0].Name, policy.Spec.Ingress[0].Ports[0].Port.StrVal)
 
 	container := pod.Spec.Containers[0]
-	require.Contains(t, all, "Secret "+container.EnvFrom[0].SecretRef.Name)
+	require.Contains(t, all, "ConfigMap "+container.EnvFrom[0].ConfigMapRef.Name)
+	require.Equal(t, "/etc/redlock", container.VolumeMounts[0].MountPath)
+	require.Equal(t, container.VolumeMounts[0].Name, pod.Spec.Volumes[0].Name)
+	password := object[*corev1.Secret](t, all, "Secret "+pod.Spec.Volumes[0].Secret.SecretName).StringData["password"]
+	require.Contains(t, mastersUsers(t), "\nuser locks on >"+password+" ")
 	words := container.Command
 	require.Equal(t, []string{"redlock", "run", "nightly"}, words[:3])
 	manual := readFile(t, "../docs/redlock.1")
@@ -191,7 +195,8 @@ func TestMastersOfTheManifestsServeLocks(t *testing.T) {
 	conf := object[*corev1.ConfigMap](t, readManifests(t), "ConfigMap "+app).Data["redis.conf"]
 	var urls []string
 	for range 3 {
-		urls = append(urls, startMaster(t, program, conf, mastersUsers(t)))
+		address, _ := startMaster(t, program, conf, mastersUsers(t))
+		urls = append(urls, address)
 	}
 	open := func(user string) *redlock.Client {
 		var all []string

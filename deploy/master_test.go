@@ -16,10 +16,10 @@ import (
 )
 
 // startMaster runs a server until the test ends, with a configuration and users of the manifests whose directories are
-// ones of this machine. It returns its address.
-func startMaster(t *testing.T, program, conf, users string) (address string) {
+// the same one of this machine, which it returns.
+func startMaster(t *testing.T, program, conf, users string) (address, dir string) {
 	t.Helper()
-	dir := t.TempDir()
+	dir = t.TempDir()
 	port, err := cluster.FreePort()
 	require.NoError(t, err)
 	conf = strings.NewReplacer("/data", dir, "/etc/redlock", dir).Replace(conf)
@@ -43,5 +43,5 @@ func startMaster(t *testing.T, program, conf, users string) (address string) {
 		conn, err := net.Dial("tcp", address)
 		return err == nil && conn.Close() == nil
 	}, await, 20*time.Millisecond)
-	return address
+	return address, dir
 }

@@ -54,7 +54,7 @@ func (p probes) requireVerdict(t *testing.T, address string, ready, alive bool) 
 	assert.Equal(t, alive, succeeds(p.alive), "the liveness probe")
 }
 
-// administrator connects to a server of the manifests as a user that the test adds.
+// administrator connects to a server as a user that the test adds.
 func administrator(t *testing.T, address string) func(command string, args ...any) any {
 	t.Helper()
 	conn, err := redis.Dial("tcp", address, redis.DialUsername("test"), redis.DialPassword("test"))
@@ -80,16 +80,14 @@ func TestProbesFailAtAMasterThatRefuses(t *testing.T) {
 	all := readProbes(t)
 	conf := object[*corev1.ConfigMap](t, readManifests(t), "ConfigMap "+app).Data["redis.conf"]
 	type ask = func(command string, args ...any) any
-	for name, refuse := range map[string]func(t *testing.T, address string, do ask){
-		"OOM":        func(_ *testing.T, _ string, do ask) { do("CONFIG", "SET", "maxmemory", 1) },
-		"NOREPLICAS": func(_ *testing.T, _ string, do ask) { do("CONFIG", "SET", "min-replicas-to-write", 1) },
-		"READONLY":   func(_ *testing.T, _ string, do ask) { do("REPLICAOF", "127.0.0.1", 1) },
-		"NOAUTH":     func(_ *testing.T, _ string, do ask) { do("ACL", "SETUSER", "default", "resetpass", ">secret") },
-		"NOPERM":     func(_ *testing.T, _ string, do ask) { do("ACL", "SETUSER", "default", "-incr") },
-		"MISCONF": func(t *testing.T, _ string, do ask) {
-			dir, err := redis.StringMap(do("CONFIG", "GET", "dir"), nil)
-			require.NoError(t, err)
-			require.NoError(t, os.MkdirAll(filepath.Join(dir["dir"], "dump.rdb", "in the way"), 0o700))
+	for name, refuse := range map[string]func(t *testing.T, address, dir string, do ask){
+		"OOM":        func(_ *testing.T, _, _ string, do ask) { do("CONFIG", "SET", "maxmemory", 1) },
+		"NOREPLICAS": func(_ *testing.T, _, _ string, do ask) { do("CONFIG", "SET", "min-replicas-to-write", 1) },
+		"READONLY":   func(_ *testing.T, _, _ string, do ask) { do("REPLICAOF", "127.0.0.1", 1) },
+		"NOAUTH":     func(_ *testing.T, _, _ string, do ask) { do("ACL", "SETUSER", "default", "resetpass", ">secret") },
+		"NOPERM":     func(_ *testing.T, _, _ string, do ask) { do("ACL", "SETUSER", "default", "-incr") },
+		"MISCONF": func(t *testing.T, _, dir string, do ask) {
+			require.NoError(t, os.MkdirAll(filepath.Join(dir, "dump.rdb", "in the way"), 0o700))
 			do("CONFIG", "SET", "save", "3600 1")
 			do("BGSAVE")
 			require.Eventually(t, func() bool {
@@ -97,7 +95,7 @@ func TestProbesFailAtAMasterThatRefuses(t *testing.T) {
 				return err == nil && strings.Contains(info, "rdb_last_bgsave_status:err")
 			}, await, 10*time.Millisecond)
 		},
-		"BUSY": func(t *testing.T, address string, do ask) {
+		"BUSY": func(t *testing.T, address, _ string, do ask) {
 			do("CONFIG", "SET", "lua-time-limit", 1)
 			other, err := redis.Dial("tcp", address, redis.DialUsername("test"), redis.DialPassword("test"))
 			require.NoError(t, err)
@@ -109,10 +107,10 @@ func TestProbesFailAtAMasterThatRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			address := startMaster(t, program, conf, mastersUsers(t)+"\nuser test on >test ~* &* +@all\n")
+			address, dir := startMaster(t, program, conf, mastersUsers(t)+"\nuser test on >test ~* &* +@all\n")
 			do := administrator(t, address)
 			all.requireVerdict(t, address, true, true)
-			refuse(t, address, do)
+			refuse(t, address, dir, do)
 			all.requireVerdict(t, address, false, true)
 		})
 	}

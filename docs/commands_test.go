@@ -103,7 +103,8 @@ func list(t *testing.T, command string) {
 func runByAnotherTest(t *testing.T, command string) {
 	// That test reads the commands from the page.
 	assert.Contains(t, read(t, "integration/operators_test.go"), "func TestEveryRedisCommandOfTheDocsWorks(")
-	assert.Contains(t, read(t, "docs/operations.md"), strings.Fields(command)[3])
+	assert.Contains(t, read(t, "integration/passwords_test.go"), "func TestThePasswordIsChangedWhileClientsLock(")
+	assert.Contains(t, read(t, "docs/operations.md")+read(t, "docs/passwords.md"), strings.Fields(command)[3])
 }
 
 // firstProgram finds the command among those that TestTheReadmesFirstProgramGetsALock runs.
