@@ -69,9 +69,13 @@ func TestThePasswordOfTheManifestsIsChanged(t *testing.T) {
 	_, err = testclient.OpenUnready(t, old).Mutex("short").TryLock(t.Context())
 	require.ErrorIs(t, err, redlock.ErrNoQuorum)
 	require.ErrorContains(t, err, "WRONGPASS")
+	requireOnlyLoads(t, addresses[0])
+}
 
-	// Nobody can do anything else as this user.
-	conn, err := redis.Dial("tcp", addresses[0], redis.DialUsername("rotate"), redis.DialPassword("change-me-too"))
+// requireOnlyLoads expects that the user rotate can do nothing else.
+func requireOnlyLoads(t *testing.T, address string) {
+	t.Helper()
+	conn, err := redis.Dial("tcp", address, redis.DialUsername("rotate"), redis.DialPassword("change-me-too"))
 	require.NoError(t, err)
 	defer conn.Close()
 	for _, command := range [][]any{{"ACL", "LIST"}, {"ACL", "SETUSER", "x"}, {"GET", "redlock:long"}, {"CONFIG", "GET", "*"}} {
