@@ -154,6 +154,8 @@ func TestCronJobLocksAtTheMasters(t *testing.T) {
 
 	container := pod.Spec.Containers[0]
 	require.Contains(t, all, "ConfigMap "+container.EnvFrom[0].ConfigMapRef.Name)
+	require.Equal(t, "REDLOCK_LABEL", container.Env[0].Name)
+	require.Equal(t, "metadata.labels['batch.kubernetes.io/job-name']", container.Env[0].ValueFrom.FieldRef.FieldPath)
 	require.Equal(t, "/etc/redlock", container.VolumeMounts[0].MountPath)
 	require.Equal(t, container.VolumeMounts[0].Name, pod.Spec.Volumes[0].Name)
 	password := object[*corev1.Secret](t, all, "Secret "+pod.Spec.Volumes[0].Secret.SecretName).StringData["password"]

@@ -42,7 +42,7 @@ func measure(ctx context.Context, client *redlock.Client, times int) (slowest, s
 const ttlPage = "docs/choosing-ttl.md"
 
 // figuresRow is a row of the page: the settings, and what they yield.
-var figuresRow = regexp.MustCompile(`(?m)^\| (\d+ s), (\S+ m?s) \| (.+) s \| (.+) s \| (\d+) \| (.+) s \| (.+) to (.+) s \| (.+) s \|$`)
+var figuresRow = regexp.MustCompile(`(?m)^\| (\d+ s), (\S+ m?s) \| (.+) s \| (.+) s \| (\d+) \| (.+) s \| (.+) s \| (.+) to (.+) s \| (.+) s \|$`)
 
 // situation is one pair of settings, and the terms that the library makes of them.
 type situation struct {
@@ -91,9 +91,10 @@ func TestTheFiguresOfThePageFollowFromItsFormulas(t *testing.T) {
 		assert.Equal(t, seconds(every), s.row[4], "renewed every")
 		assert.Equal(t, fmt.Sprint(int64(fits)), s.row[5], "failed renewals")
 		assert.Equal(t, seconds(s.ttl/2), s.row[6], "outage or pause")
-		assert.Equal(t, seconds(s.ttl-every), s.row[7], "free after a kill, at least")
-		assert.Equal(t, seconds(s.ttl), s.row[8], "free after a kill, at most")
-		assert.Equal(t, seconds(s.ttl), s.row[9], "the guard")
+		assert.Equal(t, seconds(s.ttl/5), s.row[7], "outage of the tool")
+		assert.Equal(t, seconds(s.ttl-every), s.row[8], "free after a kill, at least")
+		assert.Equal(t, seconds(s.ttl), s.row[9], "free after a kill, at most")
+		assert.Equal(t, seconds(s.ttl), s.row[10], "the guard")
 
 		assert.Equal(t, validity, s.Validity, "the library's")
 		assert.InDelta(t, every, s.RenewEvery, 1)
@@ -182,6 +183,99 @@ func TestAnOutageOrAPauseOfHalfATTLLosesNoLease(t *testing.T) {
 			require.NoError(t, c.Close())
 		}
 	})
+}
+
+// stopBefore is the tool's own --stop-before for a ttl.
+func stopBefore(t *testing.T, ttl time.Duration) time.Duration {
+	t.Helper()
+	require.Regexp(t, `default three tenths of the ttl\)(?s:.*)default the grace, at most a third of the ttl\)`, read(t, "docs/redlock.1"))
+	return ttl * 3 / 10
+}
+
+// neverShort reports whether a lease has more validity than a limit for some time, as redlock run looks.
+func neverShort(lease *redlock.Lease, limit, d time.Duration) bool {
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		left := lease.Remaining()
+		if left <= limit {
+			return false
+		}
+		time.Sleep(left - limit)
+	}
+	return true
+}
+
+func TestRedlockRunOutlastsAnOutageOfAFifthOfATTL(t *testing.T) {
+	inEachSituation(t, func(t *testing.T, net *testnet.Net, s *situation) {
+		instants := testnet.Tries(4, 12)
+		for i := range instants {
+			lease, err := s.client(net).Mutex("x").TryLock(t.Context())
+			require.NoError(t, err)
+			time.Sleep(s.ttl + s.RenewEvery*time.Duration(i)/time.Duration(instants))
+			for _, n := range net.Nodes {
+				n.Freeze()
+			}
+			time.AfterFunc(s.ttl/5, func() {
+				for _, n := range net.Nodes {
+					n.Thaw()
+				}
+			})
+			require.True(t, neverShort(lease, stopBefore(t, s.ttl), 2*s.ttl), "instant %d of %d", i, instants)
+			require.NoError(t, lease.Unlock(t.Context()))
+		}
+	})
+}
+
+// Connections fall silent for good, and new ones work: from then on no answer comes until the client gives them up.
+func TestAShortTTLDoesNotOutlastASilentCut(t *testing.T) {
+	for _, c := range []struct {
+		ttl        time.Duration
+		lease, run bool // whether they outlast it
+	}{
+		{time.Second, false, false}, {2500 * time.Millisecond, true, false}, {3 * time.Second, true, false}, {5 * time.Second, true, true},
+		{10 * time.Second, true, true}, {time.Minute, true, true},
+	} {
+		t.Run(c.ttl.String(), func(t *testing.T) {
+			testnet.InBubbleFor(t, 24*time.Hour, 3, func(t *testing.T, net *testnet.Net) {
+				lost, stopped := silentCuts(t, net, c.ttl)
+				assert.Equal(t, c.lease, lost == 0, "%d leases lost", lost)
+				assert.Equal(t, c.run, stopped == 0, "%d commands stopped", stopped)
+			})
+		})
+	}
+}
+
+// silentCuts cuts leases at instants of their renewals, and returns how many are lost, and how many commands of redlock run
+// would be stopped.
+func silentCuts(t *testing.T, net *testnet.Net, ttl time.Duration) (lost, stopped int) {
+	t.Helper()
+	const instants = 12
+	for i := range instants {
+		client, pools := net.CuttableClient(redlock.WithTTL(ttl))
+		lease, err := client.Mutex("x").TryLock(t.Context())
+		require.NoError(t, err)
+		time.Sleep(ttl + ttl/3*time.Duration(i)/instants)
+		silence := func(silent bool) {
+			for _, p := range pools {
+				p.Node.Set(func(*testnet.Node) {
+					for _, l := range p.Links {
+						l.Held = silent
+					}
+				})
+			}
+		}
+		silence(true)
+		if !neverShort(lease, stopBefore(t, ttl), 2*ttl) {
+			stopped++
+		}
+		time.Sleep(ttl)
+		if !lease.Valid() {
+			lost++
+		}
+		silence(false)
+		require.NoError(t, client.Close())
+		time.Sleep(ttl)
+	}
+	return lost, stopped
 }
 
 func TestAfterAKillOthersWaitForAsLongAsThePageSays(t *testing.T) {

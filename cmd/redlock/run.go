@@ -164,7 +164,7 @@ func newRun(s *settings) *cobra.Command {
 // addShared adds the flags that run and resume have in common.
 func (f *runFlags) addShared(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.DurationVar(&f.ttl, "ttl", 10*time.Second, "how long the lock outlives a redlock that was killed, and can go without renewals")
+	flags.DurationVar(&f.ttl, "ttl", 10*time.Second, "how long the lock outlives a redlock that was killed, and can go without renewals; below 5s one silent cut of the network ends COMMAND")
 	flags.DurationVar(&f.grace, "grace", 0, "time between SIGTERM and SIGKILL (default three tenths of the ttl)")
 	flags.DurationVar(&f.stopBefore, "stop-before", 0, "send SIGTERM when renewals fail and this much validity is left; 0: when none is left (default the grace, at most a third of the ttl)")
 	flags.StringVar(&f.transfer, "transfer", "", "when COMMAND succeeds, do not release the lock, but write the text for redlock resume to this `file`")
