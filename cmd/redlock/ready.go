@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,8 +16,10 @@ import (
 // readyLook is the pause between two looks at the nodes while run waits until they vote.
 const readyLook = 20 * time.Millisecond
 
-// errNotReady ends the wait when the time of --ready is over.
-var errNotReady = errors.New("the time of --ready is over")
+var (
+	errNotReady = errors.New("the time of --ready is over") // ends the wait
+	errNoAnswer = errors.New("no answer yet")               // of a node of which nothing worse is known
+)
 
 // awaitReady waits, for as long as --ready allows, until a majority of the nodes votes: never for a holder. A signal ends
 // the wait.
@@ -38,7 +42,7 @@ func (r *runner) awaitReady(client *redlock.Client) error {
 		return err
 	}
 	if err != nil {
-		return r.notReady(err)
+		return r.notReady(client, err)
 	}
 	// Other processes may have reached the nodes all the time, and the rest of their leases may be over.
 	if hold := r.flags.minHold; hold > 0 && unseen > hold/2 {
@@ -80,15 +84,20 @@ func majorityWaits(nodes []redlock.NodeStats) bool {
 }
 
 // notReady returns why run gives up: how each node stands, and what to do.
-func (r *runner) notReady(err error) error {
-	var q *redlock.QuorumError
-	if !errors.Is(err, errNotReady) || !errors.As(err, &q) {
+func (r *runner) notReady(client *redlock.Client, err error) error {
+	if !errors.Is(err, errNotReady) {
 		return err
 	}
+	var nodes []string
+	for _, n := range client.Stats().Nodes {
+		if n.State != "up" {
+			nodes = append(nodes, fmt.Sprintf("%s: %s: %v", n.Node, n.State, cmp.Or(n.Err, errNoAnswer)))
+		}
+	}
 	remedy := "redlock doctor says what to do"
-	if q.RetryAfter > 0 {
+	if q := (*redlock.QuorumError)(nil); errors.As(err, &q) && q.RetryAfter > 0 {
 		remedy = fmt.Sprintf("they vote in %v: give --ready more time than the longest ttl of all clients, and than 20s", short(q.RetryAfter))
 	}
-	return &exit{code: codeNoQuorum, why: fmt.Errorf("no majority of the nodes votes after %v (--ready), and the command is not run: %s; %s",
-		r.flags.ready, withoutName(q), remedy)}
+	return &exit{code: codeNoQuorum, why: fmt.Errorf("no majority of the nodes votes after %v (--ready), and the command is not run: %s",
+		r.flags.ready, strings.Join(append(nodes, remedy), "; "))}
 }

@@ -15,25 +15,30 @@ import (
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
-// guarded runs the tool over nodes that wait for a guard when they are new.
-func guarded(t *testing.T, nodes *redlocktest.Nodes, args ...string) *tool {
-	t.Helper()
-	return start(t, nodes, append([]string{"--restart-guard", "1s"}, args...)...) // the last flag counts
-}
-
 func TestReadyAwaitsNodesThatMayNotVoteYet(t *testing.T) {
 	t.Parallel()
+	tryRun := func(nodes *redlocktest.Nodes, guard string, ready ...string) result {
+		t.Helper()
+		args := append([]string{"--restart-guard", guard, "run", "job", "--ttl", "1s", "--node-timeout", "490ms", "--no-wait"}, ready...)
+		return start(t, nodes, append(args, "--", "true")...).end()
+	}
 	nodes := redlocktest.Start(t, 3)
-	short := []string{"--ttl", "1s", "--node-timeout", "490ms", "--", "true"}
-	r := guarded(t, nodes, append([]string{"run", "job", "--no-wait"}, short...)...).end()
-	require.Equal(t, codeNoQuorum, r.code, "without --ready: %s", r.log)
-	r = guarded(t, nodes, append([]string{"run", "job", "--no-wait", "--ready", "100ms"}, short...)...).end()
+	r := tryRun(nodes, "1h")
+	assert.Equal(t, codeNoQuorum, r.code, "without --ready: %s", r.log)
+	r = tryRun(nodes, "1h", "--ready", "2s")
 	assert.Equal(t, codeNoQuorum, r.code)
-	assert.Regexp(t, `redlock: no majority of the nodes votes after 100ms \(--ready\), and the command is not run: .*`+
-		`node 0 \(\S+\): not sent: it does not vote for another .*node 2 .*`+
-		`; they vote in \S+: give --ready more time than the longest ttl of all clients, and than 20s\n`, r.log)
-	r = guarded(t, nodes, append([]string{"run", "job", "--no-wait", "--ready", "15s"}, short...)...).end()
+	assert.Regexp(t, `redlock: no majority of the nodes votes after 2s \(--ready\), and the command is not run: `+
+		`node 0 \(\S+\): quarantined: it does not vote for another .*; node 2 .*`+
+		`; they vote in \S+: give --ready more time than the longest ttl of all clients, and than 20s\n$`, r.log)
+	r = tryRun(redlocktest.Start(t, 3), "1s", "--ready", "15s")
 	assert.Zero(t, r.code, r.log)
+}
+
+// A time that is over before any node has answered is no other failure.
+func TestReadyOfNoTimeFindsNoMajority(t *testing.T) {
+	r := start(t, redlocktest.Start(t, 3), "run", "job", "--no-wait", "--ready", "1ns", "--", "true").end()
+	assert.Equal(t, codeNoQuorum, r.code)
+	assert.Regexp(t, `^redlock: no majority of the nodes votes after 1ns \(--ready\), and the command is not run: .*redlock doctor says what to do\n$`, r.log)
 }
 
 func TestReadyNeverAwaitsAHolder(t *testing.T) {
@@ -55,7 +60,7 @@ func TestReadyNamesNodesThatDoNotAnswer(t *testing.T) {
 	nodes.Stop(1)
 	r := start(t, nodes, "run", "job", "--no-wait", "--ready", "300ms", "--", "true").end()
 	assert.Equal(t, codeNoQuorum, r.code)
-	assert.Regexp(t, `redlock: no majority of the nodes votes after 300ms .*node 0 \(\S+\): not sent: cannot connect: .*node 1 .*; redlock doctor says what to do\n$`, r.log)
+	assert.Regexp(t, `redlock: no majority of the nodes votes after 300ms .*node 0 \(\S+\): down: cannot connect: .*node 1 .*; redlock doctor says what to do\n$`, r.log)
 	p := start(t, nodes, "run", "job", "--ready", "1h", "--", "true")
 	eventually(t, func() bool { return strings.Contains(p.log.String(), "node 1") }, "at work")
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
