@@ -117,7 +117,7 @@ func (a *admission) step(ctx context.Context) time.Duration {
 	// The name comes first: while the simulation draws it, answers of other nodes at this instant may raise the guard.
 	name := g.cfg.Random.ID(m.Name)
 	guard := max(m.guard(), a.minGuard)
-	call := protocol.ProbeCall{Run: a.run, Nodes: g.terms.Nodes, Longest: m.longestTTL(), Guard: guard, Name: name.String()}
+	call := protocol.ProbeCall{Run: a.run, Nodes: g.terms.Nodes, Longest: m.longestTTL(), Guard: guard, Default: max(guard, g.terms.TTL), Name: name.String()}
 	orphan := m.orphan.Load()
 	if orphan != nil {
 		call.Orphan = *orphan

@@ -35,7 +35,7 @@ type Group struct {
 	first    firstLooks
 	progress progress
 	greatest atomic.Int64 // up to which count answers are believed
-	longest  atomic.Int64 // the longest ttl seen on record, or used by this client; nanoseconds
+	longest  atomic.Int64 // the longest ttl seen on record; nanoseconds
 }
 
 // NewGroup makes a group without members.
@@ -48,7 +48,6 @@ func NewGroup(terms Terms, cfg *node.Config) *Group {
 // Add makes a node a member.
 func (g *Group) Add(n *node.Node) *Member {
 	m := &Member{Node: n, group: g, recheck: make(chan struct{}, 1)}
-	m.ttl.Store(int64(g.terms.TTL))
 	n.Use(m)
 	g.Members = append(g.Members, m)
 	return m
@@ -65,10 +64,13 @@ func (g *Group) bare(m *Member) (n int) {
 }
 
 // raiseLongest records a ttl that is on record at a node.
-func (g *Group) raiseLongest(ttl time.Duration) {
+func (g *Group) raiseLongest(ttl time.Duration) { raise(&g.longest, ttl) }
+
+// raise raises a duration in nanoseconds to d, if that is longer.
+func raise(to *atomic.Int64, d time.Duration) {
 	for {
-		old := g.longest.Load()
-		if int64(ttl) <= old || g.longest.CompareAndSwap(old, int64(ttl)) {
+		old := to.Load()
+		if int64(d) <= old || to.CompareAndSwap(old, int64(d)) {
 			return
 		}
 	}
@@ -86,7 +88,7 @@ type Member struct {
 	right  atomic.Pointer[VoteRight] // nil while not connected
 	orphan atomic.Pointer[any]       // the key of a missing record, where calls may have counted since; nil: none
 	tooLow atomic.Pointer[any]       // the key of the record by which a vote counted from below; nil: none
-	ttl    atomic.Int64              // the longest ttl that locks of this client use, in nanoseconds
+	ttl    atomic.Int64              // the longest ttl of the locks that this client has asked for, in nanoseconds; 0: of none
 
 	recheck   chan struct{}
 	doubted   atomic.Bool // its record must be checked: it answered a count that no clock explains
@@ -145,8 +147,10 @@ func (r *VoteRight) SameRecord(now *VoteRight) bool {
 // Current returns the right that the node has now; nil if it is not connected.
 func (m *Member) Current() *VoteRight { return m.right.Load() }
 
-// Right returns the right to vote for a new lease of this ttl, or why there is none.
+// Right returns the right to vote for a new lease of this ttl, or why there is none. From then on the client
+// uses the ttl; 0 is for a question that makes no lease.
 func (m *Member) Right(ttl time.Duration) (*VoteRight, error) {
+	m.Use(ttl)
 	r := m.right.Load()
 	switch {
 	case r == nil:
@@ -158,7 +162,7 @@ func (m *Member) Right(ttl time.Duration) (*VoteRight, error) {
 	case !r.Votes:
 		return nil, r.why
 	case r.Longest < ttl:
-		m.useTTL(ttl)
+		m.Nudge()
 		return nil, ErrRegistering
 	}
 	return r, nil
@@ -173,23 +177,12 @@ func (m *Member) quarantined(r *VoteRight) (*VoteRight, error) {
 	return nil, &QuarantineError{left}
 }
 
-// longestTTL returns the longest ttl that this client uses.
+// longestTTL returns the longest ttl that this client uses; 0 if it has asked for no lock. The next check puts it on
+// record, so a client that only reads leaves no trace there.
 func (m *Member) longestTTL() time.Duration { return time.Duration(m.ttl.Load()) }
 
-// useTTL records that this client uses a ttl, and makes Run check the admission soon: a
-// ttl that is longer than the one on record must be put there first.
-func (m *Member) useTTL(ttl time.Duration) {
-	for {
-		old := m.ttl.Load()
-		if int64(ttl) <= old {
-			break
-		}
-		if m.ttl.CompareAndSwap(old, int64(ttl)) {
-			break
-		}
-	}
-	m.Nudge()
-}
+// Use records that this client is about to ask for a lease of this ttl.
+func (m *Member) Use(ttl time.Duration) { raise(&m.ttl, ttl) }
 
 // Nudge makes Run check the admission soon.
 func (m *Member) Nudge() {
@@ -243,7 +236,8 @@ func (m *Member) Forgot(by *VoteRight) {
 	}
 }
 
-// guard is how long the node must not vote after it lost its memory.
+// guard is how long, by what this client knows, the node must not vote after it lost its memory: a
+// quarantine that is shorter is begun anew. The client's own ttl counts once it has asked for a lock.
 func (m *Member) guard() time.Duration {
 	return max(m.group.terms.Guard, m.longestTTL(), time.Duration(m.group.longest.Load()))
 }

@@ -100,7 +100,12 @@ func TestMutexSendsTheRecordedCommands(t *testing.T) {
 			return c
 		}
 		a, b := client(), client()
-		time.Sleep(15 * time.Second) // the node is admitted
+		for _, c := range []*redlock.Client{a, b} { // the node is admitted, and has the ttl on record
+			lease, err := c.Mutex("y").Lock(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, lease.Unlock(t.Context()))
+		}
+		time.Sleep(5 * time.Second)
 		pool.mu.Lock()
 		pool.sent = nil
 		pool.mu.Unlock()

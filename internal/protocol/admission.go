@@ -42,8 +42,9 @@ type ProbeCall struct {
 	Run     Run
 	Orphan  any // the key of a record that was found missing: counters that stand there are removed; nil: none
 	Nodes   int
-	Longest time.Duration // the longest ttl that the client uses
-	Guard   time.Duration // the least length of the quarantine
+	Longest time.Duration // the longest ttl that the client uses; 0: none
+	Guard   time.Duration // the least length of the quarantine: a shorter one begins anew
+	Default time.Duration // of a quarantine where there has been none, not less than Guard
 	Name    string        // of a new quarantine; no other has it
 }
 
@@ -53,7 +54,7 @@ func (c ProbeCall) Eval() []any {
 	if c.Orphan != nil {
 		keys = append(keys, c.Orphan)
 	}
-	return eval(Probe, keys, c.Run.Record(""), c.Nodes, c.Longest.Milliseconds(), c.Guard.Milliseconds(), c.Name)
+	return eval(Probe, keys, c.Run.Record(""), c.Nodes, c.Longest.Milliseconds(), c.Guard.Milliseconds(), c.Name, c.Default.Milliseconds())
 }
 
 // ProbeReply is a server's answer to a ProbeCall: one of the three is set.

@@ -22,9 +22,9 @@ func TestAdmissionNamesItsKeys(t *testing.T) {
 }
 
 func TestProbeHasTheOrphanIfThereIsOne(t *testing.T) {
-	call := ProbeCall{Run: run, Nodes: 5, Longest: 10 * time.Second, Guard: 20 * time.Second, Name: "NAME"}
+	call := ProbeCall{Run: run, Nodes: 5, Longest: 10 * time.Second, Guard: 20 * time.Second, Default: 30 * time.Second, Name: "NAME"}
 	keys := []any{"redlock::bar:abc", "redlock::quarantine:abc", "redlock::format"}
-	args := []any{"redlock::record:abc:", 5, int64(10_000), int64(20_000), "NAME"}
+	args := []any{"redlock::record:abc:", 5, int64(10_000), int64(20_000), "NAME", int64(30_000)}
 	require.Equal(t, append(append([]any{Probe.Text(), 3}, keys...), args...), call.Eval())
 	call.Orphan = "redlock::record:abc:OLD"
 	require.Equal(t, append(append(append([]any{Probe.Text(), 4}, keys...), "redlock::record:abc:OLD"), args...), call.Eval())

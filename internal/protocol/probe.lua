@@ -6,9 +6,10 @@
 -- KEYS[4]  the record that the client counted in before, and found missing; or none
 -- ARGV[1]  the prefix of this run's records, before the name
 -- ARGV[2]  N, the number of nodes
--- ARGV[3]  the longest ttl that the client uses, in milliseconds
--- ARGV[4]  the guard, in milliseconds
+-- ARGV[3]  the longest ttl that the client uses, in milliseconds; 0 if it has asked for no lock
+-- ARGV[4]  the guard, in milliseconds: a shorter quarantine begins anew
 -- ARGV[5]  a name for a new quarantine, which no other has
+-- ARGV[6]  the guard where there has been no quarantine
 --
 -- Returns {'whole', the record's key, N, longest ttl} when there is a record (its longest ttl
 -- raised to the client's if N agrees, and its quarantine marked as used); {'barred', the
@@ -40,9 +41,9 @@ if n then
   end
   return {'whole', record, n, longest}
 end
-local guard = redis.call('HGET', KEYS[1], 'guard')
+local guard = redis.call('HGET', KEYS[1], 'guard') or ARGV[6]
 local first = name and not used and (redis.call('HGET', KEYS[1], 'first') or name)
-local longer = not guard or tonumber(guard) < tonumber(ARGV[4])
+local longer = tonumber(guard) < tonumber(ARGV[4])
 if not name or used or longer then
   -- A longer guard starts over: the one under way was too short. A shorter one does not
   -- replace the bar's: the client may not know the longest ttl.
