@@ -220,7 +220,7 @@ func (e *LostError) explain() string {
 	case LostMaxHold:
 		return "it was held for as long as WithMaxHold allows"
 	case LostRevoked:
-		why := "its keys were deleted or replaced at a quorum: by ForceUnlock, by hand, or by servers that lost their memory"
+		why := "its keys were deleted or replaced at a quorum: by ForceUnlock, by hand, by servers that lost memory, or by server clocks set forward"
 		if e.Holder != "" {
 			why += fmt.Sprintf("; the lock is held by %q now", printable.Cut(e.Holder))
 		}

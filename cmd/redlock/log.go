@@ -9,10 +9,13 @@ import (
 )
 
 // logger returns a logger to stderr. It logs hazards; with --verbose, or on a terminal, also
-// information.
+// information; with --quiet only what keeps locks from being granted.
 func (s *settings) logger(cmd *cobra.Command) *slog.Logger {
 	level := slog.LevelWarn
-	if s.verbose || isTerminal(cmd.ErrOrStderr()) {
+	switch {
+	case s.quiet && !s.verbose:
+		level = slog.LevelError
+	case s.verbose || isTerminal(cmd.ErrOrStderr()):
 		level = slog.LevelInfo
 	}
 	handler := slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{
@@ -44,7 +47,7 @@ func (h terse) Handle(ctx context.Context, r slog.Record) error {
 	switch {
 	case said("a lease "):
 		return nil
-	case h.showsNodes && (waits || said("a node waits for longer") || said("a majority of the nodes has no record")):
+	case h.showsNodes && (waits || said("a node waits for longer") || said("a node's wait is over") || said("a majority of the nodes has no record")):
 		return nil
 	case waits:
 		r.Message = "redlock: a node does not vote yet"

@@ -22,6 +22,7 @@ type settings struct {
 	guard       time.Duration
 	guardGiven  bool
 	verbose     bool
+	quiet       bool // the log says nothing as long as locks are available
 	showsNodes  bool // the command's output says which nodes do not vote
 	login       loginFlags
 	tls         tlsFlags

@@ -156,7 +156,7 @@ func newRun(s *settings) *cobra.Command {
 	flags.DurationVar(&f.wait, "wait", 0, "wait this time at most for the lock (default without limit)")
 	flags.BoolVar(&f.noWait, "no-wait", false, "do not wait for a holder: fail at once")
 	flags.DurationVar(&f.ready, "ready", 0, "first wait this time at most until a majority of the nodes votes, and never for a holder")
-	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing about a lock that somebody else holds: the exit code shows it")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing about a lock that somebody else holds (the exit code shows it), nor about nodes while a majority votes")
 	f.addShared(cmd)
 	return cmd
 }
@@ -263,6 +263,7 @@ func (f *runFlags) runUnder(cmd *cobra.Command, s *settings, command []string, a
 	}
 	defer text.discard()
 	surviveBrokenPipe()
+	s.quiet = f.quiet
 	r := &runner{flags: f, log: cmd.ErrOrStderr(), verbose: s.verbose}
 	opts := []redlock.ClientOption{redlock.WithTTL(f.ttl)}
 	if f.label != "" {

@@ -317,3 +317,20 @@ func textOf(file string) string {
 	text, _ := os.ReadFile(file)
 	return string(text)
 }
+
+// Cron sends each line that a job prints as a mail.
+func TestQuietSaysNothingWhileLocksAreAvailable(t *testing.T) {
+	t.Parallel()
+	nodes := redlocktest.Start(t, 3)
+	nodes.Stop(1)
+	loud := start(t, nodes, "run", "loud", "--", "sleep", "1")
+	assert.Equal(t, result{}, start(t, nodes, "run", "silent", "-q", "--", "sleep", "1").end())
+	r := loud.end()
+	assert.Zero(t, r.code)
+	assert.Contains(t, r.log, "a node is down; locks go on while a majority votes")
+
+	nodes.Stop(2)
+	r = start(t, nodes, "run", "silent", "-q", "--wait", "1s", "--", "true").end()
+	assert.Equal(t, codeNoQuorum, r.code)
+	assert.Contains(t, r.log, "no quorum")
+}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -32,7 +31,7 @@ const (
 	// have lost its memory once more, or another client may have admitted it.
 	QuarantineInterval = 2 * time.Second
 
-	// waitTolerance is by how much a quarantine may last longer than was logged without another
+	// waitTolerance is by how much a wait may last longer than was logged without another
 	// line: a person reads seconds.
 	waitTolerance = time.Second
 
@@ -106,6 +105,7 @@ func (a *admission) set(r VoteRight) {
 		m.Status.ReportDown(why)
 	case r.until > 0:
 		m.Status.ReportQuarantine(r.until-m.group.cfg.Clock(), r.why)
+	case a.pipe.Err() != nil: // the connection broke: its end is reported next
 	default:
 		m.Status.ReportQuarantine(0, r.why)
 	}
@@ -146,7 +146,7 @@ func (a *admission) step(ctx context.Context) time.Duration {
 		return a.fail(m.Status.Unfit("its clock stands still, so its quarantine never ends, as at miniredis without ClockTTL; " +
 			"for tests use package redlocktest, or WithRestartGuard(0)"))
 	case q.Left > 0:
-		return a.wait(q.Left)
+		return a.wait(q.Left, q.Quarantine)
 	default:
 		g.progress.begin(m)
 		return a.refill(ctx, q)
@@ -209,29 +209,29 @@ func (a *admission) whole(ctx context.Context, w *protocol.Whole) time.Duration 
 	a.set(VoteRight{Record: w.Record, Votes: true, Longest: w.Longest})
 	m.group.raiseLongest(w.Longest)
 	m.hasVoted = true
-	m.quarantineLogged, a.minGuard = "", 0
+	m.logged, a.minGuard = loggedWait{}, 0
 	if m.group.cfg.Clock() < a.levelUntil {
 		return retryInterval
 	}
 	return ProbeInterval
 }
 
-// wait keeps the node from voting until its quarantine is over, or that of the node that it waits for, and
-// returns after what time to probe it again.
-func (a *admission) wait(left time.Duration) time.Duration {
+// wait keeps the node from voting until its quarantine of this name is over, or another node's for which it waits ("" then).
+// It returns after what time to probe the node again.
+func (a *admission) wait(left time.Duration, quarantine string) time.Duration {
 	m := a.member
 	until := m.group.cfg.Clock() + left
+	logged := &m.logged
 	switch {
-	case m.quarantineLogged != a.run:
-		m.quarantineLogged, m.untilLogged = a.run, until
+	case logged.run != a.run:
+		*logged = loggedWait{a.run, quarantine, until, false}
 		m.Status.ExpectUpLine(true)
 		if !m.group.first.add(m, until) {
 			m.logQuarantine(left)
 		}
-	case left > waitTolerance && until > m.untilLogged+waitTolerance:
-		m.untilLogged = until
-		m.group.cfg.Events.Log(slog.LevelWarn, "a node waits for longer than was logged: a majority of the nodes lost its memory, "+
-			"or a client uses a longer ttl", "node", m.Name, "wait", left)
+	case left > waitTolerance && until > logged.until+waitTolerance:
+		m.logLongerWait(left, quarantine)
+		*logged = loggedWait{a.run, quarantine, until, false}
 	}
 	a.set(VoteRight{why: &QuarantineError{left}, until: until, bare: true})
 	return min(left, QuarantineInterval)
@@ -244,6 +244,7 @@ func (a *admission) fail(err error) time.Duration { return a.failAs(VoteRight{wh
 // failAs is fail with more to say.
 func (a *admission) failAs(r VoteRight) time.Duration {
 	a.set(r)
+	a.logOverdue(r.why)
 	return system.Jitter(a.member.group.cfg.Random, retryInterval, a.member.Name)
 }
 

@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // firstLooks keeps the quarantines that a new client finds at its first connections, so
@@ -87,4 +90,45 @@ func (f *firstLooks) end(g *Group) bool {
 func (m *Member) logQuarantine(left time.Duration) {
 	m.group.cfg.Events.Log(slog.LevelWarn, "a node has no record of this run of its server (it is new, or was restarted, or wiped); "+
 		"it votes once every lease that it may have forgotten has ended", "node", m.Name, "wait", left)
+}
+
+// loggedWait is what the log says of a node that does not vote yet.
+type loggedWait struct {
+	run        protocol.Run  // of its server; "" while it votes: nothing is logged, nor will be
+	quarantine string        // for which it waits; "": for another node's
+	until      time.Duration // when it votes, on the client's clock
+	over       bool          // it says that the node does not vote though the wait is over
+}
+
+// logLongerWait logs that the node's wait ends later than was logged. A longer guard has a quarantine of another name; a
+// quarantine of the same name lasts longer by its server's clock alone.
+func (m *Member) logLongerWait(left time.Duration, quarantine string) {
+	if quarantine != "" && quarantine == m.logged.quarantine {
+		m.group.cfg.Events.Log(slog.LevelWarn, "a node waits for longer than was logged: its server's clock was set back",
+			"node", m.Name, "wait", left)
+		return
+	}
+	m.group.cfg.Events.Log(slog.LevelWarn, "a node waits for longer than was logged: a majority of the nodes lost its memory, "+
+		"or a client uses a longer ttl", "node", m.Name, "wait", left)
+}
+
+// logOverdue logs, once, that the node does not vote though the wait that was logged is over, and why. Until when is not
+// known: the line names the nodes for which it may wait.
+func (a *admission) logOverdue(why error) {
+	m := a.member
+	if m.logged.run != a.run || m.logged.over || m.group.cfg.Clock() <= m.logged.until+waitTolerance {
+		return
+	}
+	m.logged.over = true
+	attrs := []any{"node", m.Name, "error", why}
+	var silent []string
+	for _, other := range m.group.Members {
+		if other != m && !other.right.Load().votes() {
+			silent = append(silent, other.Name)
+		}
+	}
+	if len(silent) > 0 {
+		attrs = append(attrs, "not_voting", strings.Join(silent, ", "))
+	}
+	m.group.cfg.Events.Log(slog.LevelWarn, "a node's wait is over, and it does not vote yet", attrs...)
 }

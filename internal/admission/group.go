@@ -95,11 +95,10 @@ type Member struct {
 	admitting atomic.Bool // its quarantine is over, and it is being admitted; written by the group's progress
 
 	// Used by the goroutine of the node's Run alone.
-	current          admission
-	quarantineLogged protocol.Run  // the run of the server whose quarantine was logged, or will be; "" while it votes
-	untilLogged      time.Duration // the end of that quarantine as it was logged last, on the client's clock
-	hasVoted         bool          // it has voted over some connection: its memory is not new
-	seen             glimpse       // of its quarantine
+	current  admission
+	logged   loggedWait
+	hasVoted bool // it has voted over some connection: its memory is not new
+	seen     glimpse // of its quarantine
 }
 
 // glimpse is when a client saw first that a quarantine had so much left.

@@ -88,7 +88,7 @@ func TestMemberVotesOnlyForTTLsOnRecord(t *testing.T) {
 	require.Len(t, m.Recheck(), 1, "the ttl will be registered soon")
 	require.Equal(t, 11*time.Second, m.longestTTL())
 
-	m.current.wait(time.Minute)
+	m.current.wait(time.Minute, "name")
 	_, err = m.Right(0)
 	var quarantine *QuarantineError
 	require.ErrorAs(t, err, &quarantine)

@@ -37,7 +37,7 @@ func (a *admission) refill(ctx context.Context, q *protocol.Barred) time.Duratio
 		a.minGuard = MajorityLossGuard
 		return time.Millisecond
 	case from == clock && c.admitted+c.ready < terms.Quorum:
-		return a.wait(cmp.Or(c.left, retryInterval)) // until there is a quorum that can be admitted together
+		return a.wait(cmp.Or(c.left, retryInterval), "") // until there is a quorum that can be admitted together
 	}
 	call := protocol.AdmitCall{Run: a.run, Quarantine: q.Quarantine, Nodes: terms.Nodes, Longest: max(c.longest, m.longestTTL()),
 		Together: c.together(from), Counts: c.counters(from)}

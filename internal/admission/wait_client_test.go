@@ -3,6 +3,7 @@ package admission_test
 import (
 	"log/slog"
 	"regexp"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -99,5 +100,74 @@ func TestQuarantineAtAClockThatStandsStillSaysSo(t *testing.T) {
 		}
 		time.Sleep(time.Second) // the client looks again
 		require.NoError(t, c.WaitReady(t.Context()), "a test may let time go on")
+	})
+}
+
+const (
+	overLine   = "a node's wait is over, and it does not vote yet"
+	longerLine = "a node waits for longer than was logged"
+)
+
+// One of three is down, and another one restarts: it cannot be refilled before the first one votes. The log must not end with
+// a wait that has long been over.
+func TestLogSaysWhyANodeDoesNotVoteAfterItsWait(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		var lines testnet.Journal
+		c := net.Guarded(redlock.WithTTL(5*time.Second), redlock.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
+		net.Nodes[0].Down()
+		time.Sleep(time.Second)
+		net.Nodes[1].Restart(nil)
+		time.Sleep(4 * time.Second)
+		require.Equal(t, 1, strings.Count(lines.String(), quarantineLine), &lines)
+		require.NotContains(t, lines.String(), overLine)
+		time.Sleep(time.Minute)
+		text := lines.String()
+		require.Equal(t, 1, strings.Count(text, overLine), text)
+		line := text[strings.Index(text, overLine):]
+		require.Contains(t, line, `node="`+members(c)[1].Name+`"`)
+		require.Contains(t, line, `votes again with the counters of 2 other nodes that vote (1 answered)`)
+		require.Contains(t, line, `not_voting="`+members(c)[0].Name+`"`)
+		said, err := time.Parse(time.RFC3339Nano, regexp.MustCompile(`time=(\S+) [^\n]*` + overLine).FindStringSubmatch(text)[1])
+		require.NoError(t, err)
+		require.WithinDuration(t, announcements(t, text)[members(c)[1].Name].until, said, 2*time.Second)
+
+		net.Nodes[0].Up()
+		time.Sleep(10 * time.Second)
+		require.Equal(t, 1, strings.Count(lines.String(), overLine))
+		require.True(t, members(c)[1].Current().Votes)
+	})
+}
+
+func TestNodeThatVotesInTimeHasNoLineAboutItsWaitsEnd(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		net.Delay(50 * ms)
+		var lines testnet.Journal
+		net.Guarded(redlock.WithTTL(5*time.Second), redlock.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
+		net.Nodes[1].Restart(nil)
+		time.Sleep(time.Minute)
+		require.NotContains(t, lines.String(), overLine)
+		require.NotContains(t, lines.String(), longerLine)
+	})
+}
+
+// A server counts the quarantine on its wall clock: set back, the same quarantine has longer to go.
+func TestLogNamesTheClockWhereAQuarantineLastsLonger(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		var lines testnet.Journal
+		net.Guarded(redlock.WithTTL(5*time.Second), redlock.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
+		n := net.Nodes[1]
+		n.Restart(nil)
+		time.Sleep(4 * time.Second)
+		n.Redis.SetTTL(n.Key("quarantine"), 5*time.Second) // its clock is set back by four seconds
+		time.Sleep(time.Second)
+		require.Contains(t, lines.String(), longerLine+": its server's clock was set back")
+
+		n.Restart(nil)
+		time.Sleep(time.Second)
+		before := len(lines.String())
+		_, err := net.NewClient(redlock.WithTTL(20*time.Second), redlock.WithRestartGuard(time.Millisecond)).Mutex("x").TryLock(t.Context())
+		require.NoError(t, err)
+		time.Sleep(3 * time.Second)
+		require.Contains(t, lines.String()[before:], longerLine+": a majority of the nodes lost its memory, or a client uses a longer ttl")
 	})
 }

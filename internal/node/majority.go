@@ -19,7 +19,8 @@ type Majority struct {
 
 	mu        sync.Mutex // protects what follows; nothing else is locked under it
 	nodes     []standing
-	begun     bool          // the first connections are settled: nothing is logged before
+	unseen    int           // nodes that have not reported yet
+	begun     bool          // the first connections are settled
 	announced bool          // the log says that a majority waits for its first votes
 	stopped   bool          // the log says that no majority votes
 	stoppedAt time.Duration // when that was last logged; 0: never
@@ -29,13 +30,14 @@ type Majority struct {
 // standing is what a node reported last.
 type standing struct {
 	state voter
+	seen  bool          // it has reported
 	until time.Duration // the end of its quarantine, on the client's clock; 0: not known
 }
 
 type voter int
 
 const (
-	uncertain voter = iota // it failed once, or is being checked
+	uncertain voter = iota // it has not reported, failed once, or is being checked
 	voting
 	waiting // in quarantine
 	absent  // it failed again, or cannot vote until a person acts
@@ -43,7 +45,7 @@ const (
 
 // NewMajority makes the Majority of so many nodes, of which need must vote.
 func NewMajority(nodes, need int, clock system.Clock, events *notify.Queue) *Majority {
-	return &Majority{need: need, clock: clock, events: events, nodes: make([]standing, nodes)}
+	return &Majority{need: need, clock: clock, events: events, nodes: make([]standing, nodes), unseen: nodes}
 }
 
 // Begin lets lines be logged. announced is set if the log says already that a majority waits: as
@@ -62,6 +64,10 @@ func (m *Majority) Doubt(index int) { m.report(index, standing{}) }
 func (m *Majority) report(index int, s standing) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if !m.nodes[index].seen {
+		m.unseen--
+	}
+	s.seen = true
 	m.nodes[index] = s
 	m.judge()
 }
@@ -79,16 +85,24 @@ func (m *Majority) Awaited() <-chan struct{} {
 	return m.awaited
 }
 
-// votesWithout reports whether the nodes but for one are a majority that votes.
-func (m *Majority) votesWithout(index int) bool {
+// votesWithout reports whether the nodes but for one are a majority that votes. While that is not certain, known is
+// false: a node that has not been looked at, or failed once, may vote in a moment.
+func (m *Majority) votesWithout(index int) (votes, known bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	votes := m.count(voting)
-	if m.nodes[index].state == voting {
-		votes--
+	sure, perhaps := m.count(voting), m.count(uncertain)
+	switch m.nodes[index].state {
+	case voting:
+		sure--
+	case uncertain:
+		perhaps--
 	}
-	return votes >= m.need
+	return sure >= m.need, m.isSettled() && (sure >= m.need || sure+perhaps < m.need)
 }
+
+// isSettled reports whether every node has been looked at, and the first connections are settled: nothing is logged
+// before. Called under m.mu.
+func (m *Majority) isSettled() bool { return m.begun && m.unseen == 0 }
 
 // judge logs what has changed, and tells those that await a majority. Called under m.mu. A line that came too
 // soon after the last one is logged when a node reports later: nodes that fail or wait report again and again.
@@ -105,7 +119,7 @@ func (m *Majority) judge() {
 		gone += m.count(waiting)
 	}
 	switch {
-	case !m.begun:
+	case !m.isSettled():
 	case m.stopped && votes >= m.need:
 		m.stopped = false
 		m.events.Log(slog.LevelInfo, "a majority of the nodes votes again; locks are granted", "voting", votes, "of", len(m.nodes))

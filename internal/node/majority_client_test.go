@@ -153,3 +153,22 @@ func TestMajorityThatComesAndGoesDoesNotFillTheLog(t *testing.T) {
 		require.Equal(t, strings.Count(text, stopLine)+1, strings.Count(lines.String(), stopLine))
 	})
 }
+
+// A busy machine connects slowly. The node that is down has failed several times when the others vote, and the time in which
+// locks await connections is over.
+func TestStartingClientMakesNoClaimBeforeItHasLookedAtEveryNode(t *testing.T) {
+	for _, way := range []time.Duration{20 * ms, 100 * ms, 300 * ms} {
+		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+			var lines testnet.Journal
+			net.Nodes[0].Down()
+			for _, n := range net.Nodes[1:] {
+				n.Set(func(n *testnet.Node) { n.Delay = way })
+			}
+			net.NewClient(logTo(&lines), redlock.WithRestartGuard(0))
+			time.Sleep(time.Minute)
+			requireMajorityLines(t, &lines, 0, 0)
+			require.NotContains(t, lines.String(), "no majority")
+			require.Equal(t, 1, strings.Count(lines.String(), locksGoOn), "the node that is down")
+		})
+	}
+}

@@ -294,12 +294,7 @@ func (s *Status) ReportDown(err error) {
 	case errors.As(err, &known):
 		s.downLogged = true // by Unfit
 	case !s.downLogged && s.failures >= failuresBeforeLog && (s.downAt == 0 || now-s.downAt >= downLogInterval):
-		s.downLogged, s.downAt = true, now
-		if s.cfg.Majority.votesWithout(s.index) {
-			s.cfg.Events.Log(slog.LevelWarn, "a node is down; locks go on while a majority votes", "node", s.name, "error", err)
-		} else {
-			s.cfg.Events.Log(slog.LevelWarn, "a node is down, and no majority votes", "node", s.name, "error", err)
-		}
+		s.logDown(now, err)
 	}
 	to, state := down, uncertain
 	if s.failures >= failuresBeforeLog {
@@ -314,12 +309,27 @@ func (s *Status) ReportDown(err error) {
 	}
 }
 
+// logDown logs that the node is down, and whether locks go on. Where that is not certain yet, it leaves the line to the
+// next failure.
+func (s *Status) logDown(now time.Duration, err error) {
+	votes, known := s.cfg.Majority.votesWithout(s.index)
+	if !known {
+		return
+	}
+	s.downLogged, s.downAt = true, now
+	if votes {
+		s.cfg.Events.Log(slog.LevelWarn, "a node is down; locks go on while a majority votes", "node", s.name, "error", err)
+	} else {
+		s.cfg.Events.Log(slog.LevelWarn, "a node is down, and no majority votes", "node", s.name, "error", err)
+	}
+}
+
 // ReportQuarantine records that the node does not vote yet, for wait if that is known, and
 // why.
 func (s *Status) ReportQuarantine(wait time.Duration, why error) {
 	at := standing{state: absent}
 	if wait > 0 {
-		at = standing{waiting, s.cfg.Clock() + wait}
+		at = standing{state: waiting, until: s.cfg.Clock() + wait}
 	}
 	s.cfg.Majority.report(s.index, at)
 	if s.setCondition(quarantined) && s.cfg.Observer != nil {

@@ -18,6 +18,7 @@ func TestNodeIsLoggedAsDownFromTheSecondFailureOn(t *testing.T) {
 	n := newUnconnected()
 	n.now = time.Hour
 	n.Status.ReportUp(false)
+	n.cfg.Majority.Begin(false)
 	fail := func() { n.Status.ReportDown(errors.New("refused")) }
 	fail()
 	require.Empty(t, n.log())
