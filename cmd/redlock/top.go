@@ -93,6 +93,10 @@ func newScreen(out io.Writer) tcell.Screen {
 	if !isTerminal(out) || os.Getenv("TERM") == "dumb" {
 		return nil
 	}
+	tcell.SetEncodingFallback(tcell.EncodingFallbackASCII) // in a locale of another character set than UTF-8
+	if t, err := tcell.LookupTerminfo(os.Getenv("TERM")); err == nil {
+		t.PadChar = "" // no pauses for slow hardware: they add up to seconds for each key
+	}
 	screen, err := tcell.NewScreen()
 	if err != nil {
 		return nil

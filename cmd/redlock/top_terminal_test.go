@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+	"github.com/gdamore/tcell/v2"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -152,4 +153,31 @@ func TestTopIntoHeadIsNoFailure(t *testing.T) {
 	assert.Zero(t, r.code, r.log)
 	assert.Equal(t, "Locks", string(head))
 	assert.Empty(t, r.log)
+}
+
+// A locale of another character set than UTF-8 has no sign for what top draws beyond ASCII.
+func TestTopDrawsASCIIWhereTheLocaleHasAnotherCharacterSet(t *testing.T) {
+	nodes := redlocktest.Start(t, 1)
+	keep(t, hold(t, nodes, "backup"))
+	for _, locale := range []string{"de_DE.ISO-8859-1", "de_DE.ISO-8859-15@euro", "ru_RU.KOI8-R", "ja_JP.eucJP", "C"} {
+		cmd, keyboard, out := terminal(t, nodes, "exec env LC_ALL="+locale+" TOOL top", "xterm")
+		eventually(t, func() bool { return strings.Contains(out.String(), "backup") }, "shown")
+		press(t, keyboard, "q")
+		require.NoError(t, cmd.Wait(), locale)
+		assert.Regexp(t, `^[\x00-\x7f]*$`, out.String(), locale)
+	}
+}
+
+// A vt100's description asks for a pause at each change of the cursor and of the colours.
+func TestTopMakesNoPausesForSlowTerminals(t *testing.T) {
+	keyboard, tty, err := pty.Open()
+	require.NoError(t, err)
+	defer keyboard.Close()
+	defer tty.Close()
+	t.Setenv("TERM", "vt100")
+	require.NotNil(t, newScreen(tty))
+	described, err := tcell.LookupTerminfo("vt100")
+	require.NoError(t, err)
+	assert.Contains(t, described.SetCursor, "$<5>")
+	assert.Empty(t, described.PadChar, "tcell pauses where a terminal pads")
 }
