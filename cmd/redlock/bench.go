@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"os/signal"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/admission"
 	"github.com/redlock-go/redlock/internal/printable"
 )
 
@@ -25,7 +27,8 @@ and each node's round trip meanwhile. It is gentle: one lock at a time, with a p
 between. It writes keys of that name, and removes them; the fencing counter that this
 name shares with others grows by as many as there were rounds.
 
-New nodes do not vote at once: bench waits for them before it measures.`,
+New nodes do not vote at once: bench waits for them before it measures. It ends with 69 when
+too few nodes answer.`,
 		Example: `  redlock bench
   redlock bench --for 10s --pause 0s`,
 		Args: cobra.NoArgs,
@@ -54,6 +57,9 @@ New nodes do not vote at once: bench waits for them before it measures.`,
 				return coded(err)
 			}
 			b.write(cmd.OutOrStdout(), newPaint(cmd.OutOrStdout()), nodes)
+			if b.noQuorum {
+				return &exit{code: codeNoQuorum} // what failed is written
+			}
 			return nil
 		},
 	}
@@ -64,6 +70,9 @@ New nodes do not vote at once: bench waits for them before it measures.`,
 	return cmd
 }
 
+// quorumPatience is how long bench waits for a quorum that no quarantine delays.
+const quorumPatience = 5 * time.Second
+
 // bench measures one client over all nodes.
 type bench struct {
 	name          string
@@ -72,20 +81,57 @@ type bench struct {
 	lock, unlock  []time.Duration
 	failed        int
 	lastFailure   error
+	noQuorum      bool // it is why the last round failed
 }
 
-// run measures until the window is over, or ctx ends. The first round awaits the
-// connections and the admission, and is not counted.
+// awaitQuorum returns when a quorum votes, or why none does. It waits for as long as nodes are in quarantine of which a
+// quorum needs any.
+func (b *bench) awaitQuorum(ctx context.Context) error {
+	for {
+		within, stop := context.WithTimeout(ctx, quorumPatience)
+		err := b.client.WaitReady(within)
+		stop()
+		if err == nil || ctx.Err() != nil || !b.comesSoon() {
+			return err
+		}
+	}
+}
+
+// comesSoon reports whether a quorum of the nodes votes, or will when its quarantines are over.
+func (b *bench) comesSoon() bool {
+	nodes, able := b.client.Stats().Nodes, 0
+	for _, n := range nodes {
+		var quarantine *admission.QuarantineError
+		if n.State == "up" || errors.As(n.Err, &quarantine) {
+			able++
+		}
+	}
+	return able > len(nodes)/2
+}
+
+// run measures until the window is over, or ctx ends. The first round is not counted.
 func (b *bench) run(ctx context.Context, urls []string) ([]*nodeFacts, error) {
-	if err := b.round(ctx); err != nil {
+	if err := b.awaitQuorum(ctx); err != nil {
+		return nil, err
+	}
+	first, stop := context.WithTimeout(ctx, quorumPatience)
+	defer stop()
+	if err := b.round(first); err != nil {
 		return nil, err
 	}
 	b.lock, b.unlock = nil, nil
 	var nodes []*nodeFacts
 	var beside sync.WaitGroup
 	beside.Go(func() { nodes = examineAll(ctx, urls, look{timeout: 2 * time.Second, window: b.window}) })
-	for ends := time.Now().Add(b.window); time.Now().Before(ends) && ctx.Err() == nil; time.Sleep(b.pause) {
-		if err := b.round(ctx); err != nil && ctx.Err() == nil {
+	ends := time.Now().Add(b.window)
+	within, over := context.WithDeadline(ctx, ends.Add(quorumPatience)) // for a round that meets no quorum
+	defer over()
+	for ; time.Now().Before(ends) && ctx.Err() == nil; time.Sleep(b.pause) {
+		err := b.round(within)
+		if ctx.Err() != nil {
+			break
+		}
+		if b.noQuorum = errors.Is(err, redlock.ErrNoQuorum); err != nil {
 			b.failed, b.lastFailure = b.failed+1, err
 		}
 	}

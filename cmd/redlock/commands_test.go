@@ -266,3 +266,18 @@ func keys(object any) []string {
 	slices.Sort(names)
 	return names
 }
+
+func TestBenchEndsWithoutAQuorum(t *testing.T) {
+	t.Parallel()
+	nodes := redlocktest.Start(t, 3)
+	during := start(t, nodes, "bench", "--for", "2s", "--pause", "0s")
+	eventually(t, func() bool { return strings.Contains(during.log.String(), "Writing") && len(nodes.Keys(0)) > 0 }, "at work")
+	nodes.Stop(0)
+	nodes.Stop(1)
+	before := start(t, nodes, "bench")
+	r := before.end()
+	assert.Equal(t, codeNoQuorum, r.code)
+	assert.Contains(t, r.log, "no quorum")
+	r = during.end()
+	assert.Equal(t, codeNoQuorum, r.code, r.log)
+}
