@@ -36,16 +36,19 @@ type nodeFacts struct {
 	Clock    clockFacts  `json:"clock"`
 	Admitted admittance  `json:"admission"`
 
-	secrets  *loginreply.Secrets  // that the URL or its file has
-	err      error                // why it does not answer
-	infoErr  error                // why it does not answer INFO
-	killErr  error                // why a client cannot close its old connections there
-	lacks    map[purpose][]string // missing rights, as ACL SETUSER takes them
-	info     map[string]string    // the fields of INFO
-	host     string
-	readings []reading
-	record   protocol.Memory         // by which the node votes
-	limits   map[string]map[int]bool // by semaphore: how many permits its waiters say that it has
+	secrets       *loginreply.Secrets  // that the URL or its file has
+	err           error                // why it does not answer
+	infoErr       error                // why it does not answer INFO
+	hasNarrowKeys bool                 // the user may not use every key, and locks have no prefix
+	killErr       error                // why a client cannot close its old connections there
+	lacks         map[purpose][]string // missing rights, as ACL SETUSER takes them
+	unknown       map[purpose][]string // commands that the server does not know
+	info          map[string]string    // the fields of INFO
+	host          string
+	expiry        endpoint.Expiry // of the certificates
+	readings      []reading
+	record        protocol.Memory         // by which the node votes
+	limits        map[string]map[int]bool // by semaphore: how many permits its waiters say that it has
 }
 
 // roundTrips are of the samples, in milliseconds.
@@ -129,6 +132,9 @@ func (f *nodeFacts) ask(ctx context.Context, e endpoint.Endpoint, l look, begun 
 		return err
 	}
 	defer conn.Close()
+	if len(l.trials) > 0 {
+		f.expiry, _ = e.Expiry(dialling) // the connection above says what fails
+	}
 	a := &asker{ctx, conn, l.timeout, begun}
 	if _, err := a.do("PING"); err != nil {
 		return fmt.Errorf("connected, but PING fails: %w", err)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -47,8 +48,11 @@ replicas, cluster mode, server programs and versions on which the library is not
 does not work, servers given twice or without a run_id, eviction, full memory,
 failing saves, missing persistence, nodes that may not vote yet (young, restarted,
 wiped) or that belong to another list of nodes, damaged records, semaphores whose waiters give different
-numbers of permits (among some 100 000 keys of a node, and only with +scan), slow nodes, clocks that are off, clocks
+numbers of permits (among some 100 000 keys of a node, and only with +scan), slow nodes, certificates that end within two weeks,
+clocks that are off, clocks
 that run at another rate or were stepped, and lists that tolerate little.
+
+If the user is for some names only, give what they begin with, prefix and all, as --prefix.
 
 It needs the rights of a client and, to read the schedule of snapshots, +config|get; it
 shows a setting that it cannot read as unknown, and does not judge it. The server's ACL LOG
@@ -153,16 +157,58 @@ func (x *examination) write(w io.Writer, p paint) {
 			fmt.Fprintf(w, "%s: %s (%q in docs/servers.md)\n", printable.Line(s.String()), s.Support.text(), s.Row)
 		}
 	}
-	for _, f := range x.Findings {
+	for _, f := range alike(x.Findings) {
 		colour := map[severity]func(string) string{danger: p.red, warning: p.yellow, note: p.dim}[f.Severity]
-		about := f.What
-		if f.Node != "" {
-			about = f.Node + ": " + f.What
+		word := strings.ToUpper(string(f.Severity))
+		for i, about := range f.abouts() {
+			if i == 0 {
+				fmt.Fprintf(w, "\n%s  ", colour(word))
+			} else {
+				fmt.Fprint(w, strings.Repeat(" ", len(word)+2))
+			}
+			fmt.Fprintln(w, printable.Line(about))
 		}
-		fmt.Fprintf(w, "\n%s  %s\n", colour(strings.ToUpper(string(f.Severity))), printable.Line(about))
 		fmt.Fprintf(w, "    so:  %s\n    do:  %s\n", printable.Line(f.Consequence), printable.Line(f.Remedy))
 	}
 	fmt.Fprintf(w, "\n%s\n", x.verdict(p))
+}
+
+// sameFinding is a finding at several nodes.
+type sameFinding struct {
+	finding
+	whats []string            // what was found, each once
+	nodes map[string][]string // by what was found
+}
+
+// alike joins the findings that have the same consequence and remedy: a person reads them once.
+func alike(findings []finding) (all []*sameFinding) {
+	for _, f := range findings {
+		i := slices.IndexFunc(all, func(s *sameFinding) bool {
+			return s.Severity == f.Severity && s.Code == f.Code && s.Consequence == f.Consequence && s.Remedy == f.Remedy
+		})
+		if i < 0 {
+			i, all = len(all), append(all, &sameFinding{finding: f, nodes: make(map[string][]string)})
+		}
+		s := all[i]
+		if !slices.Contains(s.whats, f.What) {
+			s.whats = append(s.whats, f.What)
+		}
+		if f.Node != "" {
+			s.nodes[f.What] = append(s.nodes[f.What], f.Node)
+		}
+	}
+	return all
+}
+
+// abouts returns a line for each thing that was found, with the nodes where it was.
+func (s *sameFinding) abouts() (lines []string) {
+	for _, what := range s.whats {
+		if nodes := s.nodes[what]; len(nodes) > 0 {
+			what = strings.Join(nodes, ", ") + ": " + what
+		}
+		lines = append(lines, what)
+	}
+	return lines
 }
 
 func (x *examination) verdict(p paint) string {
@@ -174,7 +220,13 @@ func (x *examination) verdict(p paint) string {
 		}
 	}
 	text := fmt.Sprintf("%d of %d nodes are fit, %d must be; %d more may fail.", fit, n, x.Quorum, max(fit-x.Quorum, 0))
-	if d := x.dangers(); d > 0 {
+	d := 0
+	for _, f := range alike(x.Findings) {
+		if f.Severity == danger {
+			d++
+		}
+	}
+	if d > 0 {
 		return p.red(counted(d, "danger")+".") + " " + text
 	}
 	return p.green("No danger.") + " " + text

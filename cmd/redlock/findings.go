@@ -67,7 +67,9 @@ func (x *examination) judge() {
 			continue
 		}
 		x.judgeServer(f)
+		x.judgeUnknown(f)
 		x.judgeRights(f)
+		x.judgeCertificates(f, time.Now())
 		x.judgeMemory(f)
 		x.judgeAdmission(f)
 		x.judgeSpeed(f)
@@ -105,7 +107,7 @@ func (x *examination) judgeServer(f *nodeFacts) {
 	if f.infoErr != nil {
 		x.add(warning, "no-info", f.Node, "it does not answer INFO: "+f.infoErr.Error(),
 			"a replica, a server given twice, or a restart with old data goes unnoticed",
-			"grant the user +info, to all clients alike (docs/reference/rights.md)")
+			grant(f.infoErr, "grant the user +info, to all clients alike (docs/reference/rights.md)"))
 		return
 	}
 	if f.RunID == "" {
@@ -246,5 +248,23 @@ func (x *examination) judgeSpeed(f *nodeFacts) {
 		x.add(warning, "slow", f.Node, what+fmt.Sprintf(", above %v", x.limits.slow),
 			fmt.Sprintf("its votes miss the verdict, and are lost when it reaches the node timeout of %v; it is as good as absent", x.limits.nodeTimeout),
 			overview.FindDelay)
+	}
+}
+
+// certificateNotice is how long before its end a certificate is reported.
+const certificateNotice = 14 * 24 * time.Hour
+
+// judgeCertificates reports certificates that end soon. Those that have ended are why the node does not answer.
+func (x *examination) judgeCertificates(f *nodeFacts, now time.Time) {
+	end := func(at time.Time) string {
+		return fmt.Sprintf("ends in %s, at %s", counted(int(at.Sub(now).Hours()/24), "day"), at.UTC().Format("2006-01-02 15:04 UTC"))
+	}
+	if at := f.expiry.Server; !at.IsZero() && at.Sub(now) < certificateNotice {
+		x.add(warning, "certificate", f.Node, "its certificate, or one of its issuers', "+end(at),
+			"from then on no client can connect to it", "renew it there: CONFIG SET tls-cert-file reads the file again")
+	}
+	if at := f.expiry.Client; !at.IsZero() && at.Sub(now) < certificateNotice {
+		x.add(warning, "own-certificate", f.Node, "this client's certificate "+end(at),
+			"from then on the server refuses this client", "renew the file: it is read at each connection")
 	}
 }

@@ -190,7 +190,7 @@ func (x *examination) fit(f *nodeFacts) bool {
 		switch known.Code {
 		case "replica", "role", "duplicate", "other-list", "cluster-mode", "no-rights", "damaged", "foreign-keys":
 			return false
-		case "slow":
+		case "slow", "unknown-command":
 			if known.Severity == danger {
 				return false
 			}

@@ -361,5 +361,55 @@ func TestDoctorReportsADamagedRecord(t *testing.T) {
 	damage(2, "255", "99999999999999999999999")
 	r = doctor()
 	require.Equal(t, codeDanger, r.code, r.out)
-	require.Regexp(t, `DANGER  node 2 \(.*\): its record is damaged: .*\n    so: .*\n    do:  delete its key redlock::record:\*`, r.out)
+	require.Regexp(t, `DANGER  node 1 \(.*\), node 2 \(.*\): its record is damaged: .*\n    so: .*\n    do:  delete its key redlock::record:\*`, r.out)
+}
+
+func TestDoctorPrintsWhatSeveralNodesHaveOnce(t *testing.T) {
+	x := healthy(3)
+	for i, f := range x.Nodes {
+		f.Eviction = "allkeys-lru"
+		f.err = map[int]error{2: errors.New("dial tcp 10.0.0.3: refused"), 1: errors.New("dial tcp 10.0.0.2: refused")}[i]
+	}
+	x.judge()
+	var out strings.Builder
+	x.write(&out, false)
+	assert.Contains(t, out.String(), `
+DANGER  node 1: it does not answer: dial tcp 10.0.0.2: refused
+        node 2: it does not answer: dial tcp 10.0.0.3: refused
+    so: `)
+	assert.Equal(t, 1, strings.Count(out.String(), "start the server"))
+	assert.Len(t, x.Findings, 4, "of each node, in the JSON: programs read them one by one")
+
+	x = healthy(3)
+	for _, f := range x.Nodes {
+		f.Eviction = "allkeys-lru"
+	}
+	x.judge()
+	out.Reset()
+	x.write(&out, false)
+	assert.Contains(t, out.String(), "\nDANGER  node 0, node 1, node 2: its maxmemory-policy is allkeys-lru\n    so: ")
+	assert.Equal(t, 1, strings.Count(out.String(), "DANGER"))
+	assert.Contains(t, out.String(), "\n1 danger. ")
+}
+
+func TestCertificatesThatEndSoonAreReported(t *testing.T) {
+	now := time.Now()
+	for _, c := range []struct {
+		server, client time.Duration // until their ends; 0: there is none
+		want           []string
+	}{
+		{0, 0, nil},
+		{15 * 24 * time.Hour, 15 * 24 * time.Hour, nil},
+		{13 * 24 * time.Hour, 15 * 24 * time.Hour, []string{"warning certificate"}},
+		{15 * 24 * time.Hour, time.Hour, []string{"warning own-certificate"}},
+	} {
+		x := healthy(3)
+		for at, left := range map[*time.Time]time.Duration{&x.Nodes[1].expiry.Server: c.server, &x.Nodes[1].expiry.Client: c.client} {
+			if left > 0 {
+				*at = now.Add(left)
+			}
+		}
+		x.judgeCertificates(x.Nodes[1], now)
+		assert.Equal(t, c.want, x.codes())
+	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -104,8 +105,6 @@ func (t *trial) missing(err error) string {
 			return pxat
 		}
 		return ""
-	case strings.HasPrefix(text, "err unknown command"):
-		return t.right // it was renamed
 	case !strings.HasPrefix(text, "noperm"):
 		return ""
 	case t.pattern == "" || strings.Contains(text, "permissions to run"):
@@ -114,9 +113,19 @@ func (t *trial) missing(err error) string {
 	return t.pattern
 }
 
+// isUnknown reports whether a server does not know a command: it was renamed, or never there. No right helps.
+func isUnknown(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && strings.HasPrefix(strings.ToLower(string(reply)), "err unknown command")
+}
+
+// anyKey is the pattern of a lock's key if locks have no prefix. The user needs the patterns of its own locks only, and
+// doctor does not know their names.
+const anyKey = "~*"
+
 // try tries the rights, and records those that are missing. It sends all commands at once.
 func (f *nodeFacts) try(a *asker, trials []trial) error {
-	f.lacks = make(map[purpose][]string)
+	f.lacks, f.unknown = make(map[purpose][]string), make(map[purpose][]string)
 	for i := range trials {
 		if err := a.conn.Send(trials[i].command, trials[i].args...); err != nil {
 			return err
@@ -131,11 +140,55 @@ func (f *nodeFacts) try(a *asker, trials []trial) error {
 		if broken(err) {
 			return fmt.Errorf("%s: %w", t.command, err)
 		}
-		if lack := t.missing(err); lack != "" && !slices.Contains(f.lacks[t.purpose], lack) {
+		if isUnknown(err) && !slices.Contains(f.unknown[t.purpose], t.command) {
+			f.unknown[t.purpose] = append(f.unknown[t.purpose], t.command)
+		}
+		switch lack := t.missing(err); {
+		case lack == anyKey:
+			f.hasNarrowKeys = true
+		case lack != "" && !slices.Contains(f.lacks[t.purpose], lack):
 			f.lacks[t.purpose] = append(f.lacks[t.purpose], lack)
 		}
 	}
 	return nil
+}
+
+// judgeUnknown reports commands that the server does not know.
+func (x *examination) judgeUnknown(f *nodeFacts) {
+	how, consequence := danger, "it refuses votes, renewals, waiters or releases, and counts as failed"
+	all := slices.Clone(f.unknown[forMutexes])
+	var without []string
+	for _, p := range []struct {
+		purpose purpose
+		what    string
+	}{
+		{forReaders, "locks for readers"}, {forSets, "locks of several names"}, {forPermits, "permits"},
+		{forWanted, "WithWanted"}, {forWakeUps, "wake-ups (waiters poll)"}, {forLists, "lists of locks"},
+	} {
+		if commands := f.unknown[p.purpose]; len(commands) > 0 {
+			all, without = append(all, commands...), append(without, p.what)
+		}
+	}
+	if len(all) == 0 {
+		return
+	}
+	if len(f.unknown[forMutexes]) == 0 {
+		how, consequence = warning, "these do not work there: "+strings.Join(without, ", ")+"; other locks do"
+	}
+	slices.Sort(all)
+	x.add(how, "unknown-command", f.Node, "it does not know "+strings.Join(slices.Compact(all), ", ")+": renamed there, or disabled",
+		consequence, restoreCommand)
+}
+
+// restoreCommand is the remedy for a command that a server does not know.
+const restoreCommand = "take its rename-command out of redis.conf and restart it; or use a server that has the command"
+
+// grant returns the remedy for a command that the server refused.
+func grant(err error, remedy string) string {
+	if isUnknown(err) {
+		return restoreCommand
+	}
+	return remedy
 }
 
 // features need rights beside those for mutexes. Where the user lacks a right for mutexes too, doctor
@@ -154,16 +207,31 @@ var features = []struct {
 		"where a majority is like it, such leases are lost at the end of their ttl", "WithWanted or Client.Ask"},
 }
 
+// someNames returns what else helps where a user lacks the pattern of all locks: it may be for some names only.
+func someNames(lacks []string) string {
+	for _, lack := range lacks {
+		if prefix, isKey := strings.CutPrefix(lack, "~"); isKey && !strings.HasPrefix(prefix, protocol.Reserved) {
+			return "; if it is for some names only, try these: redlock doctor --prefix " + strings.TrimSuffix(prefix, "*") + "BEGINNING"
+		}
+	}
+	return ""
+}
+
 // judgeRights reports rights that the user lacks.
 func (x *examination) judgeRights(f *nodeFacts) {
 	if f.killErr != nil {
 		x.add(warning, "no-kill", f.Node, "it does not let a client close its own old connections: "+f.killErr.Error(),
 			"an attempt that was on its way there when a connection broke may be executed after its undo, and keep a lock's key for a ttl",
-			"grant the user +client|id and +client|kill (docs/reference/rights.md)")
+			grant(f.killErr, "grant the user +client|id and +client|kill (docs/reference/rights.md)"))
+	}
+	if f.hasNarrowKeys {
+		x.add(note, "narrow-keys", f.Node, "the user may not use every key, and without a prefix doctor does not know which keys your locks have",
+			"locks whose names its patterns do not match are refused there",
+			"see that its patterns match the names, or try those that begin alike: redlock doctor --prefix BEGINNING")
 	}
 	if lacks := strings.Join(f.lacks[forMutexes], " "); lacks != "" {
 		x.add(danger, "no-rights", f.Node, "locks do not work there: the user lacks "+lacks,
-			"it refuses votes, renewals, waiters or releases, and counts as failed", "grant the user "+lacks+" (docs/reference/rights.md)")
+			"it refuses votes, renewals, waiters or releases, and counts as failed", "grant the user "+lacks+" (docs/reference/rights.md)"+someNames(f.lacks[forMutexes]))
 	}
 	if lacks := strings.Join(f.lacks[forReaders], " "); lacks != "" {
 		what := "locks for readers do not work there; mutexes do: missing are "

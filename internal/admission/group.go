@@ -97,7 +97,7 @@ type Member struct {
 	// Used by the goroutine of the node's Run alone.
 	current  admission
 	logged   loggedWait
-	hasVoted bool // it has voted over some connection: its memory is not new
+	hasVoted bool    // it has voted over some connection: its memory is not new
 	seen     glimpse // of its quarantine
 }
 

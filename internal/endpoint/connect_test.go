@@ -128,11 +128,12 @@ func TestConnectReportsWhatTheFunctionsReturn(t *testing.T) {
 	require.EqualError(t, err, "no credentials: the vault is sealed")
 }
 
-// certificate writes a certificate and its key, as files in PEM, and returns their paths. parent signs; nil: itself.
-func certificate(t *testing.T, name string, parent *tls.Certificate) (cert, key string, pair tls.Certificate) {
+// certificate writes a certificate that is valid for so long, and its key, as files in PEM, and returns their paths. parent
+// signs; nil: itself.
+func certificate(t *testing.T, name string, parent *tls.Certificate, valid time.Duration) (cert, key string, pair tls.Certificate) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), DNSNames: []string{name}, NotAfter: time.Now().Add(time.Hour),
+	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), DNSNames: []string{name}, NotAfter: time.Now().Add(valid),
 		IsCA: parent == nil, BasicConstraintsValid: true, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
 	signer, by := template, any(private)
 	if parent != nil {
@@ -152,9 +153,9 @@ func certificate(t *testing.T, name string, parent *tls.Certificate) (cert, key 
 }
 
 func TestURLsNameTheFilesOfTLS(t *testing.T) {
-	ca, _, authority := certificate(t, "authority", nil)
-	_, _, ofServer := certificate(t, "redis.internal", &authority)
-	cert, key, _ := certificate(t, "client", &authority)
+	ca, _, authority := certificate(t, "authority", nil, time.Hour)
+	_, _, ofServer := certificate(t, "redis.internal", &authority, 2*time.Hour)
+	cert, key, ofClient := certificate(t, "client", &authority, 3*time.Hour)
 	clients := x509.NewCertPool()
 	clients.AddCert(authority.Leaf)
 	server, err := miniredis.RunTLS(&tls.Config{Certificates: []tls.Certificate{ofServer}, ClientCAs: clients, ClientAuth: tls.RequireAndVerifyClientCert})
@@ -174,6 +175,11 @@ func TestURLsNameTheFilesOfTLS(t *testing.T) {
 	}
 	all := url.Values{"ca": {ca}, "cert": {cert}, "key": {key}, "servername": {"redis.internal"}}
 	require.NoError(t, connect(all))
+	e, err := Parse("rediss://" + server.Addr() + "?" + all.Encode())
+	require.NoError(t, err)
+	ends, err := e.Expiry(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, Expiry{authority.Leaf.NotAfter, ofClient.Leaf.NotAfter}, ends, "the authority's certificate ends before the server's")
 	for field, want := range map[string]string{"ca": "unknown authority", "servername": "127.0.0.1", "cert": "certificate required"} {
 		fewer := url.Values{}
 		for k, v := range all {

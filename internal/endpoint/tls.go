@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -124,4 +125,35 @@ func (e *TLSError) IsPlain() bool {
 	var network net.Error
 	return errors.As(e.Why, &record) || errors.Is(e.Why, io.EOF) || errors.Is(e.Why, syscall.ECONNRESET) || errors.Is(e.Why, syscall.EPIPE) ||
 		errors.Is(e.Why, context.DeadlineExceeded) || errors.As(e.Why, &network) && network.Timeout()
+}
+
+// Expiry is when certificates end. The zero time is for none.
+type Expiry struct{ Server, Client time.Time }
+
+// Expiry connects to the server, and returns when the certificates end with which it and this client prove who they
+// are. Of a chain the first one to end counts; of several chains that prove the same, the last one.
+func (e Endpoint) Expiry(ctx context.Context) (Expiry, error) {
+	if e.TLS == nil {
+		return Expiry{}, nil
+	}
+	socket, err := e.dialSocket(ctx)
+	if err != nil {
+		return Expiry{}, err
+	}
+	defer socket.Close()
+	var ends Expiry
+	for _, chain := range socket.(*tls.Conn).ConnectionState().VerifiedChains {
+		first := slices.MinFunc(chain, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) })
+		if first.NotAfter.After(ends.Server) {
+			ends.Server = first.NotAfter
+		}
+	}
+	if e.TLS.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(e.TLS.Cert, e.TLS.Key)
+		if err != nil {
+			return ends, err
+		}
+		ends.Client = pair.Leaf.NotAfter
+	}
+	return ends, nil
 }
