@@ -216,6 +216,10 @@ func TestNodesComeFromFlagsOrTheEnvironment(t *testing.T) {
 	r = alone("--nodes", urls[0]+","+strings.TrimPrefix(urls[1], "redis://"))
 	assert.Equal(t, codeConfig, r.code)
 	assert.Contains(t, r.log, "--nodes: URL 2 of 2 is bad: it must look like redis://host:port")
+	t.Setenv(nodesEnv, "'redis://a,redis://b'")
+	assert.Contains(t, alone().log, "REDLOCK_NODES: URL 1 of 2 is bad: it begins or ends with a quote")
+	t.Setenv(nodesEnv, "redis://a,redis://b\r")
+	assert.Contains(t, alone().log, "REDLOCK_NODES: URL 2 of 2 is bad: it has a carriage return")
 }
 
 func TestPasswordsAreNeverPrinted(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Endpoint is a server's address, and the settings of a connection to it.
@@ -30,6 +31,9 @@ type Endpoint struct {
 func Parse(raw string) (Endpoint, error) {
 	if namesSeveral(raw) {
 		return Endpoint{}, errors.New("it seems to name several servers: give each server a URL of its own; in a user or password, write , as %2C, " + escapes)
+	}
+	if err := findStray(raw); err != nil {
+		return Endpoint{}, err
 	}
 	u, err := url.Parse(raw)
 	switch {
@@ -61,6 +65,24 @@ func Parse(raw string) (Endpoint, error) {
 		return e.unix(u, query)
 	}
 	return Endpoint{}, errors.New("unknown scheme: want redis, rediss, valkey, valkeys or unix")
+}
+
+// findStray names what surrounds a URL, or stands in it, where a file or a shell passed more on than the URL.
+func findStray(raw string) error {
+	const quotes = "\"'`“”‘’"
+	first, _ := utf8.DecodeRuneInString(raw)
+	last, _ := utf8.DecodeLastRuneInString(raw)
+	switch {
+	case raw == "":
+		return nil
+	case strings.ContainsRune(quotes, first) || strings.ContainsRune(quotes, last):
+		return errors.New("it begins or ends with a quote: leave the quotes out (crontabs and files of variables pass them on)")
+	case strings.Contains(raw, "\r"):
+		return errors.New("it has a carriage return: the file that it comes from has the line ends of Windows; save it with those of Unix")
+	case strings.ContainsAny(raw, "\n\t "):
+		return errors.New("it has a line end, a tab or a space: leave it out; in a password, write a space as %20")
+	}
+	return nil
 }
 
 const escapes = "/ as %2F, ? as %3F, # as %23, @ as %40 and % as %25"

@@ -75,3 +75,26 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestParseNamesWhatFilesAndShellsAdd(t *testing.T) {
+	for raw, want := range map[string]string{
+		`"redis://a`:        "a quote",
+		"redis://a'":        "a quote",
+		"“redis://a”":       "a quote",
+		"redis://a:6379\r":  "a carriage return",
+		"redis://a\r\n":     "a carriage return",
+		"redis://a\n":       "a line end",
+		" redis://a":        "a space",
+		"redis://a :6379":   "a space",
+		"redis://:se cr@a":  "%20",
+		"redis://:secret@'": "a quote",
+	} {
+		_, err := Parse(raw)
+		require.ErrorContains(t, err, want, "%q", raw)
+		require.NotContains(t, err.Error(), "se cr")
+		require.NotContains(t, err.Error(), "secret")
+	}
+	e, err := Parse(`redis://:it's@a`)
+	require.NoError(t, err, "a quote in a password is one")
+	require.Equal(t, "it's", e.Password)
+}
