@@ -24,6 +24,7 @@ type doctorFlags struct {
 	slow    time.Duration
 	offset  time.Duration
 	drift   float64
+	last    string
 	asJSON  bool
 }
 
@@ -50,7 +51,7 @@ failing saves, missing persistence, nodes that may not vote yet (young, restarte
 wiped) or that belong to another list of nodes, damaged records, semaphores whose waiters give different
 numbers of permits (among some 100 000 keys of a node, and only with +scan), slow nodes, certificates that end within two weeks,
 clocks that are off, clocks
-that run at another rate or were stepped, and lists that tolerate little.
+that run at another rate or were stepped (while it looks; with --last FILE, since its last look), and lists that tolerate little.
 
 If the user is for some names only, give what they begin with, prefix and all, as --prefix.
 
@@ -68,6 +69,7 @@ and admission (state: votes, waits, new, damaged, unknown; left_s, nodes, longes
 Fields and codes may be added, never renamed.`,
 		Example: `  redlock doctor
   redlock doctor --for 10s --slow 20ms
+  redlock doctor --last /var/tmp/redlock-clocks   # from cron: was a clock stepped since?
   redlock doctor --json | jq -r '.findings[] | select(.severity == "danger") | .what'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, s) },
@@ -79,6 +81,7 @@ Fields and codes may be added, never renamed.`,
 	flags.DurationVar(&f.slow, "slow", 0, "warn of a median round trip above this time (default a fifth of the node timeout)")
 	flags.DurationVar(&f.offset, "clock-offset", time.Second, "warn of a clock that differs from the others' by more than this")
 	flags.Float64Var(&f.drift, "clock-rate", 10000, "report a danger if a clock gains or loses more than so many `parts` per million (the library allows for 1 %)")
+	flags.StringVar(&f.last, "last", "", "compare the clocks with those of the last look, which this `file` has, and write this look there")
 	flags.BoolVar(&f.asJSON, "json", false, "one JSON object")
 	return cmd
 }
@@ -118,6 +121,9 @@ func (f *doctorFlags) run(cmd *cobra.Command, s *settings) error {
 	}
 	x := &examination{Quorum: len(urls)/2 + 1, Findings: []finding{}, limits: f.limits(s)}
 	x.Nodes = examineAll(cmd.Context(), urls, look{f.timeout, f.window, trialsOf(s.prefix), s.prefix})
+	if x.last, err = f.lookAgain(x); err != nil {
+		return coded(err)
+	}
 	x.judge()
 	if f.asJSON {
 		e := json.NewEncoder(out)
@@ -130,6 +136,17 @@ func (f *doctorFlags) run(cmd *cobra.Command, s *settings) error {
 		return &exit{code: codeDanger}
 	}
 	return coded(err)
+}
+
+// lookAgain returns the last look, and writes this one in its place; nil without --last, and at the first look.
+func (f *doctorFlags) lookAgain(x *examination) (last *lastLook, err error) {
+	if f.last == "" {
+		return nil, nil
+	}
+	if last, err = readLastLook(f.last); err != nil {
+		return nil, err
+	}
+	return last, x.look(last, time.Now()).write(f.last)
 }
 
 // examineAll examines the nodes at the same time.

@@ -49,6 +49,7 @@ type examination struct {
 	Findings []finding    `json:"findings"`
 
 	limits limits
+	last   *lastLook // nil: none is known
 }
 
 func (x *examination) add(s severity, code, node, what, consequence, remedy string) {
@@ -77,6 +78,7 @@ func (x *examination) judge() {
 	x.judgePrograms()
 	x.judgeTwins()
 	x.judgeClocks()
+	x.judgeSteps(x.last, time.Now())
 	x.judgePersistence()
 	x.judgeLimits()
 	x.judgeList()
