@@ -57,3 +57,22 @@ func TestToolSaysInAShortLineThatANodeDoesNotVoteYet(t *testing.T) {
 		}
 	}
 }
+
+// These clients have the default ttl of 10 s, and take no lock.
+func TestCommandsThatOnlyReadPutNoTTLOnRecord(t *testing.T) {
+	t.Parallel()
+	nodes := redlocktest.Start(t, 3)
+	urls := strings.Join(nodes.URLs(), ",")
+	tool := func(args ...string) {
+		var out, log lockedBuffer
+		require.Zero(t, execute(append([]string{"--nodes", urls}, args...), &out, &log), "%v: %s", args, log.String())
+	}
+	tool("run", "job", "--ttl", "2s", "--node-timeout", "900ms", "--", "true")
+	for _, args := range []string{"ls", "inspect job", "top", "ask job", "doctor --for 0s"} {
+		tool(strings.Fields(args)...)
+		var report lockedBuffer
+		execute([]string{"--nodes", urls, "doctor", "--for", "0s", "--json"}, &report, &report)
+		assert.Contains(t, report.String(), `"longest_ttl_s": 2`, args)
+		assert.NotContains(t, report.String(), `"longest_ttl_s": 10`, args)
+	}
+}
