@@ -1,0 +1,240 @@
+package lock_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/test/testnet"
+)
+
+// What every script does at one node with a key that another has. rest_script_test.go has those at a resting key.
+
+// The lock that another has, and one that "me" has for 5 s. The first is also a slot, so scripts for permits find it.
+const (
+	othersKey     = "redlock:x#0"
+	othersLine    = "redlock::line:" + othersKey
+	othersReaders = "redlock::readers:" + othersKey
+	othersAsked   = "redlock::asked:" + othersKey
+	mineKey       = "redlock:y"
+	mineLine      = "redlock::line:" + mineKey
+)
+
+// Where the lock's key stands, for 10 s, when a script is called.
+const (
+	owned       = "of an owner"
+	ownedShared = "of an owner, beside my share of an earlier time"
+	empty       = "of a program that has set an empty value"
+	shared      = "of a reader"
+	forEarlier  = "reserved for an earlier waiter"
+	forReader   = "reserved for an earlier reader"
+	forLater    = "reserved for a later waiter"
+)
+
+// othersValues are the values of the key.
+var othersValues = map[string]string{owned: "them", ownedShared: "them", empty: "", shared: protocol.Shared, forEarlier: protocol.Reservation + testnet.FirstTicket,
+	forReader: protocol.Reservation + testnet.FirstTicket + "r", forLater: protocol.Reservation + testnet.ThirdTicket}
+
+// othersNode is a node where the key stands so.
+type othersNode struct {
+	*testnet.Node
+	before []string // its keys
+}
+
+func newOthersNode(t *testing.T, net *testnet.Net, where string) *othersNode {
+	n, _ := testnet.Scripted(t, net)
+	require.NoError(t, n.Redis.Set(othersKey, othersValues[where]))
+	n.Redis.SetTTL(othersKey, 10*time.Second)
+	if sharer, has := map[string]string{shared: "them", ownedShared: "me"}[where]; has {
+		_, err := n.Redis.ZAdd(othersReaders, float64(time.Now().Add(10*time.Second).UnixMilli()), sharer)
+		require.NoError(t, err)
+	}
+	require.NoError(t, n.Redis.Set(mineKey, "me"))
+	n.Redis.SetTTL(mineKey, 5*time.Second)
+	n.Redis.HSet("record", "nodes", "5", "7", "50")
+	for _, client := range []string{"AAAAAAAAAAAAAAAA", "CCCCCCCCCCCCCCCC"} {
+		require.NoError(t, n.Redis.Set("redlock::alive:"+client+":"+othersKey, "label"))
+	}
+	return &othersNode{n, n.Redis.Keys()}
+}
+
+// stands returns what stands at the node, but for what belongs to the waiter with SecondTicket.
+func (n *othersNode) stands() string {
+	value, _ := n.Redis.Get(othersKey)
+	all := []string{fmt.Sprintf("%q for %v", value, n.Redis.TTL(othersKey))}
+	if shares, err := n.Redis.ZMembers(othersReaders); err == nil {
+		all = append(all, fmt.Sprintf("shares of %v", shares))
+	}
+	if count := n.Redis.HGet("record", "7"); count != "50" {
+		all = append(all, "count "+count)
+	}
+	tickets, _ := n.Redis.ZMembers(othersLine)
+	tickets = slices.DeleteFunc(tickets, func(ticket string) bool { return strings.HasPrefix(ticket, testnet.SecondTicket) })
+	if len(tickets) > 0 {
+		all = append(all, fmt.Sprintf("queue %v", tickets))
+	}
+	if value, _ := n.Redis.Get(mineKey); value != "me" || n.Redis.TTL(mineKey) != 5*time.Second {
+		all = append(all, fmt.Sprintf("mine %q for %v", value, n.Redis.TTL(mineKey)))
+	}
+	for _, key := range n.Redis.Keys() {
+		mine := strings.Contains(key, testnet.SecondTicket) || strings.Contains(key, ":BBBBBBBBBBBBBBBB:") || strings.Contains(key, "redlock::slots:")
+		if !mine && !slices.Contains(append(n.before, othersLine, mineLine, othersReaders), key) {
+			all = append(all, key)
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// othersRow is a call of a script by "me", who does not have the lock.
+type othersRow struct {
+	script *protocol.Script
+	args   []any
+	reply  string            // "": the key's value, and how long it lasts; "*": any
+	also   string            // changes wherever the key stands
+	except map[string]string // where the call does more: its reply, and what stands at the node then
+}
+
+// What may take a key of another: a waiter with an earlier ticket, a renewal a reservation, a reader a share beside others.
+var (
+	grantedFirst = map[string]string{forLater: `51: "me" for 1s, count 51, queue [` + testnet.ThirdTicket + `]`}
+	grantedRead  = map[string]string{
+		shared:    `50: "redlock::shared" for 10s, shares of [me them]`,
+		forReader: `50: "redlock::shared" for 1s, shares of [me]`,
+	}
+	grantedReadFirst = map[string]string{
+		shared:    grantedRead[shared],
+		forReader: grantedRead[forReader],
+		forLater:  `50: "redlock::shared" for 1s, shares of [me], queue [` + testnet.ThirdTicket + `]`,
+	}
+)
+
+// restoredAs returns what a renewal does with a reservation: it takes the key, and puts the ticket back.
+func restoredAs(reply, format string) map[string]string {
+	all := make(map[string]string)
+	for where, ticket := range map[string]string{forEarlier: testnet.FirstTicket, forReader: testnet.FirstTicket + "r", forLater: testnet.ThirdTicket} {
+		all[where] = reply + ": " + fmt.Sprintf(format, "queue ["+ticket+"]")
+	}
+	return all
+}
+
+// keptAs returns what a reader's renewal does: it shares the lock with readers, and those in front of the queue are let in.
+func keptAs(writerWaits string) map[string]string {
+	const alone = `: "redlock::shared" for 20s, shares of [me]`
+	return map[string]string{
+		shared:     `2: "redlock::shared" for 20s, shares of [them me]`,
+		forReader:  "2" + alone,
+		forEarlier: writerWaits + alone + ", queue [" + testnet.FirstTicket + "]",
+		forLater:   writerWaits + alone + ", queue [" + testnet.ThirdTicket + "]",
+	}
+}
+
+func othersRows() map[string]othersRow {
+	const ticket, slots = testnet.SecondTicket, "redlock:x#"
+	call := func(keys []any, args ...any) []any { return slices.Concat([]any{len(keys)}, keys, args) }
+	release := func(args ...any) []any { return testnet.Keys(othersKey, args...) }
+	releaseAll := func(args ...any) []any { return testnet.AllKeys([]string{othersKey, mineKey}, args...) }
+	one, both := []any{othersKey, "record"}, []any{othersKey, mineKey, "record"}
+	told, bothTold := append(one[:2:2], othersLine, othersAsked), append(both[:3:3], othersLine, mineLine, othersAsked, "asked")
+	set := []any{othersKey, mineKey, othersLine, mineLine, "record"}
+	share := []any{othersKey, "record", othersLine, othersReaders}
+	read, shareTold := append(share[:4:4], "challenged"), append(share[:4:4], othersAsked)
+	queue := []any{"redlock::slots:redlock:x", "redlock::turn:redlock:x"}
+	permits := append(queue[:2:2], "record")
+	const dropped, kept = `, mine "" for 0s`, `, mine "redlock::reserved:` + ticket + `+" for 2s`
+	const noPermits = "redlock::permits 10000"
+	return map[string]othersRow{
+		"acquire":                   {protocol.Acquire, call(one, "me", 1000, "7", 1, ticket, "label", "", 0), "", "", grantedFirst},
+		"acquire, after an attempt": {protocol.Acquire, call(one, "me", 1000, "7", 1, ticket, "label", "before", 100), "", "", grantedFirst},
+		"acquireall":                {protocol.AcquireAll, call(set, "new", 1000, "7,8", 1, "", "label", "", 0), "", "", nil},
+		"acquireall, of a waiter": {protocol.AcquireAll, call(set, "new", 1000, "7,8", 1, ticket+"+", "label", "me", 0), "", kept,
+			map[string]string{forLater: `51: "new" for 1s, count 51, queue [` + testnet.ThirdTicket + `], mine "new" for 1s`}},
+		"read":                               {protocol.Read, call(read, "me", 1000, "7", 1, "", "label", "", 0), "", "", grantedRead},
+		"read, of a waiter":                  {protocol.Read, call(read, "me", 1000, "7", 1, ticket+"r", "label", "before", 0), "", "", grantedReadFirst},
+		"permit":                             {protocol.Permit, call(permits, "me", 1000, "7", 1, "", "label", slots, 1, 1, 5), noPermits, "", nil},
+		"permit, of a waiter":                {protocol.Permit, call(permits, "me", 1000, "7", 1, ticket+"/1*1", "label", slots, 1, 1, 5), noPermits, "", nil},
+		"raise":                              {protocol.Raise, call(one, "me", "7", 100, 1), "0", "", nil},
+		"raiseall":                           {protocol.RaiseAll, call(both, "me", "7", 100, 1), "0", "", nil},
+		"advance":                            {protocol.Advance, call([]any{othersKey, "record", othersReaders}, "me", "7", 100, 1), "0", "", nil},
+		"renew":                              {protocol.Renew, call(one, "me", 20_000, 2), "", "", restoredAs("2", `"me" for 20s, %s`)},
+		"renew, of a holder that is told":    {protocol.Renew, call(told, "me", 20_000, 2, ticket), "", "", restoredAs("12", `"me" for 20s, %s`)},
+		"renewall":                           {protocol.RenewAll, call(both, "me", 20_000, 2), "", "", restoredAs("2", `"me" for 20s, %s, mine "me" for 20s`)},
+		"renewall, of a holder that is told": {protocol.RenewAll, call(bothTold, "me", 20_000, 2, ticket+"+"), "", "", restoredAs("12", `"me" for 20s, %s, mine "me" for 20s`)},
+		"keep":                               {protocol.Keep, call(share, "me", 20_000, 2, ""), "", "", keptAs("2")},
+		"keep, of a holder that is told":     {protocol.Keep, call(shareTold, "me", 20_000, 2, ticket, 1), "", "", keptAs("12")},
+		"keep, that prolongs nothing":        {protocol.Keep, call(share, "me", 0, 2, ""), "", "", nil},
+		"release":                            {protocol.Release, release("me"), "0", "", nil},
+		"release, ahead of waiters":          {protocol.Release, release("me", ""), "0", "", nil},
+		"release, of a waiter":               {protocol.Release, release("me", ticket), "0", "", nil},
+		"release, of a waiter that stays":    {protocol.Release, release("me", ticket, "label"), "0", "", nil},
+		"releaseall":                         {protocol.ReleaseAll, releaseAll("me"), "0", dropped, nil},
+		"releaseall, ahead of waiters":       {protocol.ReleaseAll, releaseAll("me", ""), "0", dropped, nil},
+		"releaseall, of a waiter":            {protocol.ReleaseAll, releaseAll("me", ticket+"+"), "0", dropped, nil},
+		"releaseall, of a waiter that stays": {protocol.ReleaseAll, releaseAll("me", ticket+"+", "label"), "0", kept, nil},
+		"giveback":                           {protocol.GiveBack, call(queue, "me", slots, 1, "0"), "0", "", nil},
+		"giveback, of all slots":             {protocol.GiveBack, call(queue, "me", slots, 1, "", ticket+"/1*1"), "0", "", nil},
+		"rest":                               {protocol.Rest, release(1000, "me"), "0", "", nil},
+		"rest, of a waiter":                  {protocol.Rest, release(1000, "me", ticket), "0", "", nil},
+		"rest, of which nothing is left":     {protocol.Rest, release(0, "me"), "0", "", nil},
+		"transfer":                           {protocol.Transfer, call([]any{othersKey}, "me", "passed", 20_000), "", "", nil},
+		"takeback":                           {protocol.TakeBack, call([]any{othersKey}, "passed", "me"), "0", "", nil},
+		"resume":                             {protocol.Resume, call(one, "passed", "me", 20_000, int64(1)<<52, "7", 1), "", "", nil},
+		"seize": {protocol.Seize, call([]any{othersKey, "record", othersLine}, "me", 20_000, "7", 1, 0, "you", "passed"), "", "",
+			restoredAs("51", `"me" for 20s, count 51, %s`)},
+		"ask": {protocol.Ask, call([]any{othersKey, othersAsked}), "0", "",
+			map[string]string{shared: `1: "redlock::shared" for 10s, shares of [them], ` + othersAsked}},
+		"wake":         {protocol.Wake, call(queue, slots, 1), "0", "", nil},
+		"inspect":      {protocol.Inspect, call(share, "7"), "*", "", nil},
+		"inspectslots": {protocol.InspectSlots, call([]any{queue[0], "record"}, slots, 1, "7"), "*", "", nil},
+	}
+}
+
+func TestEveryScriptLeavesAKeyToItsHolder(t *testing.T) {
+	rows := othersRows()
+	missing := []*protocol.Script{protocol.Probe, protocol.Admit, protocol.Level, protocol.Record} // they are about no lock
+	for _, s := range protocol.All {
+		has := false
+		for _, row := range rows {
+			has = has || row.script == s
+		}
+		require.NotEqual(t, has, slices.Contains(missing, s), "a row of %s", s.Name)
+	}
+	for name, row := range rows {
+		for where := range othersValues {
+			t.Run(name+"/"+where, func(t *testing.T) {
+				testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+					n := newOthersNode(t, net, where)
+					want, has := row.except[where]
+					if reply := row.reply; !has {
+						if reply == "" {
+							reply = othersValues[where] + " 10000"
+						}
+						want = reply + ": " + n.stands() + row.also
+					}
+					reply, err := n.Eval(append([]any{row.script.Text}, row.args...))
+					require.NoError(t, err)
+					require.Equal(t, want, othersReply(reply, row.reply)+": "+n.stands())
+				})
+			})
+		}
+	}
+}
+
+// othersReply returns a reply as rows have it: of an array, the first two values, of which a seizure has the first here.
+func othersReply(reply any, row string) string {
+	values, is := reply.([]any)
+	switch {
+	case row == "*":
+		return row
+	case !is:
+		return fmt.Sprint(reply)
+	}
+	if count, is := values[0].(int64); is {
+		return fmt.Sprint(count)
+	}
+	return fmt.Sprintf("%s %v", values[0], values[1])
+}
