@@ -74,6 +74,35 @@ func TestSlowAdmissionAfterAUsedQuarantineChangesNothing(t *testing.T) {
 	})
 }
 
+// A client may find its quarantine over by a clock that runs fast, or by an answer of another run: the server decides.
+func TestServerAdmitsItselfOnlyAfterTheQuarantineThatTheClientNames(t *testing.T) {
+	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+		n := net.Nodes[0]
+		probe := protocol.ProbeCall{Run: protocol.Run(n.RunID), Nodes: 3, Longest: 2 * time.Second, Guard: 5 * time.Second, Name: "this"}
+		_, err := n.Eval(probe.Eval())
+		require.NoError(t, err)
+		call := protocol.AdmitCall{Run: probe.Run, Nodes: 3, Longest: 2 * time.Second}
+		requireAdmitted := func(want bool, quarantine, when string) {
+			t.Helper()
+			before := n.Redis.Dump()
+			call.Quarantine = quarantine
+			admitted, err := protocol.ReadAdmit(n.Eval(call.Eval()))
+			require.NoError(t, err)
+			require.Equal(t, want, admitted, when)
+			require.Equal(t, want, n.Redis.Exists(call.Run.Record(quarantine)), when)
+			if !want {
+				require.Equal(t, before, n.Redis.Dump(), when)
+			}
+		}
+		requireAdmitted(false, "this", "it has just begun")
+		time.Sleep(5*time.Second - ms)
+		requireAdmitted(false, "this", "it is nearly over")
+		time.Sleep(ms)
+		requireAdmitted(false, "another", "it is another one")
+		requireAdmitted(true, "this", "it is over")
+	})
+}
+
 // Two clients come to the end of one quarantine at the same instant: one record, one mark.
 func TestClientsThatAdmitANodeTogetherMakeOneRecord(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {

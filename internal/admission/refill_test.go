@@ -44,6 +44,15 @@ func TestCountersBeginFromTheClockOnlyIfNoQuorumIsAdmitted(t *testing.T) {
 	}
 }
 
+// The latest of the clocks is no earlier than the one from which earlier counters began, but for one that nobody believes.
+func TestCountersBeginFromTheLatestClock(t *testing.T) {
+	const now, ahead = 1_800_000_000_000_000, 3_600_000_000
+	for _, times := range [][]int64{{now + ahead, now, now - ahead}, {now - ahead, now, now + ahead}, {now, now + ahead, now - ahead, now << 1}} {
+		counts := (&collected{times: times}).counters(clock)
+		require.EqualValues(t, now+ahead, counts[0], "%v", times)
+	}
+}
+
 func TestRecordsMergeToTheGreatest(t *testing.T) {
 	c := new(collected)
 	c.merge(&protocol.Memory{Counts: [protocol.Stripes]int64{5, 7, -1}, Longest: 1500 * time.Millisecond}, 6)

@@ -99,3 +99,41 @@ func TestLanesAreMeasuredAlikeInEitherOrder(t *testing.T) {
 		require.Equal(t, timed[0], timed[1], "with %d under way", under)
 	}
 }
+
+// A caller's context ends at the instant at which its turn comes, or its place among those that ask again. It goes on,
+// or another caller gets what it had.
+func TestTurnThatComesWithTheEndOfItsCallerIsNotLost(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	l := New(func() time.Duration { return 0 }, life.New())
+	left := 0 // without their turn
+	for range 100 {
+		w := &turn{in: &l.ordinary.waiting, index: -1, granted: make(chan Attempt, 1)}
+		l.mu.Lock()
+		w.granted <- l.begin(&l.ordinary)
+		l.mu.Unlock()
+		a, err := l.await(ctx, w, time.Hour, &anyone{})
+		if err == nil {
+			a.Leave(Result{})
+		} else {
+			left++
+		}
+		require.Zero(t, l.ordinary.running)
+	}
+	require.Positive(t, left)
+
+	left = 0
+	for range 100 {
+		l.retries.pausing = 1 // endPause has passed a place on
+		granted := make(chan bool, 1)
+		granted <- true
+		if pauses, err := l.awaitRetry(ctx, granted, nil); err == nil {
+			require.True(t, pauses)
+			l.endPause()
+		} else {
+			left++
+		}
+		require.Zero(t, l.retries.pausing)
+	}
+	require.Positive(t, left)
+}

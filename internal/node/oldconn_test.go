@@ -1,13 +1,18 @@
 package node
 
 import (
+	"io"
+	"net"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock/internal/pipe"
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // meet simulates a handshake with a server, and returns the ids of the connections that
@@ -53,6 +58,30 @@ func TestOldConnectionsAreNamedUntilTheServerHasClosedThem(t *testing.T) {
 			require.Equal(t, []int64{1, 2}, ids, name)
 		}
 	}
+}
+
+// What is still on its way over an old connection is not executed behind the undo of it.
+func TestOldConnectionsAreClosedAheadOfTheUndos(t *testing.T) {
+	n := newUnconnected().Node
+	n.Undo(&Undo{Owner: "me", Script: protocol.Release, Lasts: time.Second})
+	c := &connector{node: n}
+	c.meet("run", 1)
+	_, kills := c.meet("run", 2)
+	near, far := net.Pipe()
+	p := pipe.New(redis.NewConn(near, 0, 0))
+	require.NoError(t, c.use(p, n.scripts.families(), kills...))
+	var sent strings.Builder
+	for !strings.Contains(sent.String(), protocol.Release.SHA.(string)) {
+		piece := make([]byte, 1<<10)
+		k, err := far.Read(piece)
+		require.NoError(t, err)
+		sent.Write(piece[:k])
+	}
+	before, _, _ := strings.Cut(sent.String(), protocol.Release.SHA.(string))
+	require.Contains(t, before, "KILL")
+	p.Kill(io.EOF)
+	<-p.Done()
+	require.NoError(t, far.Close())
 }
 
 func TestOldConnectionsOfAnotherRunAreNotNamed(t *testing.T) {
