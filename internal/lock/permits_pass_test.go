@@ -59,6 +59,43 @@ func TestWaiterForWhichNodesChooseDifferentlyIsNotPassed(t *testing.T) {
 	})
 }
 
+// A waiter has given its permits back, since the nodes chose differently. For a second those behind it do not get permits
+// that it may need, though enough are free by number: neither a waiter behind it that gave its own back later.
+func TestWaiterThatGavePermitsBackIsNotPassedAtANode(t *testing.T) {
+	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+		_, eval := testnet.Scripted(t, net)
+		ticket := func(i, n int) string {
+			return fmt.Sprintf("17000000000000%02d-AAAAAAAAAAAAAA%02d-0000000000/4*%d", i, i, n)
+		}
+		ask := func(i, n int) (slots int) { // of which the waiter gets all it wants, or none
+			reply, ok := eval(protocol.Permit, 2, "queue", "turn", fmt.Sprint("of ", i), 10_000, "", 1, ticket(i, n), "label", slotKey, 4, n, 1).([]any)
+			require.True(t, ok)
+			if _, granted := reply[0].(int64); !granted {
+				return 0
+			}
+			return len(reply) - 1
+		}
+		giveBack := func(i, n int) {
+			eval(protocol.GiveBack, 2, "queue", "turn", fmt.Sprint("of ", i), slotKey, 4, "", ticket(i, n), "label")
+		}
+		require.Equal(t, 1, ask(2, 1))
+		require.Equal(t, 2, ask(1, 2))
+		giveBack(1, 2)
+		giveBack(2, 1)
+		require.Zero(t, ask(2, 1), "all four are free, and one more than the first waiter wants")
+		require.Zero(t, ask(3, 1))
+		require.Equal(t, 1, ask(0, 1), "an earlier waiter")
+		time.Sleep(time.Second)
+		require.Equal(t, 1, ask(2, 1))
+		require.Equal(t, 2, ask(1, 2))
+
+		giveBack(1, 2)
+		require.Zero(t, ask(2, 1), "it wants one more")
+		require.Equal(t, 2, ask(1, 2))
+		require.Equal(t, 1, ask(2, 1), "the first one has got its own")
+	})
+}
+
 // A caller that gives the semaphore more permits must not take the one that is free to an earlier waiter, which gives it fewer.
 func TestCallersWithOtherNumbersOfPermitsDoNotPass(t *testing.T) {
 	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
