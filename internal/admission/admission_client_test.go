@@ -173,6 +173,20 @@ func TestNodesAreUnfitForAClientOfAnotherClusterSize(t *testing.T) {
 	})
 }
 
+// Two of three nodes vote in a cluster of five. Their records are no quorum of three, with which the third could vote.
+func TestRecordsOfAnotherClusterSizeAdmitNoNode(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		require.NoError(t, net.Guarded().Close())
+		for _, n := range net.Nodes[1:] {
+			n.Redis.HSet(n.Record(), "nodes", "5")
+		}
+		net.Nodes[0].Redis.FlushAll()
+		c := net.NewClient(redlock.WithRestartGuard(time.Millisecond))
+		time.Sleep(12 * time.Second)
+		require.ErrorContains(t, members(c)[0].Current().Why(), "with the counters of 2 other nodes that vote (0 answered)")
+	})
+}
+
 func TestLongerTTLIsPutOnRecordBeforeItIsUsed(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Guarded()
