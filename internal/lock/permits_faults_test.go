@@ -3,6 +3,7 @@ package lock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"sync"
 	"testing"
@@ -326,6 +327,23 @@ func TestPermitThatIsExecutedTwiceTakesOneSlot(t *testing.T) {
 			require.Equal(t, []any{int64(1), map[string]int64{"me": int64(slots[0]), "you": int64(slots[1])}[owner]}, answer)
 		}
 		require.Len(t, n.Redis.Keys(), 2)
+	})
+}
+
+// A node may have chosen other slots for the lease than the quorum, which its release names.
+func TestReleaseOfPermitsDropsTheSlotsThatTheNodeChose(t *testing.T) {
+	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+		n, eval := testnet.Scripted(t, net)
+		for slots, owners := range map[string][]string{"0,1": {"me", "you", "me"}, "0,2": {"me", "you", "me"}, "1": {"me", "you", "you"}, "": {"me", "me", "you"}} {
+			for slot, owner := range owners {
+				require.NoError(t, n.Redis.Set(fmt.Sprint(slotKey, slot), owner))
+			}
+			reply := eval(protocol.GiveBack, 2, "queue", "turn", "me", slotKey, 3, slots)
+			require.Equal(t, slots == "0,2" || slots == "", reply == int64(1), slots)
+			for slot, owner := range owners {
+				require.Equal(t, owner == "you", n.Redis.Exists(fmt.Sprint(slotKey, slot)), "%s: slot %d", slots, slot)
+			}
+		}
 	})
 }
 
