@@ -238,17 +238,3 @@ func othersReply(reply any, row string) string {
 	}
 	return fmt.Sprintf("%s %v", values[0], values[1])
 }
-
-// A transfer that failed gives the key back for as long as it lasts: a key without an end would keep the lock for ever.
-func TestTakeBackKeepsTheEndOfTheKey(t *testing.T) {
-	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
-		n, _ := testnet.Scripted(t, net)
-		require.NoError(t, n.Redis.Set(othersKey, "passed"))
-		n.Redis.SetTTL(othersKey, 10*time.Second)
-		require.EqualValues(t, 1, n.Run(protocol.TakeBack, 1, othersKey, "passed", "me"))
-		value, err := n.Redis.Get(othersKey)
-		require.NoError(t, err)
-		require.Equal(t, "me", value)
-		require.Equal(t, 10*time.Second, n.Redis.TTL(othersKey))
-	})
-}

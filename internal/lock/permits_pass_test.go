@@ -159,6 +159,8 @@ func TestReleasesWakeThoseBehindAWaiterThatDoesNotCome(t *testing.T) {
 			turn, err := node.Redis.Get("turn")
 			require.NoError(t, err)
 			require.Equal(t, ticket(0)+" "+ticket(slot), turn, "the waiters from the one to the other are woken")
+			require.Equal(t, 5*time.Second-time.Duration(slot)*100*ms, node.Redis.TTL("turn"), "the first is challenged in time")
+			time.Sleep(100 * ms)
 		}
 	})
 }
