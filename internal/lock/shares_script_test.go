@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redlock-go/redlock/internal/lock"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/test/testnet"
 )
@@ -58,4 +59,47 @@ func TestAShareStandsAloneOrBesideThoseOfNow(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The last share that is not over is released: the lock is free, and goes to the writer that waits.
+func TestReleaseOfTheLastShareFreesTheLock(t *testing.T) {
+	for _, waits := range []bool{false, true} {
+		testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+			n, eval := testnet.Scripted(t, net)
+			require.NoError(t, n.Redis.Set("redlock:x", protocol.Shared))
+			n.Redis.SetTTL("redlock:x", 10*time.Second)
+			for owner, left := range map[string]time.Duration{"over": -ms, "me": 10 * time.Second} {
+				_, err := n.Redis.ZAdd("redlock::readers:redlock:x", float64(time.Now().Add(left).UnixMilli()), owner)
+				require.NoError(t, err)
+			}
+			reply, holder := int64(1), ""
+			if waits {
+				parkWaiter(t, n)
+				reply, holder = lock.HandedToAnother, "them"
+			}
+			require.Equal(t, reply, eval(protocol.Release, testnet.Keys("redlock:x", "me")...))
+			require.Equal(t, holder, holderAt(n))
+		})
+	}
+}
+
+// A count below the least began at 0: the node may have forgotten a writer, so it gives no share and confirms no token.
+func TestNodeWhoseCountIsTooLowGivesNoShare(t *testing.T) {
+	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+		n, eval := testnet.Scripted(t, net)
+		for count, want := range map[string]int64{"": -1, "9": -1, "10": 10, "11": 11} {
+			n.Redis.FlushAll()
+			if count != "" {
+				n.Redis.HSet("record", "7", count)
+			}
+			require.Equal(t, want, eval(protocol.Read, 5, "redlock:x", "record", "redlock::line:redlock:x", "redlock::readers:redlock:x", "challenged",
+				"me", 20_000, "7", 10, "", "label", "", 0), count)
+			require.Equal(t, want > 0, n.Redis.Exists("redlock:x"), count)
+			require.NoError(t, n.Redis.Set("redlock:x", protocol.Shared)) // it gave one before it forgot the count
+			_, err := n.Redis.ZAdd("redlock::readers:redlock:x", float64(time.Now().Add(10*time.Second).UnixMilli()), "me")
+			require.NoError(t, err)
+			raised := eval(protocol.Advance, 3, "redlock:x", "record", "redlock::readers:redlock:x", "me", "7", 20, 10)
+			require.Equal(t, want > 0, raised == int64(1), count)
+		}
+	})
 }

@@ -69,6 +69,18 @@ func TestReleaseOfAnAttemptExecutesNoParkedAttempt(t *testing.T) {
 	}
 }
 
+// An attempt that is undone is not executed later, also where its waiter keeps its position.
+func TestRollbackRemovesTheParkedAttempt(t *testing.T) {
+	for _, more := range [][]any{nil, {"label"}} {
+		testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+			n, eval := queueParked(t, net, time.Minute, 1)
+			eval(protocol.Release, testnet.Keys("redlock:x", append([]any{"of " + testnet.FirstTicket, testnet.FirstTicket}, more...)...)...)
+			require.False(t, n.Redis.Exists("redlock::bid:"+testnet.FirstTicket))
+			require.True(t, n.Redis.Exists("redlock::bid:"+testnet.SecondTicket))
+		})
+	}
+}
+
 func TestParkedAttemptIsNotCountedInAnIncompleteRecord(t *testing.T) {
 	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
 		n, eval := queueParked(t, net, time.Minute, protocol.FirstCount)
