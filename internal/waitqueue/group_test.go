@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redlock-go/redlock/internal/system"
+
 	"github.com/redlock-go/redlock/internal/life"
 	"github.com/redlock-go/redlock/internal/quorum"
 )
@@ -53,4 +55,20 @@ func TestWaiterRejoinsByTheEarliestInstant(t *testing.T) {
 		b.rejoinBy(at)
 	}
 	require.Equal(t, time.Second, b.read().rejoinBy)
+}
+
+// A release finds the nodes' queues empty. A waiter that asked shortly before it may not stand there yet; one that asked
+// earlier has lost its place, and asks again.
+func TestReleaseThatFindsNoQueueHasThoseRejoinThatMustStandThere(t *testing.T) {
+	const asked = time.Minute
+	for _, c := range []struct {
+		after   time.Duration
+		rejoins bool
+	}{{0, false}, {nearLook, false}, {nearLook + 1, true}} {
+		q := NewQueue(Config{Clock: func() time.Duration { return asked + c.after }, Random: system.OSRandom{}}, 3)
+		w := &Waiter{asked: asked, bell: bell{wake: make(chan struct{}, 1)}}
+		q.local["x"] = group{w}
+		q.Freed([]string{"x"}, asked+c.after)
+		require.Equal(t, c.rejoins, w.bell.read().rejoinBy > 0, "%v", c.after)
+	}
 }
