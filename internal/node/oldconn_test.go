@@ -71,13 +71,13 @@ func TestOldConnectionsAreClosedAheadOfTheUndos(t *testing.T) {
 	p := pipe.New(redis.NewConn(near, 0, 0))
 	require.NoError(t, c.use(p, n.scripts.families(), kills...))
 	var sent strings.Builder
-	for !strings.Contains(sent.String(), protocol.Release.SHA.(string)) {
+	for !strings.Contains(sent.String(), protocol.Release.SHA().(string)) {
 		piece := make([]byte, 1<<10)
 		k, err := far.Read(piece)
 		require.NoError(t, err)
 		sent.Write(piece[:k])
 	}
-	before, _, _ := strings.Cut(sent.String(), protocol.Release.SHA.(string))
+	before, _, _ := strings.Cut(sent.String(), protocol.Release.SHA().(string))
 	require.Contains(t, before, "KILL")
 	p.Kill(io.EOF)
 	<-p.Done()
