@@ -160,7 +160,7 @@ func WithTrace(t *Trace) ClientOption {
 }
 
 // WithLogger sets where the client logs rare and important events. Default slog.Default(); nil is
-// silent. It is called as the hooks of a Trace are: it may block or panic, and delays no lease.
+// silent. It may block or panic, as the hooks of a Trace may.
 func WithLogger(l *slog.Logger) ClientOption {
 	return clientOption(func(o *options) error {
 		if l == nil {
