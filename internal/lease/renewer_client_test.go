@@ -27,7 +27,9 @@ func TestRenewerForgetsALeaseThatHasEnded(t *testing.T) {
 
 func TestSlowHookDoesNotDelayTheEndOfALease(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		slow := &redlock.Trace{Lease: func(redlock.LeaseEvent) { time.Sleep(time.Minute) }}
+		over := make(chan struct{})
+		defer close(over)
+		slow := &redlock.Trace{Lease: func(redlock.LeaseEvent) { <-over }}
 		c := net.Client(redlock.WithTTL(3*time.Second), redlock.WithTrace(slow))
 		first, err := c.Mutex("x").Lock(t.Context())
 		require.NoError(t, err)

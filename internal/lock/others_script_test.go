@@ -215,7 +215,7 @@ func TestEveryScriptLeavesAKeyToItsHolder(t *testing.T) {
 						}
 						want = reply + ": " + n.stands() + row.also
 					}
-					reply, err := n.Eval(append([]any{row.script.Text}, row.args...))
+					reply, err := n.Eval(append([]any{row.script.Text()}, row.args...))
 					require.NoError(t, err)
 					require.Equal(t, want, othersReply(reply, row.reply)+": "+n.stands())
 				})

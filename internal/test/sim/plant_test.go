@@ -160,10 +160,7 @@ func (p *plantation) sources(t *testing.T) map[string]string {
 		own := filepath.Join(filepath.Dir(name), chooser)
 		sources[own] = fmt.Sprintf("%s\nimport \"os\"\nvar chosenBug = os.Getenv(%q)\n", packageClause.FindString(f.source), plantedEnv)
 	}
-	source, err := os.ReadFile(inRepository(scriptsDir + "/script.go"))
-	require.NoError(t, err)
-	sources[filepath.Join(scriptsDir, chooser)] = chooserOfScripts + fmt.Sprintf("var chosenBug = os.Getenv(%q)\nvar changes = %#v\n", plantedEnv, p.scripts) +
-		"func init() {\n" + newScript.ReplaceAllString(strings.Join(newScript.FindAllString(string(source), -1), "\n"), "\t*$1 = *scriptOf(changed{}, $2)") + "\n}\n"
+	sources[filepath.Join(scriptsDir, chooser)] = chooserOfScripts + fmt.Sprintf("var chosenBug = os.Getenv(%q)\nvar changes = %#v\n", plantedEnv, p.scripts)
 	return sources
 }
 
@@ -186,12 +183,20 @@ func (changed) ReadFile(name string) ([]byte, error) {
 	return files.ReadFile(name)
 }
 
+func init() {
+	for _, s := range All {
+		lines, err := compose(changed{}, s.Name)
+		if err != nil {
+			panic(err)
+		}
+		text := textOf(lines)
+		s.once.Do(func() { s.text, s.sha = text, HashOf(text) })
+	}
+}
+
 `
 
-var (
-	newScript     = regexp.MustCompile(`(?m)^\t(\w+) += newScript\((.+)\)$`)
-	packageClause = regexp.MustCompile(`(?m)^package \w+$`)
-)
+var packageClause = regexp.MustCompile(`(?m)^package \w+$`)
 
 func (f *plantedFile) text() string {
 	text := f.source
