@@ -9,33 +9,30 @@ import (
 	"github.com/redlock-go/redlock/internal/life"
 )
 
-// Close returns when the calls under way have ended, and when the waiters have left the nodes' queues.
+// Close returns when the calls under way have ended, and when the waiters have left the nodes' queues, in either order.
 func TestCloseAwaitsCallsAndWaiters(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, closed := life.New(), make(chan struct{})
-		l.Settle()
-		require.NoError(t, l.Enter(t.Context()))
-		require.NoError(t, l.Enter(t.Context()))
-		l.AddWaiter()
-		l.Leave()
-		go func() {
-			l.Close()
-			close(closed)
-		}()
-		requireOpen := func(why string) {
-			t.Helper()
-			synctest.Wait()
-			select {
-			case <-closed:
-				t.Fatal(why)
-			default:
+	for _, callFirst := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			l, closed := life.New(), false
+			l.Settle()
+			require.NoError(t, l.Enter(t.Context()))
+			l.AddWaiter()
+			go func() {
+				l.Close()
+				closed = true
+			}()
+			ends := []func(){l.Leave, l.RemoveWaiter}
+			if !callFirst {
+				ends[0], ends[1] = ends[1], ends[0]
 			}
-		}
-		requireOpen("a call is under way")
-		require.ErrorIs(t, l.Enter(t.Context()), life.ErrClosed)
-		l.Leave()
-		requireOpen("a waiter has not left")
-		l.RemoveWaiter()
-		<-closed
-	})
+			for _, end := range ends {
+				synctest.Wait()
+				require.False(t, closed)
+				require.ErrorIs(t, l.Enter(t.Context()), life.ErrClosed)
+				end()
+			}
+			synctest.Wait()
+			require.True(t, closed)
+		})
+	}
 }
