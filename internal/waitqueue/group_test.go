@@ -6,10 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/redlock-go/redlock/internal/system"
-
 	"github.com/redlock-go/redlock/internal/life"
 	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/system"
 )
 
 // newTestQueue makes a queue of a client without nodes: what nodes send comes from the test.
@@ -71,4 +70,25 @@ func TestReleaseThatFindsNoQueueHasThoseRejoinThatMustStandThere(t *testing.T) {
 		q.Freed([]string{"x"}, asked+c.after)
 		require.Equal(t, c.rejoins, w.bell.read().rejoinBy > 0, "%v", c.after)
 	}
+}
+
+// purposes is randomness that records for what it is drawn.
+type purposes struct{ all []string }
+
+func (*purposes) ID(string) (id system.ID) { return id }
+
+func (p *purposes) Below(_ time.Duration, purpose string) time.Duration {
+	p.all = append(p.all, purpose)
+	return 0
+}
+
+// In a simulation two draws of one instant differ by their purposes: else the foremost waiters of two locks rejoin at one instant.
+func TestDrawsOfRejoiningNameTheLock(t *testing.T) {
+	q, drawn := newTestQueue(), new(purposes)
+	q.cfg.Random = drawn
+	w := newTestWaiters(t, q, 1)
+	q.rejoin("redlock:x", group(w))
+	q.rejoin("redlock:y", group(w))
+	require.Len(t, drawn.all, 2)
+	require.NotEqual(t, drawn.all[0], drawn.all[1])
 }
