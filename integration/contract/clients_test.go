@@ -31,6 +31,7 @@ var clients = []struct {
 	{"go-redis", openGoRedis},
 	{"rueidis", openRueidis},
 	{"valkey-go", openValkey},
+	{"over SSH", openOverSSH},
 }
 
 func openURLs(t testing.TB, servers []address, opts ...redlock.ClientOption) *redlock.Client {
