@@ -322,7 +322,7 @@ func (f *nodeFacts) measure(begun time.Time) {
 }
 
 func best(readings []reading) reading {
-	return slices.MinFunc(readings, func(a, b reading) int { return int(a.trip - b.trip) })
+	return slices.MinFunc(readings, func(a, b reading) int { return cmp.Compare(a.trip, b.trip) })
 }
 
 // offset returns the node's clock less this machine's, which is counted from begun on: a

@@ -14,7 +14,7 @@ func (h *simHistory) leases(lock string) []*simVisit {
 			all = append(all, v)
 		}
 	}
-	slices.SortFunc(all, func(a, b *simVisit) int { return int(a.answered - b.answered) })
+	slices.SortFunc(all, func(a, b *simVisit) int { return cmp.Compare(a.answered, b.answered) })
 	return all
 }
 

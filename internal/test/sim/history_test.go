@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -255,7 +256,7 @@ func (h *simHistory) excerpt(word string, from, to time.Duration) string {
 	defer h.mu.Unlock()
 	slices.SortStableFunc(h.lines, func(a, b simLine) int {
 		if a.at != b.at {
-			return int(a.at - b.at)
+			return cmp.Compare(a.at, b.at)
 		}
 		return strings.Compare(a.text, b.text)
 	})

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -73,7 +74,7 @@ func simulate(p *simPlan, verbose bool) *simHistory {
 		r.clients = append(r.clients, r.newClient(i))
 	}
 	events := slices.Clone(p.events)
-	slices.SortStableFunc(events, func(a, b simEvent) int { return int(a.at - b.at) })
+	slices.SortStableFunc(events, func(a, b simEvent) int { return cmp.Compare(a.at, b.at) })
 	go r.happen(events)
 	for _, c := range r.clients {
 		r.work.Go(c.work)

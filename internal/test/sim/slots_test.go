@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -74,7 +75,7 @@ func leasesOfSlot(h *simHistory, slot int) (all []*simVisit) {
 			all = append(all, v)
 		}
 	}
-	slices.SortFunc(all, func(a, b *simVisit) int { return int(a.answered - b.answered) })
+	slices.SortFunc(all, func(a, b *simVisit) int { return cmp.Compare(a.answered, b.answered) })
 	return all
 }
 

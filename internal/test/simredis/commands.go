@@ -96,7 +96,7 @@ func count(yes bool) int64 {
 // getRange executes GETRANGE key 0 last.
 func (s store) getRange(key string, rest []string, now int64) any {
 	e := s.get(key, now)
-	switch last, err := strconv.Atoi(rest[1]); {
+	switch last, err := strconv.ParseInt(rest[1], 10, 64); {
 	case err != nil || rest[0] != "0" || last < 0:
 		return redis.Error("ERR value is not an integer or out of range")
 	case e == nil:
@@ -104,7 +104,7 @@ func (s store) getRange(key string, rest []string, now int64) any {
 	case e.hash != nil || e.members != nil:
 		return errWrongType
 	default:
-		return e.text[:min(len(e.text), last+1)]
+		return e.text[:min(int64(len(e.text)), last+1)]
 	}
 }
 
