@@ -51,6 +51,10 @@ func (c *Client) listing() *operate.Listing {
 
 // What packages of this library may ask beside.
 func init() {
+	peek.SetReadsOnly(clientOption(func(o *options) error {
+		o.readsOnly = true
+		return nil
+	}))
 	peek.Set(func(ctx context.Context, c *Client, names []string, semaphores bool, show func(*Status, time.Duration)) error {
 		failure := c.listing().Look(ctx, names, semaphores, func(f *operate.Found) {
 			s, _ := c.status("inspect", f) // which says if it is incomplete

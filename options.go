@@ -73,6 +73,7 @@ type options struct {
 	label       string
 	renewEvery  time.Duration // 0: derived from the ttl
 	noRenewal   bool
+	readsOnly   bool          // the client takes no locks
 	maxHold     time.Duration // 0: none
 	minHold     time.Duration // 0: none
 	lockDelay   time.Duration // 0: none

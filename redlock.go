@@ -172,7 +172,7 @@ func (c *Client) newGroup(pools []Pool) *admission.Group {
 	if c.observe.hooks != nil {
 		cfg.Observer = c.observe
 	}
-	group := admission.NewGroup(admission.Terms{Guard: o.guard, Off: o.noGuard, TTL: o.keyTTL(), MaxTTL: maxTTL,
+	group := admission.NewGroup(admission.Terms{Guard: o.guard, Off: o.noGuard, TTL: o.keyTTL(), MaxTTL: maxTTL, ReadsOnly: o.readsOnly,
 		Nodes: len(pools), Quorum: c.cluster.Need}, cfg)
 	for i, p := range pools {
 		name := fmt.Sprintf("node %d", i)

@@ -67,7 +67,7 @@ func newInspect(s *settings) *cobra.Command {
 				}
 			}
 			s.showsNodes = !asJSON
-			client, err := s.open(cmd)
+			client, err := s.openReader(cmd)
 			if err != nil {
 				return err
 			}

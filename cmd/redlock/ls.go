@@ -63,7 +63,7 @@ func newLs(s *settings) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			client, err := s.open(cmd)
+			client, err := s.openReader(cmd)
 			if err != nil {
 				return err
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/endpoint"
+	"github.com/redlock-go/redlock/internal/peek"
 )
 
 const nodesEnv = "REDLOCK_NODES"
@@ -133,6 +134,11 @@ func (s *settings) urls() ([]string, error) {
 		return nil, &exit{code: codeConfig, why: err}
 	}
 	return urls, nil
+}
+
+// openReader is open for a command that takes no lock.
+func (s *settings) openReader(cmd *cobra.Command, opts ...redlock.ClientOption) (*redlock.Client, error) {
+	return s.open(cmd, append(opts, peek.ReadsOnly().(redlock.ClientOption))...)
 }
 
 // open makes a client over the nodes. Its log goes to stderr.

@@ -68,7 +68,7 @@ func watchTop(cmd *cobra.Command, s *settings, pattern string) error {
 	if screen != nil && isTerminal(cmd.ErrOrStderr()) {
 		opts = append(opts, redlock.WithLogger(nil)) // the screen says it
 	}
-	client, err := s.open(cmd, opts...)
+	client, err := s.openReader(cmd, opts...)
 	if err != nil {
 		return err
 	}

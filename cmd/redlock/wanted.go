@@ -29,7 +29,7 @@ if fewer nodes than a majority answer.`,
 			if err := checkNames(args); err != nil {
 				return err
 			}
-			client, err := s.open(cmd)
+			client, err := s.openReader(cmd)
 			if err != nil {
 				return err
 			}

@@ -97,7 +97,7 @@ func (f *watchFlags) servePage(ctx context.Context, cmd *cobra.Command, s *setti
 		return err
 	}
 	trips := &redlockweb.RoundTrips{}
-	client, err := s.open(cmd, redlock.WithTrace(&redlock.Trace{BallotVote: trips.BallotVote}))
+	client, err := s.openReader(cmd, redlock.WithTrace(&redlock.Trace{BallotVote: trips.BallotVote}))
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (f *watchFlags) checkAddress() error {
 
 // printChanges prints what changes until ctx ends.
 func (f *watchFlags) printChanges(ctx context.Context, cmd *cobra.Command, s *settings) error {
-	client, err := s.open(cmd)
+	client, err := s.openReader(cmd)
 	if err != nil {
 		return err
 	}

@@ -18,12 +18,13 @@ import (
 
 // Terms are a client's settings for admission.
 type Terms struct {
-	Guard  time.Duration // a node that lost its memory does not vote for at least this long
-	Off    bool          // nodes vote even if they lost their memory
-	TTL    time.Duration // of the client's leases
-	MaxTTL time.Duration // that any lease may have
-	Nodes  int
-	Quorum int
+	Guard     time.Duration // a node that lost its memory does not vote for at least this long
+	Off       bool          // nodes vote even if they lost their memory
+	TTL       time.Duration // of the client's leases
+	ReadsOnly bool          // the client takes no locks
+	MaxTTL    time.Duration // that any lease may have
+	Nodes     int
+	Quorum    int
 }
 
 // Group is the state that the members of one client share.
@@ -35,7 +36,7 @@ type Group struct {
 	first    firstLooks
 	progress progress
 	greatest atomic.Int64 // up to which count answers are believed
-	longest  atomic.Int64 // the longest ttl seen on record; nanoseconds
+	longest  atomic.Int64 // the longest ttl seen on record, or used by this client; nanoseconds
 }
 
 // NewGroup makes a group without members.
@@ -48,6 +49,9 @@ func NewGroup(terms Terms, cfg *node.Config) *Group {
 // Add makes a node a member.
 func (g *Group) Add(n *node.Node) *Member {
 	m := &Member{Node: n, group: g, recheck: make(chan struct{}, 1)}
+	if !g.terms.ReadsOnly {
+		m.ttl.Store(int64(g.terms.TTL))
+	}
 	n.Use(m)
 	g.Members = append(g.Members, m)
 	return m
@@ -88,7 +92,7 @@ type Member struct {
 	right  atomic.Pointer[VoteRight] // nil while not connected
 	orphan atomic.Pointer[any]       // the key of a missing record, where calls may have counted since; nil: none
 	tooLow atomic.Pointer[any]       // the key of the record by which a vote counted from below; nil: none
-	ttl    atomic.Int64              // the longest ttl of the locks that this client has asked for, in nanoseconds; 0: of none
+	ttl    atomic.Int64              // the longest ttl that locks of this client use, in nanoseconds; 0: it has none
 
 	recheck   chan struct{}
 	doubted   atomic.Bool // its record must be checked: it answered a count that no clock explains
@@ -146,10 +150,8 @@ func (r *VoteRight) SameRecord(now *VoteRight) bool {
 // Current returns the right that the node has now; nil if it is not connected.
 func (m *Member) Current() *VoteRight { return m.right.Load() }
 
-// Right returns the right to vote for a new lease of this ttl, or why there is none. From then on the client
-// uses the ttl; 0 is for a question that makes no lease.
+// Right returns the right to vote for a new lease of this ttl, or why there is none.
 func (m *Member) Right(ttl time.Duration) (*VoteRight, error) {
-	m.Use(ttl)
 	r := m.right.Load()
 	switch {
 	case r == nil:
@@ -161,7 +163,7 @@ func (m *Member) Right(ttl time.Duration) (*VoteRight, error) {
 	case !r.Votes:
 		return nil, r.why
 	case r.Longest < ttl:
-		m.Nudge()
+		m.useTTL(ttl)
 		return nil, ErrRegistering
 	}
 	return r, nil
@@ -176,12 +178,15 @@ func (m *Member) quarantined(r *VoteRight) (*VoteRight, error) {
 	return nil, &QuarantineError{left}
 }
 
-// longestTTL returns the longest ttl that this client uses; 0 if it has asked for no lock. The next check puts it on
-// record, so a client that only reads leaves no trace there.
+// longestTTL returns the longest ttl that this client uses; 0 if it only reads.
 func (m *Member) longestTTL() time.Duration { return time.Duration(m.ttl.Load()) }
 
-// Use records that this client is about to ask for a lease of this ttl.
-func (m *Member) Use(ttl time.Duration) { raise(&m.ttl, ttl) }
+// useTTL records that this client uses a ttl, and makes Run check the admission soon: a
+// ttl that is longer than the one on record must be put there first.
+func (m *Member) useTTL(ttl time.Duration) {
+	raise(&m.ttl, ttl)
+	m.Nudge()
+}
 
 // Nudge makes Run check the admission soon.
 func (m *Member) Nudge() {
@@ -235,8 +240,8 @@ func (m *Member) Forgot(by *VoteRight) {
 	}
 }
 
-// guard is how long, by what this client knows, the node must not vote after it lost its memory: a
-// quarantine that is shorter is begun anew. The client's own ttl counts once it has asked for a lock.
+// guard is how long the node must not vote after it lost its memory, by what this client knows: a
+// quarantine that is shorter is begun anew.
 func (m *Member) guard() time.Duration {
 	return max(m.group.terms.Guard, m.longestTTL(), time.Duration(m.group.longest.Load()))
 }

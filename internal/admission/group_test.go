@@ -26,7 +26,7 @@ func connect(t *testing.T, m *Member, run string) {
 func TestLongestTTLNeverShrinks(t *testing.T) {
 	m := newMember(Terms{TTL: 10 * time.Second})
 	for _, ttl := range []time.Duration{20, 40, 30} {
-		m.Use(ttl * time.Second)
+		m.useTTL(ttl * time.Second)
 		m.group.raiseLongest(2 * ttl * time.Second)
 	}
 	require.Equal(t, 40*time.Second, m.longestTTL())
@@ -35,15 +35,14 @@ func TestLongestTTLNeverShrinks(t *testing.T) {
 
 func TestTheGuardIsNotShorterThanAnyTTL(t *testing.T) {
 	for _, c := range []struct{ guard, ttl, used, onRecord, want time.Duration }{
-		{0, 1, 0, 0, 0}, // the client has asked for no lock
-		{1, 5, 2, 3, 3},
-		{0, 1, 1, 0, 1},
+		{0, 1, 0, 0, 1},
+		{1, 5, 2, 3, 5},
 		{5, 1, 2, 3, 5},
 		{1, 2, 5, 3, 5},
 		{1, 2, 3, 5, 5},
 	} {
 		m := newMember(Terms{Guard: c.guard, TTL: c.ttl})
-		m.Use(c.used)
+		m.useTTL(c.used)
 		m.group.raiseLongest(c.onRecord)
 		require.Equal(t, c.want, m.guard(), "%+v", c)
 	}

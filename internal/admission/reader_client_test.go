@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/peek"
 	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
@@ -19,6 +20,11 @@ func recordedTTLs(net *testnet.Net) (ttls []string) {
 		ttls = append(ttls, n.Redis.HGet(n.Record(), "ttl"))
 	}
 	return ttls
+}
+
+// newReader opens a client as the commands of the tool do that take no lock.
+func newReader(net *testnet.Net) *redlock.Client {
+	return net.NewClient(redlock.WithRestartGuard(time.Millisecond), peek.ReadsOnly().(redlock.ClientOption))
 }
 
 // read asks the nodes all that a client can ask without a lock.
@@ -41,7 +47,7 @@ func TestClientThatOnlyReadsPutsNoTTLOnRecord(t *testing.T) {
 		net.Guarded(redlock.WithTTL(2 * time.Second))
 		require.Equal(t, []string{"2000", "2000", "2000"}, recordedTTLs(net))
 
-		reader := net.NewClient(redlock.WithRestartGuard(time.Millisecond))
+		reader := newReader(net)
 		read(t, reader)
 		time.Sleep(time.Minute) // it probes the records meanwhile
 		require.Equal(t, []string{"2000", "2000", "2000"}, recordedTTLs(net))
@@ -59,7 +65,7 @@ func TestClientThatOnlyReadsLengthensNoQuarantine(t *testing.T) {
 		net.Nodes[2].Restart(nil)
 		time.Sleep(time.Second)
 		require.False(t, members(short)[2].Current().Votes)
-		read(t, net.NewClient(redlock.WithRestartGuard(time.Millisecond)))
+		read(t, newReader(net))
 		time.Sleep(1500 * ms)
 		require.True(t, members(short)[2].Current().Votes)
 		require.Equal(t, []string{"2000", "2000", "2000"}, recordedTTLs(net))
@@ -70,7 +76,7 @@ func TestClientThatOnlyReadsLengthensNoQuarantine(t *testing.T) {
 // been forgotten, and leaves the record to those that lock.
 func TestNewClusterThatAReaderAdmitsHasTheTTLOfItsFirstLock(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		reader := net.NewClient(redlock.WithRestartGuard(time.Millisecond))
+		reader := newReader(net)
 		took := testnet.Elapsed(func() { read(t, reader) })
 		require.Greater(t, took, 9*time.Second)
 		require.Equal(t, []string{"0", "0", "0"}, recordedTTLs(net))

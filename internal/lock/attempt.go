@@ -35,9 +35,6 @@ type Attempt struct {
 // undone; with an error, a waiter's by its leaving the queue.
 func (c *call) attempt(ctx context.Context) (*lease.Lease, *Refusal, error) {
 	e := c.engine
-	for _, n := range e.Cluster.Nodes {
-		n.Use(c.terms.Lease.TTL) // before the first connections: they put it on record
-	}
 	if err := e.Life.Enter(ctx); err != nil {
 		return nil, nil, err
 	}

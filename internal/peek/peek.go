@@ -24,3 +24,13 @@ func Set[C, S any](l Look[C, S]) { look = l }
 
 // Of returns the Look that was set, whose types these must be.
 func Of[C, S any]() Look[C, S] { return look.(Look[C, S]) }
+
+// readsOnly is what ReadsOnly returns.
+var readsOnly any
+
+// SetReadsOnly sets the redlock.ClientOption that ReadsOnly returns.
+func SetReadsOnly(option any) { readsOnly = option }
+
+// ReadsOnly returns a redlock.ClientOption for a client that only reads: nodes that lost their memory
+// do not wait for the ttl that it would have.
+func ReadsOnly() any { return readsOnly }

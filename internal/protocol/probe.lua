@@ -6,7 +6,7 @@
 -- KEYS[4]  the record that the client counted in before, and found missing; or none
 -- ARGV[1]  the prefix of this run's records, before the name
 -- ARGV[2]  N, the number of nodes
--- ARGV[3]  the longest ttl that the client uses, in milliseconds; 0 if it has asked for no lock
+-- ARGV[3]  the longest ttl that the client uses, in milliseconds; 0 if it only reads
 -- ARGV[4]  the guard, in milliseconds: a shorter quarantine begins anew
 -- ARGV[5]  a name for a new quarantine, which no other has
 -- ARGV[6]  the guard where there has been no quarantine
