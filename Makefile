@@ -54,7 +54,7 @@ test: setup-test gotestsum
 	$(PARTS) "make test" "library race simulated" "integration tool pages"
 
 verify: setup-verify gotestsum
-	$(PARTS) "make verify" "sim-fresh raced-rest lint-rest" "thorough servers integration-rest programs browser alerts others chaos-minute bench-rest release-check"
+	$(PARTS) "make verify" "sim-fresh raced-rest lint-rest narrow" "thorough servers integration-rest programs browser alerts others chaos-minute bench-rest release-check"
 
 # One after the other: a comparison of speeds needs a quiet machine.
 soak: setup-verify gotestsum
@@ -118,7 +118,7 @@ gotestsum:
 
 # ---- parts of make verify ----
 
-.PHONY: sim-fresh raced-rest lint-rest thorough servers integration-rest programs browser alerts others chaos-minute bench-rest
+.PHONY: sim-fresh raced-rest lint-rest narrow thorough servers integration-rest programs browser alerts others chaos-minute bench-rest
 
 # The simulation for SIMTIME, with seeds that the date gives; SEED=… repeats a run.
 SIMTIME ?= 10m
@@ -146,6 +146,20 @@ lint-rest: lint-tools
 		GOOS=$$system go vet ./...; (cd cmd/redlock && GOOS=$$system go vet ./...); done
 	cd tools && go build -o out/ github.com/rhysd/actionlint/cmd/actionlint
 	tools/out/actionlint -shellcheck= -pyflakes=
+
+# Programs that may use the algorithms of FIPS 140-3 alone, and 32-bit programs. There the embedded nodes have no numbers beyond
+# 32 bits, such as tokens: the tests of locks on them are left out, and the simulation is not.
+NARROW = ./internal/pipe ./internal/endpoint ./internal/limiter ./internal/loginreply ./internal/node ./internal/notify ./internal/printable ./internal/quorum
+
+narrow: gotestsum
+	@echo "what: the library and the tool under GODEBUG=fips140=only; vet and tests for 32 bits, with 30 seeds"
+	packages=$$(go list ./...) && GODEBUG=fips140=only $(TEST) -timeout=20m $$(echo "$$packages" | grep -vE '/(docs|examples(/.*)?)$$')
+	cd cmd/redlock && GODEBUG=fips140=only $(FLAKY) -parallel=6 ./...
+	GOARCH=386 CGO_ENABLED=0 go vet ./... && cd cmd/redlock && GOARCH=386 CGO_ENABLED=0 go vet ./...
+	@if test "$$(go env GOHOSTOS) $$(go env GOHOSTARCH)" != "linux amd64"; then echo "this machine does not run 386: its tests are skipped"; else set -x; \
+		GOARCH=386 CGO_ENABLED=0 $(TEST) -timeout=10m $(NARROW) && \
+		GOARCH=386 CGO_ENABLED=0 $(TEST) -timeout=10m -run='^TestReaders' ./redlocktest && \
+		GOARCH=386 CGO_ENABLED=0 $(TEST) -timeout=10m -run='^TestSimulation$$' ./internal/test/sim -sim.runs=30; fi
 
 # The modules of adapters, OpenTelemetry, alerts and examples.
 others: setup-test gotestsum

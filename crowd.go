@@ -41,8 +41,7 @@ func (c *census) add(pools []Pool, events *notify.Queue) (remove func()) {
 	of.open++
 	if of.open >= crowd && !of.logged {
 		of.logged = true
-		events.Log(slog.LevelWarn, "this process has many open clients of the same masters, each with goroutines and connections of its own: "+
-			"open one client, use it everywhere, and Close what is not used any more", "clients", of.open)
+		events.Log(slog.LevelWarn, "this process has many open clients of the same masters; use one for all calls", "clients", of.open)
 	}
 	return func() {
 		c.mu.Lock()
