@@ -303,6 +303,11 @@ func (o *observer) NodeStalled(index int, name string, silence time.Duration) {
 	o.node(index, name, NodeEvent{Kind: "stalled", Silence: silence})
 }
 
+// NodeRefuses implements node.Observer.
+func (o *observer) NodeRefuses(index int, name string, err error) {
+	o.node(index, name, NodeEvent{Kind: "refusing", Err: err})
+}
+
 // Stats is what a Client does now, and what it has done since it was made.
 type Stats struct {
 	Leases  int // held now

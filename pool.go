@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"strings"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -75,10 +76,11 @@ type NodeStats struct {
 	Index int    // place in the list given to New or Open
 	Node  string // name in errors and logs
 
-	// State is "up"; "stalled": answers are overdue; "quarantined": no vote for new leases yet;
-	// "down"; or "unfit": no vote until a person acts.
+	// State is "up"; "stalled": answers are overdue; "refusing" what locks need; "quarantined": no vote
+	// for new leases yet; "down"; or "unfit": no vote until a person acts.
 	State string
-	Err   error // why it is not up; nil for "up" and "stalled"
+	Err   error     // why it is not up; nil for "up" and "stalled"
+	Since time.Time // of "refusing"
 
 	Granted uint64 // votes: it did what was asked
 	Refused uint64 // votes: it answered and did not
@@ -105,13 +107,16 @@ func (c *Client) statsOf(n *admission.Member) NodeStats {
 		Connects: n.Counters.Connects.Load(),
 		Undos:    n.Undos(),
 	}
-	p, right := n.Pipe(), n.Current()
+	p, right, refusal := n.Pipe(), n.Current(), n.Status.Refusal()
 	if p != nil {
 		s.Unanswered = p.Unanswered()
 	}
 	switch {
 	case p == nil || right == nil:
 		s.State, s.Err = "down", n.Why()
+	case refusal != nil:
+		s.State, s.Err = "refusing", refusal.Err
+		s.Since = time.Now().Add(refusal.Since - c.opts.clock())
 	case !right.Votes:
 		s.State, s.Err = "quarantined", right.Why()
 	case p.Silence(c.opts.clock()) > c.opts.voteTimeout():

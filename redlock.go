@@ -218,8 +218,8 @@ func (c *Client) settle(ctx context.Context, first <-chan bool) {
 	}
 }
 
-// Ping returns nil if a quorum of the nodes answers and may vote; else a *QuorumError. It takes at
-// most one node timeout, after the first connections.
+// Ping returns nil if a quorum of the nodes may vote and does what locks need; else a *QuorumError. It
+// takes at most one node timeout, after the first connections.
 func (c *Client) Ping(ctx context.Context) error {
 	switch f := c.locks.Ping(ctx); {
 	case f == nil:
@@ -231,8 +231,7 @@ func (c *Client) Ping(ctx context.Context) error {
 	}
 }
 
-// WaitReady returns nil when a quorum of the nodes answers and may vote. Call it at start-up, with
-// a deadline.
+// WaitReady returns nil as soon as Ping does. Call it at start-up, with a deadline.
 //
 // Errors: ctx's Err and cause, joined with the last *QuorumError; ErrNoQuorum after 0.1 s if waiting
 // cannot help; ErrClosed.

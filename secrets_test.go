@@ -189,7 +189,7 @@ func TestErrorsOfOtherPoolsRepeatNoPassword(t *testing.T) {
 	nodes := redlocktest.Start(t, 1)
 	for i, c := range []struct{ reply, state, shown string }{
 		{"-WRONGPASS " + secret, "unfit", "dial: WRONGPASS (" + loginreply.Notice + ") (check the user and the password)"},
-		{"-ERR unknown command 'AUTH', with args beginning with: '" + secret + "' ", "down", "dial: ERR unknown command (" + loginreply.Notice + ")"},
+		{"-ERR unknown command 'AUTH', with args beginning with: '" + secret + "' ", "unfit", "dial: ERR unknown command (" + loginreply.Notice + ") (the server does not know a command"},
 		{"-" + secret, "down", "dial: " + loginreply.Notice},
 		{"-ERR invalid password", "unfit", "dial: ERR invalid password (check the user and the password)"},
 	} {

@@ -139,6 +139,7 @@ type LeaseEvent struct {
 //   - "up": it begins to vote.
 //   - "down": it cannot be reached or used.
 //   - "stalled": its answers are overdue.
+//   - "refusing": it refuses what locks need.
 //   - "quarantined": it is connected, and may not vote for new leases yet.
 type NodeEventKind string
 
@@ -151,7 +152,7 @@ type NodeEvent struct {
 	Unfit   bool          // down: a person must act
 	Wait    time.Duration // quarantined: time left; 0: not known
 	Silence time.Duration // stalled: age of the oldest unanswered call
-	Err     error         // down, quarantined: why
+	Err     error         // down, refusing, quarantined: why
 }
 
 // ballotTrace is what hooks learn of a ballot. It is the ballot's Recorder, and its

@@ -12,7 +12,7 @@ import (
 )
 
 // states are the values of redlock.NodeStats.State.
-var states = []string{"up", "stalled", "quarantined", "down", "unfit"}
+var states = []string{"up", "stalled", "refusing", "quarantined", "down", "unfit"}
 
 // observables are the instruments that are read from a client's Stats.
 type observables struct {

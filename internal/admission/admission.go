@@ -24,7 +24,8 @@ const (
 	retryInterval = 250 * time.Millisecond
 
 	// ProbeInterval is how often the record of a node that votes is read: for the longest
-	// ttl that others use, and to see that it is still there.
+	// ttl that others use, and to see that it is still there. As often a look shows whether
+	// the node does what a lock needs.
 	ProbeInterval = 10 * time.Second
 
 	// QuarantineInterval is how often, at least, a node in quarantine is probed: it may
@@ -122,13 +123,18 @@ func (a *admission) step(ctx context.Context) time.Duration {
 	if orphan != nil {
 		call.Orphan = *orphan
 	}
-	reply, err := protocol.ReadProbe(a.ask("EVAL", call.Eval()...))
+	look := m.Look(a.pipe) // its answer comes ahead of the probe's
+	reply, err := protocol.ReadProbe(a.call(call.Call()))
 	if err == nil {
 		m.orphan.CompareAndSwap(orphan, nil)
+		err = a.lacks(look)
 	}
 	switch q := reply.Barred; {
 	case err != nil:
-		if r := m.right.Load(); r.votes() && r.pipe == a.pipe && !a.lacksRecord(err, r) {
+		if node.IsRefusal(err) {
+			m.Status.Refuse(err)
+		}
+		if a.votes() && !a.lacksRecord(err) {
 			return system.Jitter(g.cfg.Random, retryInterval, m.Name) // it votes by what was known before
 		}
 		return a.fail(a.explain(err))
@@ -162,11 +168,11 @@ func isForeign(err error) bool {
 
 // lacksRecord reports whether the probe failed with err since another program's key stands in
 // place of the record by which the node votes: it refuses every vote.
-func (a *admission) lacksRecord(err error, r *VoteRight) bool {
+func (a *admission) lacksRecord(err error) bool {
 	if !isForeign(err) {
 		return false
 	}
-	_, err = a.ask("HEXISTS", r.Record, "nodes")
+	_, err = a.ask("HEXISTS", a.member.right.Load().Record, "nodes")
 	return isForeign(err)
 }
 
@@ -246,6 +252,41 @@ func (a *admission) failAs(r VoteRight) time.Duration {
 	a.set(r)
 	a.logOverdue(r.why)
 	return system.Jitter(a.member.group.cfg.Random, retryInterval, a.member.Name)
+}
+
+// votes reports whether the node votes over this connection.
+func (a *admission) votes() bool {
+	r := a.member.right.Load()
+	return r.votes() && r.pipe == a.pipe
+}
+
+// lacks returns why a node does not begin to vote, by a look: it lacks a command for good, and would grant locks that it
+// cannot renew. Of all other refusals the node's Status knows.
+func (a *admission) lacks(look node.Question) error {
+	ctx, stop := context.WithTimeout(context.Background(), a.member.group.cfg.DeadAfter)
+	defer stop()
+	if _, err := a.member.Await(ctx, look); node.IsPermanent(err) && !a.votes() {
+		return err
+	}
+	return nil
+}
+
+// voteAtOnce is step for a client whose nodes vote whatever they have forgotten.
+func (a *admission) voteAtOnce() time.Duration {
+	if err := a.lacks(a.member.Look(a.pipe)); err != nil {
+		return a.fail(a.explain(err))
+	}
+	a.set(VoteRight{Votes: true, Longest: a.member.group.terms.MaxTTL})
+	return ProbeInterval
+}
+
+// call calls a script by its hash; by its text where the server has forgotten the script.
+func (a *admission) call(c protocol.Call) (any, error) {
+	reply, err := a.ask("EVALSHA", c.EvalSHA()...)
+	if node.IsCode(err, "NOSCRIPT") {
+		return a.ask("EVAL", c.Eval()...)
+	}
+	return reply, err
 }
 
 func (a *admission) ask(command string, args ...any) (any, error) {

@@ -44,7 +44,7 @@ func TestNodeWithoutItsRecordKeepsTheLongerGuardOfItsBar(t *testing.T) {
 		require.NoError(t, short.Ping(t.Context()))
 		n := net.Nodes[0]
 		n.Redis.Del(n.Record())
-		reply, err := protocol.ReadProbe(n.Eval(protocol.ProbeCall{Run: protocol.Run(n.RunID), Nodes: 3, Longest: 2 * time.Second, Guard: 2 * time.Second, Name: "another name"}.Eval()))
+		reply, err := protocol.ReadProbe(n.Eval(protocol.ProbeCall{Run: protocol.Run(n.RunID), Nodes: 3, Longest: 2 * time.Second, Guard: 2 * time.Second, Name: "another name"}.Call().Eval()))
 		require.NoError(t, err)
 		require.Equal(t, time.Minute, reply.Barred.Guard)
 	})
@@ -79,7 +79,7 @@ func TestServerAdmitsItselfOnlyAfterTheQuarantineThatTheClientNames(t *testing.T
 	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
 		n := net.Nodes[0]
 		probe := protocol.ProbeCall{Run: protocol.Run(n.RunID), Nodes: 3, Longest: 2 * time.Second, Guard: 5 * time.Second, Name: "this"}
-		_, err := n.Eval(probe.Eval())
+		_, err := n.Eval(probe.Call().Eval())
 		require.NoError(t, err)
 		call := protocol.AdmitCall{Run: probe.Run, Nodes: 3, Longest: 2 * time.Second}
 		requireAdmitted := func(want bool, quarantine, when string) {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/redlock-go/redlock/internal/node"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/internal/system"
 )
 
 // Terms are a client's settings for admission.
@@ -218,8 +217,7 @@ func (m *Member) failed() {
 func (m *Member) Check(ctx context.Context) time.Duration {
 	m.group.updateGreatest()
 	if m.group.terms.Off {
-		m.current.set(VoteRight{Votes: true, Longest: m.group.terms.MaxTTL})
-		return system.Forever
+		return m.current.voteAtOnce()
 	}
 	next := m.current.step(ctx)
 	m.group.progress.checked(m, next)
@@ -289,6 +287,9 @@ func isUncountable(err error) bool {
 // Failed records that a vote by this right got an error in the place of an answer: the node may have counted it
 // without a record, or its record cannot be counted on.
 func (m *Member) Failed(by *VoteRight, err error) {
+	if node.LacksCommand(err) && m.Status.Refusal() == nil {
+		m.Nudge() // a look shows whether all locks need the command
+	}
 	if !by.votes() || m.group.terms.Off {
 		return
 	}

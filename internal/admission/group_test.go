@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock/internal/pipe"
-	"github.com/redlock-go/redlock/internal/system"
 	"github.com/redlock-go/redlock/internal/test/testreply"
 )
 
@@ -122,7 +121,7 @@ func TestForgottenRecordEndsTheRightToVoteOnce(t *testing.T) {
 func TestWithoutAdmissionEveryNodeVotes(t *testing.T) {
 	m := newMember(Terms{TTL: time.Second, MaxTTL: time.Hour, Off: true})
 	connect(t, m, "")
-	require.Equal(t, system.Forever, m.Check(t.Context()))
+	require.Equal(t, ProbeInterval, m.Check(t.Context()))
 	r, err := m.Right(time.Hour)
 	require.NoError(t, err)
 	require.Equal(t, "redlock::record:"+unknownRun, r.Record)

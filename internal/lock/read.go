@@ -29,7 +29,7 @@ var (
 	seizing      = &reader{opSeize, protocol.ReadSeizure}
 	transferring = &reader{opTransfer, protocol.ReadTransfer}
 	resuming     = &reader{opResume, protocol.ReadResumption}
-	pinging      = &reader{opPing, protocol.ReadPong}
+	pinging      = &reader{opPing, protocol.ReadLook}
 )
 
 // Read implements quorum.Reader: it reads a reply, or the error that came in its place.

@@ -31,8 +31,8 @@ func meaning(r *reader, reply any) quorum.Outcome {
 	n, number := reply.(int64)
 	held := isHolder(testreply.Values(reply))
 	if r == pinging {
-		_, text := reply.(string)
-		return map[bool]quorum.Outcome{true: quorum.Confirmed, false: quorum.Unknown}[text]
+		text, _ := reply.([]byte)
+		return map[bool]quorum.Outcome{true: quorum.Confirmed, false: quorum.Unknown}[string(text) == "looked"]
 	}
 	switch {
 	case held && r != raising && r != releasing:

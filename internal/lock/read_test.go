@@ -39,7 +39,7 @@ func TestReplyIsReadByWhatWasAsked(t *testing.T) {
 		"few permits":      {permitting, []any{[]byte("redlock::permits"), int64(5), []byte("ABCD    ")}, nil, quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Kind: protocol.Refused, Holder: "redlock::permits", Remaining: 5 * ms, Slots: "ABCD    "}},
 		"permits awaited":  {permitting, []any{[]byte("redlock::permits"), int64(5), int64(0), int64(0), int64(2)}, nil, quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Kind: protocol.Refused, Holder: "redlock::permits", Remaining: 5 * ms, Place: protocol.Place{Challenged: true}}},
 		"nothing to free":  {releasing, int64(0), nil, quorum.Answer{Count: quorum.NotFound, Outcome: quorum.Confirmed, Kind: protocol.NotFound}},
-		"alive":            {pinging, "PONG", nil, quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed, Kind: protocol.Done}},
+		"alive":            {pinging, []byte("looked"), nil, quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed, Kind: protocol.Done}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.want, c.reader.Read(nil, c.reply, c.err))
@@ -69,7 +69,7 @@ func TestReplyIsReadByWhatWasAsked(t *testing.T) {
 		"a broken connection":             {acquiring, nil, errors.New("EOF"), quorum.Unknown},
 		"a word in place of a release":    {releasing, "OK", nil, quorum.Unknown},
 		"five in place of a release":      {releasing, int64(5), nil, quorum.Unknown},
-		"a number in place of the pong":   {pinging, int64(1), nil, quorum.Unknown},
+		"a number in place of a look":     {pinging, int64(1), nil, quorum.Unknown},
 		"a pair in place of a release":    {releasing, held, nil, quorum.Unknown},
 		"half the owner of a slot":        {permitting, []any{[]byte("redlock::permits"), int64(5), []byte("ABCDEF")}, nil, quorum.Unknown},
 		"owners of no slot":               {permitting, []any{[]byte("redlock::permits"), int64(5), []byte{}}, nil, quorum.Unknown},

@@ -22,14 +22,27 @@ func (q Question) Receive(value any, err error) { q <- Reply{value, err} }
 // Ask sends the server a command over p, and does not wait.
 func (n *Node) Ask(p *pipe.Pipe, command string, args ...any) Question {
 	q := make(Question, 1)
-	flush, _, err := p.Queue(&pipe.Call{Command: command, Args: args, To: q}, n.cfg.Clock(), nil)
+	n.put(p, q, &pipe.Call{Command: command, Args: args, To: q})
+	return q
+}
+
+// Look asks the server, over p, to do what a lock needs, and does not wait.
+func (n *Node) Look(p *pipe.Pipe) Question {
+	q := make(Question, 1)
+	call := n.NewLook(q)
+	n.put(p, q, &call)
+	return q
+}
+
+// put queues the call of a question.
+func (n *Node) put(p *pipe.Pipe, q Question, c *pipe.Call) {
+	flush, _, err := p.Queue(c, n.cfg.Clock(), nil)
 	if flush {
 		p.Flush()
 	}
 	if err != nil {
 		q <- Reply{nil, err}
 	}
-	return q
 }
 
 // Wait waits for the answer until ctx ends, and reports whether it came. An answer that

@@ -38,7 +38,7 @@ func IsPermanent(err error) bool {
 	case "WRONGPASS", "NOAUTH", "NOPERM", "DENIED", "WRONGTYPE":
 		return true
 	}
-	if isOfClusterMode(reply) {
+	if isOfClusterMode(reply) || isUnknown(reply) {
 		return true
 	}
 	// Servers without ACLs, and the default user of newer ones, use these texts.
@@ -47,11 +47,31 @@ func IsPermanent(err error) bool {
 		strings.HasPrefix(string(reply), "ERR Client sent AUTH")
 }
 
+// isUnknown reports whether a server does not know a command, of a client or of a script: as a rule it was renamed.
+func isUnknown(err error) bool {
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return false
+	}
+	text := strings.ToLower(string(reply))
+	return strings.HasPrefix(text, "err unknown command") || strings.HasPrefix(text, "err unknown redis command") ||
+		strings.HasPrefix(text, "err error running script") && strings.Contains(text, "unknown redis command")
+}
+
 // isOfClusterMode reports whether only servers in cluster mode give this error reply. INFO shows that
 // mode too, where the user may call it.
 func isOfClusterMode(reply redis.Error) bool {
 	switch code(reply) {
 	case "CROSSSLOT", "MOVED", "CLUSTERDOWN":
+		return true
+	}
+	return false
+}
+
+// isOfOtherServer reports whether an error reply with this code shows that the server is no longer the one of the handshake.
+func isOfOtherServer(code string) bool {
+	switch code {
+	case "READONLY", "LOADING", "MASTERDOWN", "NOAUTH":
 		return true
 	}
 	return false
@@ -117,6 +137,16 @@ func Advise(err error) error {
 		return fmt.Errorf("%w (%sgrant the user the commands listed in docs/reference/rights.md, on the locks' keys)", err, missingRight(reply))
 	case IsCode(err, "OOM"):
 		return fmt.Errorf("%w (the server is full: raise maxmemory)", err)
+	case IsCode(err, "MISCONF") && strings.Contains(string(reply), "AOF"):
+		return fmt.Errorf("%w (the server cannot write its AOF: free or mend its disk)", err)
+	case IsCode(err, "MISCONF"):
+		return fmt.Errorf("%w (the server cannot write its snapshot: free or mend its disk, or CONFIG SET save \"\" if it needs none)", err)
+	case IsCode(err, "NOREPLICAS"):
+		return fmt.Errorf("%w (the server waits for replicas, which a master for locks should not have: CONFIG SET min-replicas-to-write 0)", err)
+	case IsCode(err, "BUSY"):
+		return fmt.Errorf("%w (another client's script does not end: SCRIPT KILL at the server, and find that client)", err)
+	case isUnknown(err):
+		return fmt.Errorf("%w (%sthe server does not know a command that locks need: take its rename-command out of redis.conf)", err, refusedCommand(reply, "it lacks "))
 	case IsCode(err, "READONLY"):
 		return fmt.Errorf("%w (it is a replica; give the pool the master's address)", err)
 	case IsCode(err, "WRONGTYPE"):
@@ -144,9 +174,18 @@ var (
 // name the script and its line only; others name the command themselves. It returns "" for those,
 // and where the user may not touch the keys.
 func missingRight(refusal redis.Error) string {
+	if !strings.Contains(string(refusal), "can't run this command") {
+		return ""
+	}
+	return refusedCommand(refusal, "it may not call ")
+}
+
+// refusedCommand returns the commands of the line of a script that a server refused, behind what; "" if the refusal
+// names no line of a script of ours.
+func refusedCommand(refusal redis.Error, what string) string {
 	text := string(refusal)
 	hash, line := scriptHash.FindStringSubmatch(text), scriptLine.FindStringSubmatch(text)
-	if hash == nil || line == nil || !strings.Contains(text, "can't run this command") {
+	if hash == nil || line == nil {
 		return ""
 	}
 	number, _ := strconv.Atoi(line[1])
@@ -154,5 +193,5 @@ func missingRight(refusal redis.Error) string {
 	if len(commands) == 0 {
 		return ""
 	}
-	return "it may not call " + strings.Join(commands, " or ") + ": "
+	return what + strings.Join(commands, " or ") + ": "
 }

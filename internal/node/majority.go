@@ -20,6 +20,7 @@ type Majority struct {
 	mu        sync.Mutex // protects what follows; nothing else is locked under it
 	nodes     []standing
 	unseen    int           // nodes that have not reported yet
+	refusing  []bool        // by node: it does not do what a lock needs, whatever its standing
 	begun     bool          // the first connections are settled
 	announced bool          // the log says that a majority waits for its first votes
 	stopped   bool          // the log says that no majority votes
@@ -45,7 +46,7 @@ const (
 
 // NewMajority makes the Majority of so many nodes, of which need must vote.
 func NewMajority(nodes, need int, clock system.Clock, events *notify.Queue) *Majority {
-	return &Majority{need: need, clock: clock, events: events, nodes: make([]standing, nodes), unseen: nodes}
+	return &Majority{need: need, clock: clock, events: events, nodes: make([]standing, nodes), refusing: make([]bool, nodes), unseen: nodes}
 }
 
 // Begin lets lines be logged. announced is set if the log says already that a majority waits: as
@@ -72,6 +73,22 @@ func (m *Majority) report(index int, s standing) {
 	m.judge()
 }
 
+// refuse records whether a node refuses what a lock needs. While it does, its vote counts for nothing.
+func (m *Majority) refuse(index int, refuses bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.refusing[index] = refuses
+	m.judge()
+}
+
+// state returns a node's part. Called under m.mu.
+func (m *Majority) state(index int) voter {
+	if s := m.nodes[index].state; s != voting || !m.refusing[index] {
+		return s
+	}
+	return absent
+}
+
 // Awaited returns a channel that is closed when a majority votes; nil if one does now.
 func (m *Majority) Awaited() <-chan struct{} {
 	m.mu.Lock()
@@ -91,7 +108,7 @@ func (m *Majority) votesWithout(index int) (votes, known bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	sure, perhaps := m.count(voting), m.count(uncertain)
-	switch m.nodes[index].state {
+	switch m.state(index) {
 	case voting:
 		sure--
 	case uncertain:
@@ -135,8 +152,8 @@ func (m *Majority) judge() {
 
 // count returns the number of nodes with a part. Called under m.mu.
 func (m *Majority) count(state voter) (n int) {
-	for _, s := range m.nodes {
-		if s.state == state {
+	for i := range m.nodes {
+		if m.state(i) == state {
 			n++
 		}
 	}
@@ -145,11 +162,11 @@ func (m *Majority) count(state voter) (n int) {
 
 // lefts returns when the nodes vote of which that is known. Called under m.mu.
 func (m *Majority) lefts(now time.Duration) (lefts []time.Duration) {
-	for _, s := range m.nodes {
-		switch {
-		case s.state == voting:
+	for i, s := range m.nodes {
+		switch state := m.state(i); {
+		case state == voting:
 			lefts = append(lefts, 0)
-		case s.state == waiting && s.until > 0:
+		case state == waiting && s.until > 0:
 			lefts = append(lefts, max(s.until-now, 0))
 		}
 	}

@@ -52,12 +52,13 @@ type Config struct {
 }
 
 // Observer is informed when a node's condition changes. Its methods must not block. They
-// are called from Run's goroutine, NodeStalled from any.
+// are called from Run's goroutine, NodeStalled and NodeRefuses from any.
 type Observer interface {
 	NodeUp(index int, name string)
 	NodeDown(index int, name string, unfit bool, err error)
 	NodeQuarantined(index int, name string, wait time.Duration, err error)
 	NodeStalled(index int, name string, silence time.Duration)
+	NodeRefuses(index int, name string, err error)
 }
 
 // Admitter decides whether a node's server may vote. All methods are called from Run's
@@ -198,19 +199,20 @@ func (n *Node) HandleError(err error) {
 	if !errors.As(err, &reply) {
 		return
 	}
-	switch code(reply) {
-	case "NOSCRIPT":
+	switch c := code(reply); {
+	case c == "NOSCRIPT":
 		if p := n.link.pipe.Load(); p != nil {
 			n.scripts.reload(p, n.cfg.Clock)
 		}
-	case "ERR":
+	case c == "ERR":
 		if strings.Contains(string(reply), "syntax") {
 			n.setGet.Store(false) // the server rejects it, though its version should know it
 		}
-	case "READONLY", "LOADING", "MASTERDOWN", "NOAUTH":
-		// The server is no longer the one of the handshake: a new handshake identifies it.
-		// The other calls on this connection count as unanswered.
-		n.Reconnect(fmt.Errorf("it answered another call with %q", reply))
+	case isOfOtherServer(c):
+		// A new handshake identifies it. The other calls on this connection count as unanswered.
+		n.Reconnect(fmt.Errorf("it answered another call with an error: %w", reply))
+	case IsRefusal(err) && !LacksCommand(err):
+		n.Status.Refuse(err)
 	}
 }
 
@@ -240,7 +242,7 @@ const (
 	downLogInterval   = 30 * time.Second
 )
 
-// Status is what the log and the observer know of a node. Its exported methods are called
+// Status is what the log and the observer know of a node. Its exported methods but Refusal, Refuse and Accept are called
 // from Run's goroutine.
 type Status struct {
 	index int // of the node
@@ -251,19 +253,22 @@ type Status struct {
 	// goroutine uses it.
 	stalled atomic.Bool
 
+	acceptance
+
 	// Used by Run's goroutine alone.
-	condition  condition
 	failures   int           // in a row
 	downLogged bool          // the log says that the node does not vote
 	downAt     time.Duration // when it was last logged as down
 	problems   []string      // of the last handshake, which were logged
 }
 
-// setCondition sets the condition, and reports whether that changed it.
-func (s *Status) setCondition(to condition) (changed bool) {
-	changed = s.condition != to
+// setCondition sets the condition, and reports whether the observer must know: a node that refuses is not reported as up.
+func (s *Status) setCondition(to condition) (report bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	report = s.condition != to && (to != up || s.Refusal() == nil)
 	s.condition = to
-	return changed
+	return report
 }
 
 // ExpectUpLine records whether the log says that the node does not vote. If so, ReportUp
@@ -293,6 +298,7 @@ func (s *Status) ReportDown(err error) {
 	switch {
 	case errors.As(err, &known):
 		s.downLogged = true // by Unfit
+	case IsRefusal(err) && s.isRefusalLogged(): // by Refuse
 	case !s.downLogged && s.failures >= failuresBeforeLog && (s.downAt == 0 || now-s.downAt >= downLogInterval):
 		s.logDown(now, err)
 	}

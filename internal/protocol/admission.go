@@ -10,8 +10,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Which masters may vote: probe.lua, admit.lua, level.lua and record.lua. The scripts are sent by their texts, since
-// admission is rare.
+// Which masters may vote: probe.lua, look.lua, admit.lua, level.lua and record.lua. The last three are sent by their texts,
+// since admission is rare.
 
 // Run is the name of one run of a server. Its admission has keys of its own.
 type Run string
@@ -48,14 +48,18 @@ type ProbeCall struct {
 	Name    string        // of a new quarantine; no other has it
 }
 
-// Eval returns the arguments of EVAL.
-func (c ProbeCall) Eval() []any {
+// Call returns the call of the script.
+func (c ProbeCall) Call() Call {
 	keys := []any{c.Run.Bar(), c.Run.Quarantine(), FormatKey}
 	if c.Orphan != nil {
 		keys = append(keys, c.Orphan)
 	}
-	return eval(Probe, keys, c.Run.Record(""), c.Nodes, c.Longest.Milliseconds(), c.Guard.Milliseconds(), c.Name, c.Default.Milliseconds())
+	args := append([]any{len(keys)}, keys...)
+	return Call{Probe, append(args, c.Run.Record(""), c.Nodes, c.Longest.Milliseconds(), c.Guard.Milliseconds(), c.Name, c.Default.Milliseconds())}
 }
+
+// LookCall asks a server to do all that a mutex needs, at a key of the library's own.
+func LookCall() Call { return Call{Look, []any{1, LookKey}} }
 
 // ProbeReply is a server's answer to a ProbeCall: one of the three is set.
 type ProbeReply struct {

@@ -2,6 +2,8 @@ package protocol
 
 import (
 	"errors"
+	"regexp"
+	"slices"
 	"testing"
 	"time"
 
@@ -25,9 +27,40 @@ func TestProbeHasTheOrphanIfThereIsOne(t *testing.T) {
 	call := ProbeCall{Run: run, Nodes: 5, Longest: 10 * time.Second, Guard: 20 * time.Second, Default: 30 * time.Second, Name: "NAME"}
 	keys := []any{"redlock::bar:abc", "redlock::quarantine:abc", "redlock::format"}
 	args := []any{"redlock::record:abc:", 5, int64(10_000), int64(20_000), "NAME", int64(30_000)}
-	require.Equal(t, append(append([]any{Probe.Text(), 3}, keys...), args...), call.Eval())
+	require.Equal(t, append(append([]any{Probe.Text(), 3}, keys...), args...), call.Call().Eval())
 	call.Orphan = "redlock::record:abc:OLD"
-	require.Equal(t, append(append(append([]any{Probe.Text(), 4}, keys...), "redlock::record:abc:OLD"), args...), call.Eval())
+	require.Equal(t, append(append(append([]any{Probe.Text(), 4}, keys...), "redlock::record:abc:OLD"), args...), call.Call().Eval())
+}
+
+// A node that lacks a command which a mutex needs must not seem to be well, and a missing right must not leave a key.
+func TestLookCallsEachCommandOfAMutex(t *testing.T) {
+	called := func(s *Script) (commands []string) {
+		for _, call := range regexp.MustCompile(`redis\.call\('(\w+)'`).FindAllStringSubmatch(s.Text().(string), -1) {
+			commands = append(commands, call[1])
+		}
+		return commands
+	}
+	looked := called(Look)
+	forReaders := []string{"PEXPIREAT", "ZREMRANGEBYSCORE", "TIME"}
+	for _, s := range []*Script{Acquire, Raise, Renew, Release} {
+		for _, command := range called(s) {
+			if !slices.Contains(forReaders, command) {
+				require.Contains(t, looked, command, s.Name)
+			}
+		}
+	}
+	for _, plain := range []string{"ZCARD", "SET", "HINCRBY", "GET", "PTTL"} { // an attempt without a script
+		require.Contains(t, looked, plain)
+	}
+	deleted := slices.Index(looked, "DEL")
+	require.Positive(t, deleted)
+	for i, command := range looked {
+		if command == "HSET" || command == "HINCRBY" {
+			require.Greater(t, i, deleted, "DEL was not refused")
+			require.Equal(t, "DEL", looked[i+1])
+		}
+	}
+	require.Equal(t, []any{Look.SHA(), 1, "redlock::look"}, LookCall().EvalSHA())
 }
 
 func TestAnswersToAProbe(t *testing.T) {

@@ -14,6 +14,9 @@ const (
 	// FormatKey holds the version of the format of all other keys.
 	FormatKey = Reserved + "format"
 
+	// LookKey is the key that a look at a server writes: see look.lua.
+	LookKey = Reserved + "look"
+
 	// NewestKey names the newest record of the server's memory.
 	NewestKey = Reserved + "newest"
 

@@ -47,7 +47,7 @@ type Call struct {
 // Eval returns the arguments of EVAL.
 func (c Call) Eval() []any { return append([]any{c.script.Text()}, c.args...) }
 
-// EvalSHA returns the arguments of EVALSHA, for a server that executed a call of the script on this connection before.
+// EvalSHA returns the arguments of EVALSHA, for a server that has the script.
 func (c Call) EvalSHA() []any { return append([]any{c.script.SHA()}, c.args...) }
 
 // InspectCall asks a server what stands there for a lock. record is the key of the server's record.

@@ -207,10 +207,13 @@ func ReadSeizure(reply any) (Reply, bool) {
 	return r, true
 }
 
-// ReadPong reads the answer to PING.
-func ReadPong(reply any) (Reply, bool) {
-	_, is := reply.(string)
-	return Reply{Kind: Done}, is
+// looked is what look.lua returns: no other script returns that, and an answer that is another call's is noticed.
+const looked = "looked"
+
+// ReadLook reads the answer to a LookCall.
+func ReadLook(reply any) (Reply, bool) {
+	word, _ := reply.([]byte)
+	return Reply{Kind: Done}, string(word) == looked
 }
 
 // counted returns a number of waiters, or of clients, as a Place holds it.

@@ -12,7 +12,7 @@ import (
 // replyReaders are what reads the answers to the scripts about one lock.
 var replyReaders = map[string]func(reply any) (Reply, bool){
 	"grant": ReadGrant, "claim": ReadClaim, "permits": ReadPermits, "raise": ReadRaise, "renewal": ReadRenewal, "release": ReadRelease,
-	"transfer": ReadTransfer, "resumption": ReadResumption, "seizure": ReadSeizure, "pong": ReadPong,
+	"transfer": ReadTransfer, "resumption": ReadResumption, "seizure": ReadSeizure, "look": ReadLook,
 }
 
 // Each script has its own numbers, and a number of another one is no reply.
@@ -27,7 +27,7 @@ func TestNumbersThatScriptsReturn(t *testing.T) {
 		"transfer":   {0: {Kind: KeyGone}},
 		"resumption": {7: {Kind: Done, Token: 7}, 1: {Kind: Done, Token: 1}, 0: {Kind: TooLate}, -1: {Kind: Forgot}, -2: {Kind: KeyGone}},
 		"seizure":    {-1: {Kind: Forgot}},
-		"pong":       {},
+		"look":       {},
 	} {
 		for n := int64(-3); n <= 13; n++ {
 			w, has := want[n]
@@ -60,7 +60,7 @@ func TestListsThatScriptsReturn(t *testing.T) {
 		"transfer":   {"held": refused, "queued": place, "time": {Kind: Done, Time: 1_800_000_000*time.Second + 5*time.Microsecond}},
 		"resumption": {"held": refused, "queued": place},
 		"seizure":    {"held": refused, "queued": place, "seized": {Kind: Done, Token: 7, Holder: "them", Remaining: 1500 * time.Millisecond}, "free": {Kind: Done, Token: 7}},
-		"pong":       {},
+		"look":       {},
 	} {
 		for what, reply := range map[string][]any{
 			"held": held, "queued": queued, "few": few, "slots": sent(int64(7), int64(0), int64(255)), "time": sent("1800000000", "5"),

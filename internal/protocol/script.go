@@ -60,6 +60,7 @@ var (
 	Admit      = newScript("admit")
 	Level      = newScript("level")
 	Record     = newScript("record")
+	Look       = newScript("look")
 	Inspect    = newScript("inspect")
 	Ask        = newScript("ask")
 	Seize      = newScript("seize")
@@ -90,7 +91,7 @@ const (
 // Scripts returns the scripts of the families, each once.
 func (f Families) Scripts() (all []*Script) {
 	for i, scripts := range [][]*Script{
-		{Acquire, Raise, Renew, Release},
+		{Acquire, Raise, Renew, Release, Probe, Look},
 		{Read, Keep, Advance},
 		{AcquireAll, RenewAll, RaiseAll, ReleaseAll},
 		{Permit, GiveBack},
@@ -107,7 +108,7 @@ func (f Families) Scripts() (all []*Script) {
 var Loaded = allFamilies.Scripts()
 
 // All are the scripts that are called by their hash, and those that are sent as text.
-var All = slices.Concat(Loaded, []*Script{Probe, Admit, Level, Record, Inspect, Ask, InspectSlots, Seize, Wake, Transfer, TakeBack, Resume})
+var All = slices.Concat(Loaded, []*Script{Admit, Level, Record, Inspect, Ask, InspectSlots, Seize, Wake, Transfer, TakeBack, Resume})
 
 var redisCall = regexp.MustCompile(`redis\.p?call\('(\w+)'`)
 

@@ -90,6 +90,9 @@ func (v *Vote) Count(a Answer) {
 	if a.Cause == admission.ErrForgot {
 		v.Node.Forgot(v.Right)
 	}
+	if a.Count == Yes && v.ballot.Attempt {
+		v.Node.Status.Accept()
+	}
 	if w := v.ballot.Watcher; w != nil {
 		a = w.Answered(v, a)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // InstantPools returns pools of n servers that answer at once, do nothing, and allocate nothing. So what is
@@ -55,7 +56,11 @@ func (c *instantConn) Write(p []byte) (int, error) {
 				args[i] = arg
 			}
 		}
-		c.answer(string(args[0]), args[2])
+		if string(args[1]) == protocol.Look.SHA().(string) {
+			c.out = append(c.out, "$6\r\nlooked\r\n"...)
+		} else {
+			c.answer(string(args[0]), args[2])
+		}
 	}
 	c.changed.Broadcast()
 	return len(p), nil

@@ -15,7 +15,7 @@ const maxGrown = 16
 // they never give.
 func Samples() []any {
 	return []any{
-		nil, int64(0), int64(1), int64(2), int64(3), int64(4), int64(11), int64(12), int64(-1), int64(math.MaxInt64), int64(math.MinInt64), "PONG", []byte("owner"),
+		nil, int64(0), int64(1), int64(2), int64(3), int64(4), int64(11), int64(12), int64(-1), int64(math.MaxInt64), int64(math.MinInt64), "PONG", []byte("owner"), []byte("looked"),
 		[]any{}, []any{nil}, []any{[]byte("owner"), int64(1500)}, []any{[]byte("owner"), int64(-1), int64(7), int64(3), int64(1)},
 		[]any{[]byte("owner"), int64(9), int64(7), int64(3), int64(2)}, []any{[]byte(""), int64(-1), int64(7)},
 		[]any{[]byte("owner"), int64(math.MaxInt64)}, redis.Error("OOM command not allowed"), redis.Error(""), redis.Error("NOSCRIPT"),

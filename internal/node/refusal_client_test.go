@@ -1,0 +1,248 @@
+package node_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/admission"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/test/testnet"
+)
+
+const (
+	fullServer   = "OOM command not allowed when used memory > 'maxmemory'."
+	refusesLine  = `level=WARN msg="redlock: a node answers, and refuses what every lock needs; locks go on while a majority votes"`
+	acceptedLine = `level=INFO msg="redlock: a node does what locks need again"`
+)
+
+// refuseCommands has the nodes refuse commands, and scripts of these names: embedded servers have errors of their own where
+// a script's command is refused. Without commands it ends that.
+func refuseCommands(nodes []*testnet.Node, refusal string, commands ...string) {
+	for _, n := range nodes {
+		n.Set(func(n *testnet.Node) {
+			n.Override = func(cmd string, args []string) string {
+				if slices.Contains(commands, cmd) || slices.Contains(commands, n.Label(cmd, args)) {
+					return refusal
+				}
+				return ""
+			}
+		})
+	}
+}
+
+// requireRefusalLines checks how often the log says that a node refuses, and that it does not any more.
+func requireRefusalLines(t *testing.T, lines *testnet.Journal, begun, ended int) {
+	t.Helper()
+	synctest.Wait()
+	text := lines.String()
+	require.Equal(t, []int{begun, ended}, []int{strings.Count(text, refusesLine), strings.Count(text, acceptedLine)}, text)
+}
+
+func forgetScripts(t *testing.T, n *testnet.Node) {
+	t.Helper()
+	conn := testnet.Dial(t, n)
+	_, err := conn.Do("SCRIPT", "FLUSH")
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+}
+
+// Nobody locks, and nobody asks: the probe of the admission looks, also where there is no admission.
+func TestIdleClientFindsThatANodeRefuses(t *testing.T) {
+	for name, guard := range map[string]time.Duration{"guarded": 5 * time.Second, "without a guard": 0} {
+		t.Run(name, func(t *testing.T) {
+			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+				var lines testnet.Journal
+				var events testnet.Tape
+				c := net.NewClient(logTo(&lines), redlock.WithTTL(5*time.Second), redlock.WithRestartGuard(guard), redlock.WithTrace(events.Trace()))
+				time.Sleep(time.Minute)
+				events.Clear()
+				began := time.Now()
+				refuseCommands(net.Nodes[:1], fullServer, "SET", "look")
+				time.Sleep(admission.ProbeInterval + time.Second)
+				is := c.Stats().Nodes[0]
+				require.Equal(t, "refusing", is.State)
+				require.ErrorContains(t, is.Err, "OOM")
+				require.ErrorContains(t, is.Err, "raise maxmemory")
+				require.WithinRange(t, is.Since, began, time.Now())
+				require.Equal(t, "up", c.Stats().Nodes[1].State)
+				require.NoError(t, c.Ping(t.Context()))
+				time.Sleep(time.Minute)
+				requireRefusalLines(t, &lines, 1, 0)
+				told := events.OfNodes("refusing")
+				require.Len(t, told, 1)
+				require.ErrorContains(t, told[0].Err, "OOM")
+
+				refuseCommands(net.Nodes[:1], "")
+				time.Sleep(admission.ProbeInterval + time.Second)
+				require.Equal(t, "up", c.Stats().Nodes[0].State)
+				require.Zero(t, c.Stats().Nodes[0].Since)
+				requireRefusalLines(t, &lines, 1, 1)
+				require.Len(t, events.OfNodes("up"), 1)
+				require.Empty(t, events.OfNodes("down"))
+				require.Zero(t, net.Nodes[0].Executed("eval"))
+			})
+		})
+	}
+}
+
+// A vote shows it at once, and a grant ends it at once: no look is awaited.
+func TestVotesShowThatANodeRefuses(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		var lines testnet.Journal
+		c := net.Client(logTo(&lines))
+		refuseCommands(net.Nodes[:2], fullServer, "SET", "look")
+		lease, err := c.Mutex("x").TryLock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.Nil(t, lease)
+		require.Equal(t, "refusing", c.Stats().Nodes[0].State)
+		synctest.Wait()
+		requireRefusalLines(t, &lines, 2, 0)
+		requireMajorityLines(t, &lines, 1, 0)
+		require.ErrorIs(t, c.Ping(t.Context()), redlock.ErrNoQuorum)
+
+		refuseCommands(net.Nodes, "")
+		tryLock(t, c.Mutex("x"))
+		synctest.Wait()
+		for _, n := range c.Stats().Nodes {
+			require.Equal(t, "up", n.State)
+		}
+		requireRefusalLines(t, &lines, 2, 2)
+		requireMajorityLines(t, &lines, 1, 1)
+	})
+}
+
+// Releases and renewals work at a server that is full: that they do proves nothing.
+func TestReleaseAtAFullServerProvesNothing(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		lease, err := c.Mutex("x").TryLock(t.Context())
+		require.NoError(t, err)
+		refuseCommands(net.Nodes[:1], fullServer, "SET", "look")
+		_, err = c.Mutex("y").TryLock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Extend(t.Context()))
+		require.NoError(t, lease.Unlock(t.Context()))
+		synctest.Wait()
+		require.Equal(t, "refusing", c.Stats().Nodes[0].State)
+	})
+}
+
+func TestNodeThatRefusesNowAndThenDoesNotFillTheLog(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		var lines testnet.Journal
+		c := net.Client(logTo(&lines))
+		time.Sleep(time.Second)
+		for range 60 { // a minute
+			refuseCommands(net.Nodes[:1], fullServer, "SET", "look")
+			require.NoError(t, c.Ping(t.Context()))
+			refuseCommands(net.Nodes[:1], "")
+			time.Sleep(time.Second)
+			require.NoError(t, c.Ping(t.Context()))
+		}
+		requireRefusalLines(t, &lines, 2, 2)
+	})
+}
+
+// A right may be missing for one kind of lock or for all. A look tells.
+func TestMissingCommandConcernsAllLocksIfALookNeedsIt(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		var lines testnet.Journal
+		c := net.Client(logTo(&lines))
+		const noRight = "NOPERM this user has no permissions to run this command"
+		refuseCommands(net.Nodes, noRight, "read")
+		_, err := c.RWMutex("x").TryRLock(t.Context())
+		require.ErrorContains(t, err, "NOPERM")
+		time.Sleep(time.Second)
+		for _, n := range c.Stats().Nodes {
+			require.Equal(t, "up", n.State, "mutexes do not need it")
+		}
+		requireRefusalLines(t, &lines, 0, 0)
+
+		refuseCommands(net.Nodes[:1], noRight, "HINCRBY", "look")
+		tryLock(t, c.Mutex("x"))
+		time.Sleep(time.Second)
+		require.Equal(t, "unfit", c.Stats().Nodes[0].State, "a person must act")
+		requireRefusalLines(t, &lines, 1, 0)
+		refuseCommands(net.Nodes, "")
+		time.Sleep(admission.ProbeInterval + time.Second)
+		require.Equal(t, "up", c.Stats().Nodes[0].State)
+		requireRefusalLines(t, &lines, 1, 1)
+	})
+}
+
+// The fast path would grant the lock, and no renewal could keep it.
+func TestNodeThatLacksACommandDoesNotBeginToVote(t *testing.T) {
+	for command, c := range map[string]struct{ refusal, remedy string }{
+		"EVALSHA": {"ERR unknown command 'EVALSHA', with args beginning with: 'x'", "rename-command"},
+		"look":    {"NOPERM this user has no permissions to run the 'pexpire' command", "rights.md"},
+	} {
+		for _, guard := range []time.Duration{0, 5 * time.Second} {
+			t.Run(fmt.Sprintf("%s, a guard of %v", command, guard), func(t *testing.T) {
+				testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+					var lines testnet.Journal
+					refuseCommands(net.Nodes[:2], c.refusal, command)
+					client := net.NewClient(logTo(&lines), redlock.WithTTL(5*time.Second), redlock.WithRestartGuard(guard))
+					time.Sleep(30 * time.Second)
+					_, err := client.Mutex("x").Lock(t.Context())
+					require.ErrorIs(t, err, redlock.ErrNoQuorum)
+					require.ErrorContains(t, err, c.remedy)
+					require.Zero(t, net.Nodes[0].Executed("hincrby"), "no attempt was sent")
+					require.Equal(t, "unfit", client.Stats().Nodes[0].State)
+					requireRefusalLines(t, &lines, 2, 0)
+					require.NotContains(t, lines.String(), "a node is down", "one line for each node")
+					refuseCommands(net.Nodes, "")
+					require.ErrorIs(t, client.WaitReady(t.Context()), redlock.ErrNoQuorum, "waiting does not help")
+					time.Sleep(time.Minute)
+					require.NoError(t, client.WaitReady(t.Context()))
+				})
+			})
+		}
+	}
+}
+
+func TestPingLoadsTheScriptsThatAServerHasForgotten(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		for _, n := range net.Nodes {
+			forgetScripts(t, n)
+		}
+		require.NoError(t, c.Ping(t.Context()))
+	})
+}
+
+// A client without work sends the text of no script: neither by its probes nor by its looks. Where the server has
+// forgotten the probe, it gets the text once.
+func TestIdleClientSendsNoScripts(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		var texts, probes, bytes int
+		count := func(cmd string, args []string) string {
+			if cmd == "EVAL" {
+				texts++
+			}
+			if testnet.IsScript(cmd, args, protocol.Probe) {
+				probes++
+			}
+			if strings.HasPrefix(cmd, "EVAL") {
+				bytes += len(strings.Join(args, " "))
+			}
+			return ""
+		}
+		net.Guarded()
+		time.Sleep(time.Minute)
+		net.Nodes[0].Set(func(n *testnet.Node) { n.Override = count })
+		time.Sleep(time.Minute)
+		require.Zero(t, texts)
+		require.InDelta(t, 6, probes, 1)
+		require.Less(t, bytes, 3000, "of a minute")
+		forgetScripts(t, net.Nodes[0])
+		time.Sleep(30 * time.Second)
+		require.Equal(t, 1, texts)
+	})
+}
