@@ -179,7 +179,7 @@ func TestDoctorNamesEachMissingRight(t *testing.T) {
 	notInShort(t)
 	nodes := cluster.Use(t, 1)
 	assert.Empty(t, rightsFound(t, nodes), "no right is missing")
-	codes := map[string]string{"+ping": "unreachable", "+info": "no-info", "+client|id": "no-kill", "+client|kill": "no-kill",
+	codes := map[string]string{"+info": "no-info", "+client|id": "no-kill", "+client|kill": "no-kill",
 		"+publish": "no-wake-ups", "+subscribe": "no-wake-ups", "+scan": "no-lists"}
 	for _, right := range rightsForReaders(t) {
 		codes[right] = "no-readers"

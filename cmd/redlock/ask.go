@@ -42,6 +42,7 @@ type nodeFacts struct {
 	hasNarrowKeys bool                 // the user may not use every key, and locks have no prefix
 	killErr       error                // why a client cannot close its old connections there
 	lacks         map[purpose][]string // missing rights, as ACL SETUSER takes them
+	refusal       error                // the first other reason for which it does not do what a lock needs
 	unknown       map[purpose][]string // commands that the server does not know
 	info          map[string]string    // the fields of INFO
 	host          string
@@ -136,7 +137,7 @@ func (f *nodeFacts) ask(ctx context.Context, e endpoint.Endpoint, l look, begun 
 		f.expiry, _ = e.Expiry(dialling) // the connection above says what fails
 	}
 	a := &asker{ctx, conn, l.timeout, begun}
-	if _, err := a.do("PING"); err != nil {
+	if _, err := a.do("PING"); err != nil && !node.IsCode(err, "MISCONF") && !node.IsCode(err, "NOPERM") { // the trials show these
 		return fmt.Errorf("connected, but PING fails: %w", err)
 	}
 	f.Answers = true

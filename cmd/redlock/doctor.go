@@ -45,8 +45,9 @@ sentinel), wrong passwords, missing rights (for all locks; for
 locks with readers, which mutexes do not need; for locks of several names; for permits; for holders that are told that others want the lock; for wake-ups; to
 list locks; to close old connections),
 replicas and other servers that are no masters, servers with
-replicas, cluster mode, server programs and versions on which the library is not tested or
-does not work, servers given twice or without a run_id, eviction, full memory,
+replicas, cluster mode, servers that answer and refuse what every lock needs (full memory,
+a disk that cannot be written, replicas that they wait for), server programs and versions on which the library is not tested or
+does not work, servers given twice or without a run_id, eviction, memory that is nearly full,
 failing saves, missing persistence, nodes that may not vote yet (young, restarted,
 wiped) or that belong to another list of nodes, damaged records, semaphores whose waiters give different
 numbers of permits (among some 100 000 keys of a node, and only with +scan), slow nodes, certificates that end within two weeks,

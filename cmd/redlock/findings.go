@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/node"
 	"github.com/redlock-go/redlock/internal/overview"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
@@ -69,6 +70,7 @@ func (x *examination) judge() {
 		}
 		x.judgeServer(f)
 		x.judgeUnknown(f)
+		x.judgeRefusal(f)
 		x.judgeRights(f)
 		x.judgeCertificates(f, time.Now())
 		x.judgeMemory(f)
@@ -148,14 +150,13 @@ func (x *examination) judgeMemory(f *nodeFacts) {
 	}
 	used, _ := strconv.ParseFloat(f.info["used_memory"], 64)
 	limit, _ := strconv.ParseFloat(f.info["maxmemory"], 64)
-	if limit > 0 && used > 0.9*limit {
+	if limit > 0 && used > 0.9*limit && !node.IsCode(f.refusal, "OOM") {
 		x.add(warning, "memory", f.Node, fmt.Sprintf("%.0f %% of its maxmemory is used", used/limit*100),
 			"when it is full it refuses to vote (OOM)", "raise maxmemory, or give the locks a server of their own")
 	}
-	if f.info["rdb_last_bgsave_status"] == "err" && f.RDB != "off" {
+	if f.info["rdb_last_bgsave_status"] == "err" && f.RDB != "off" && !node.IsCode(f.refusal, "MISCONF") {
 		x.add(danger, "save-fails", f.Node, "its last background save failed",
-			"with stop-writes-on-bgsave-error, the default, it refuses to vote (MISCONF)",
-			"see to its disk and its log; CONFIG SET save \"\" if it needs no snapshots")
+			"with stop-writes-on-bgsave-error, the default, it refuses to vote (MISCONF)", overview.SeeToTheDisk)
 	}
 }
 

@@ -180,7 +180,7 @@ func (x *examination) votesIn() string {
 
 // fit reports whether a node can vote, now or after its quarantine.
 func (x *examination) fit(f *nodeFacts) bool {
-	if f.err != nil {
+	if f.err != nil || f.refusal != nil {
 		return false
 	}
 	for _, known := range x.Findings {

@@ -115,6 +115,24 @@ func TestEveryFaultHasItsFinding(t *testing.T) {
 		"no role":         {func(_ *examination, f *nodeFacts) { f.Role = "" }, nil},
 		"no run_id":       {func(_ *examination, f *nodeFacts) { f.RunID = "" }, []string{"warning no-run-id"}},
 		"no CLIENT KILL":  {func(_ *examination, f *nodeFacts) { f.killErr = redis.Error("NOPERM") }, []string{"warning no-kill"}},
+		"full memory": {func(_ *examination, f *nodeFacts) {
+			f.refusal, f.info["used_memory"], f.info["maxmemory"] = redis.Error("OOM no"), "100", "100"
+		}, []string{"danger full"}},
+		"nearly full memory": {func(_ *examination, f *nodeFacts) {
+			f.info["used_memory"], f.info["maxmemory"] = "95", "100"
+		}, []string{"warning memory"}},
+		"a failed snapshot": {func(_ *examination, f *nodeFacts) {
+			f.refusal, f.info["rdb_last_bgsave_status"] = redis.Error("MISCONF snapshots"), "err"
+		}, []string{"danger save-fails"}},
+		"a failed AOF": {func(_ *examination, f *nodeFacts) {
+			f.refusal = redis.Error("MISCONF Errors writing to the AOF file: no")
+		}, []string{"danger aof-fails"}},
+		"missing replicas":            {func(_ *examination, f *nodeFacts) { f.refusal = redis.Error("NOREPLICAS no") }, []string{"danger no-replicas"}},
+		"a script without end":        {func(_ *examination, f *nodeFacts) { f.err = redis.Error("BUSY no") }, []string{"danger busy"}},
+		"an answer that nobody knows": {func(_ *examination, f *nodeFacts) { f.err = redis.Error("ERR no") }, []string{"danger refuses"}},
+		"a majority that refuses": {func(x *examination, f *nodeFacts) {
+			f.refusal, x.Nodes[0].refusal = redis.Error("NOREPLICAS no"), redis.Error("OOM no")
+		}, []string{"danger full", "danger no-replicas", "danger no-quorum"}},
 		"no right": {func(_ *examination, f *nodeFacts) {
 			f.lacks = map[purpose][]string{forMutexes: {"+zadd"}}
 		}, []string{"danger no-rights"}},

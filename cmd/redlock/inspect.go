@@ -121,7 +121,7 @@ func inspectAll(ctx context.Context, w io.Writer, p paint, client *redlock.Clien
 // writeUnfit prints which nodes answer and do not vote, and why: such a node looks empty.
 func writeUnfit(w io.Writer, p paint, nodes []redlock.NodeStats) {
 	for _, n := range nodes {
-		if n.State == "quarantined" || n.State == "unfit" {
+		if n.State == "quarantined" || n.State == "refusing" || n.State == "unfit" {
 			fmt.Fprintf(w, "%s\n", p.yellow(printable.Line(fmt.Sprintf("%s: %v", n.Node, n.Err))))
 		}
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/redlock-go/redlock/internal/node"
+	"github.com/redlock-go/redlock/internal/overview"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
@@ -44,6 +46,7 @@ func trialsOf(prefix string) []trial {
 	record := protocol.Key("record", name)
 	reserved := "~" + protocol.Reserved + "*"
 	all := []trial{
+		{forMutexes, "+ping", "", "PING", nil},
 		{forMutexes, "+eval", "", "EVAL", []any{"return 1", 0}},
 		{forMutexes, "+evalsha", "", "EVALSHA", []any{strings.Repeat("0", 40), 0}},
 		{forMutexes, "+script|load", "", "SCRIPT", []any{"LOAD", ")"}}, // it does not compile
@@ -82,7 +85,7 @@ func trialsOf(prefix string) []trial {
 	for _, kind := range []string{"bar", "quarantine", "alive", "bid"} {
 		all = append(all, trial{forMutexes, "+exists", "~" + protocol.Key(kind, "*"), "EXISTS", []any{protocol.Key(kind, name)}})
 	}
-	for _, key := range []string{protocol.NewestKey, protocol.FormatKey} {
+	for _, key := range []string{protocol.NewestKey, protocol.FormatKey, protocol.LookKey} {
 		all = append(all, trial{forMutexes, "+exists", "~" + key, "EXISTS", []any{key}})
 	}
 	// The last one: a connection that has subscribed answers nothing else.
@@ -139,6 +142,9 @@ func (f *nodeFacts) try(a *asker, trials []trial) error {
 		_, err := redis.ReceiveWithTimeout(a.conn, a.timeout)
 		if broken(err) {
 			return fmt.Errorf("%s: %w", t.command, err)
+		}
+		if refuses := node.IsRefusal(err) && !node.LacksCommand(err) || node.IsCode(err, "READONLY") && f.Role == "master"; refuses && f.refusal == nil {
+			f.refusal = err
 		}
 		if isUnknown(err) && !slices.Contains(f.unknown[t.purpose], t.command) {
 			f.unknown[t.purpose] = append(f.unknown[t.purpose], t.command)
@@ -215,6 +221,15 @@ func someNames(lacks []string) string {
 		}
 	}
 	return ""
+}
+
+// judgeRefusal reports that the node answers, and does not do what a lock needs, for another reason than a missing right.
+func (x *examination) judgeRefusal(f *nodeFacts) {
+	if f.refusal == nil {
+		return
+	}
+	c := overview.CauseOf(f.refusal, true)
+	x.add(danger, c.Code, f.Node, c.What+": "+f.refusal.Error(), c.Consequence, c.Remedy)
 }
 
 // judgeRights reports rights that the user lacks.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -23,11 +24,14 @@ type Cause struct {
 const (
 	NeverVotes = "it never votes; where this makes a majority impossible no lock can be had"
 	OneFewer   = "it does not vote: the cluster tolerates one failure less, or none"
+	Refuses    = "it answers, and grants no lock: the cluster tolerates one failure less, or none"
 )
 
 // Remedies that the faces and redlock doctor share.
 const (
-	FindDelay = "find out what delays it: SLOWLOG, LATENCY DOCTOR, swapping, a stopped process, the network"
+	FindDelay    = "find out what delays it: SLOWLOG, LATENCY DOCTOR, swapping, a stopped process, the network"
+	SeeToTheDisk = "see to its disk and its log; CONFIG SET save \"\" if it needs no snapshots"
+
 	WaitForIt = "wait: leases that it may have forgotten must end first; if it restarts often, see its log"
 )
 
@@ -47,6 +51,10 @@ func CauseOf(err error, answered bool) Cause {
 			"raise maxclients, or find the clients that keep too many connections: CLIENT LIST"}
 	case node.IsCode(err, "LOADING"):
 		return Cause{"loading", "it answers, and does not serve yet", OneFewer, "wait until it has read its data: INFO persistence shows loading_eta_seconds"}
+	case node.IsRefusal(err):
+		return refusalOf(err)
+	case node.IsCode(err, "READONLY") || node.IsCode(err, "MASTERDOWN"):
+		return Cause{"replica", "it is a replica, or became one", NeverVotes, "give the master's address; were it a master before: REPLICAOF NO ONE, and let nothing promote or demote it"}
 	case isLogin(err):
 		return Cause{"password", "it refuses the user or the password", NeverVotes,
 			"write the right ones into the URL: redis://user:password@host, or redis://:password@host for the default user"}
@@ -61,8 +69,36 @@ func CauseOf(err error, answered bool) Cause {
 	case isFrozen(err):
 		return Cause{"unreachable", "it does not answer", OneFewer,
 			"if the machine can be reached, its server is frozen: look for a slow command (SLOWLOG), for swapping, and for a stopped or paused process; else see to the network"}
+	case isReply(err):
+		return Cause{"refuses", "it answers with an error", Refuses, "see to what the server says, and read its log"}
 	}
 	return Cause{"unreachable", "it does not answer", OneFewer, "start the server, or see to the network and to firewalls between here and there"}
+}
+
+// refusalOf returns what it means that a server answers, and does not do what a lock needs.
+func refusalOf(err error) Cause {
+	code, what, remedy := "no-rights", "the user lacks a right", "grant the user the rights of docs/reference/rights.md"
+	switch {
+	case node.IsCode(err, "OOM"):
+		code, what, remedy = "full", "its memory is full", "raise maxmemory, or find what fills it: MEMORY STATS, redis-cli --bigkeys"
+	case node.IsCode(err, "MISCONF") && strings.Contains(err.Error(), "AOF"):
+		code, what, remedy = "aof-fails", "it cannot write its AOF", "free or mend the server's disk: INFO persistence and its log say what failed"
+	case node.IsCode(err, "MISCONF"):
+		code, what, remedy = "save-fails", "its last snapshot failed", SeeToTheDisk
+	case node.IsCode(err, "NOREPLICAS"):
+		code, what, remedy = "no-replicas", "it waits for replicas", "CONFIG SET min-replicas-to-write 0, and the same in redis.conf: a master for locks has no replicas"
+	case node.IsCode(err, "BUSY"):
+		code, what, remedy = "busy", "a script there does not end", "SCRIPT KILL ends it, if it has written nothing; find the client that calls it: no other program should use this server"
+	case !node.IsCode(err, "NOPERM"):
+		code, what, remedy = "unknown-command", "it does not know a command that locks need", "take its rename-command out of redis.conf and restart it; or use a server that has the command"
+	}
+	return Cause{code, what, Refuses, remedy}
+}
+
+// isReply reports whether an error is what a server answered.
+func isReply(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
 }
 
 // isLogin reports whether a server refuses the user or the password, or wants one.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/node"
 	"github.com/redlock-go/redlock/internal/printable"
 )
 
@@ -16,7 +17,7 @@ import (
 type Master struct {
 	Index  int
 	Node   string // its name in errors and logs, with the address
-	State  string // as redlock.NodeStats: "up", "stalled", "quarantined", "down", "unfit"
+	State  string // as redlock.NodeStats: "up", "stalled", "refusing", "quarantined", "down", "unfit"
 	Level  Level
 	Since  time.Time // when the model saw the state first; of the first state, when it began to look
 	Cause  string    // why it is not up; "" if it is
@@ -48,6 +49,9 @@ func (m *masters) observe(stats []redlock.NodeStats, ping error, trips *Trips, n
 	for i := range stats {
 		all[i] = newMaster(&stats[i], headline.Available)
 		all[i].Since, all[i].RoundTrip = now, trips.of(stats[i].Index)
+		if !stats[i].Since.IsZero() {
+			all[i].Since = stats[i].Since
+		}
 		if i >= len(m.all) {
 			continue
 		}
@@ -131,9 +135,9 @@ func newMaster(n *redlock.NodeStats, available bool) Master {
 		m.Level = Error
 		cause := CauseOf(n.Err, n.Connects > 0)
 		m.Remedy, m.Anchor = sentence(cause.Remedy), oneDown
-		switch refused := slices.Contains(refusals, cause.Code); {
-		case refused:
-			m.Anchor = "a-server-refuses-connections"
+		switch {
+		case slices.Contains(refusals, cause.Code) || n.State == "refusing" || node.IsRefusal(n.Err):
+			m.Anchor = "a-server-refuses-connections-or-locks"
 		case n.State == "unfit" && cause.Code != "password":
 			m.Remedy = "A person must act: the cause says what is wrong, and the log says it too."
 			fallthrough
@@ -145,7 +149,8 @@ func newMaster(n *redlock.NodeStats, available bool) Master {
 	return m
 }
 
-// refusals are the codes of causes that docs/operations.md has under "A server refuses connections".
+// refusals are the codes of causes that docs/operations.md has under "A server refuses connections or locks", beside
+// those of refused locks.
 var refusals = []string{"protected-mode", "max-clients", "loading", "tls", "no-redis"}
 
 // sentence makes a sentence of a remedy.

@@ -28,7 +28,8 @@ func TestEachAnchorIsASectionOfTheRunbook(t *testing.T) {
 	for _, n := range []redlock.NodeStats{
 		{State: "stalled"}, {State: "quarantined", Err: errors.New("it does not vote for another 7s")},
 		{State: "quarantined", Err: errors.New(again)}, {State: "down", Err: errors.New("connection refused")},
-		{State: "down", Err: redis.Error("LOADING")}, {State: "unfit", Err: redis.Error("WRONGPASS")},
+		{State: "down", Err: redis.Error("LOADING")}, {State: "refusing", Err: redis.Error("OOM")}, {State: "refusing", Err: redis.Error("ERR what no server says")},
+		{State: "unfit", Err: redis.Error("NOPERM")}, {State: "unfit", Err: redis.Error("WRONGPASS")},
 		{State: "unfit", Err: redis.Error("DENIED")}, {State: "unfit", Err: &node.UnfitError{Reason: "it is a replica"}},
 	} {
 		for _, available := range []bool{true, false} {
@@ -40,6 +41,50 @@ func TestEachAnchorIsASectionOfTheRunbook(t *testing.T) {
 		}
 	}
 	require.Equal(t, Master{Node: "x", State: "up", Level: OK}, newMaster(&redlock.NodeStats{Node: "x", State: "up"}, true))
+}
+
+// A server that answers is not started, whatever it answers.
+func TestCauseOfARefusalHasItsRemedy(t *testing.T) {
+	const inScript = "ERR Error running script (call to f_ab): @user_script:1: @user_script: 1: "
+	for reply, c := range map[string]struct{ code, remedy string }{
+		"OOM command not allowed when used memory > 'maxmemory'.":                    {"full", "maxmemory"},
+		inScript + "-OOM command not allowed":                                        {"full", "maxmemory"},
+		"MISCONF Redis is configured to save RDB snapshots":                          {"save-fails", "save"},
+		"MISCONF Errors writing to the AOF file: No space left on device":            {"aof-fails", "disk"},
+		"NOREPLICAS Not enough good replicas to write.":                              {"no-replicas", "min-replicas-to-write 0"},
+		"BUSY Redis is busy running a script.":                                       {"busy", "SCRIPT KILL"},
+		"LOADING Redis is loading the dataset in memory":                             {"loading", "wait"},
+		"READONLY You can't write against a read only replica.":                      {"replica", "master's address"},
+		"MASTERDOWN Link with MASTER is down":                                        {"replica", "master's address"},
+		"NOPERM this user has no permissions to run the 'set' command":               {"no-rights", "rights.md"},
+		"ERR unknown command 'EVALSHA', with args beginning with: 'x'":               {"unknown-command", "rename-command"},
+		"ERR Unknown Redis command called from script script: ab, on @user_script:1": {"unknown-command", "rename-command"},
+		inScript + "Unknown Redis command called from Lua script":                    {"unknown-command", "rename-command"},
+		"ERR what no server says":                                                    {"refuses", "log"},
+		"WRONGPASS no":                                                               {"password", "URL"},
+	} {
+		for _, answered := range []bool{true, false} {
+			is := CauseOf(node.Advise(fmt.Errorf("admission: %w", redis.Error(reply))), answered)
+			require.Equal(t, c.code, is.Code, reply)
+			require.Contains(t, is.Remedy, c.remedy, reply)
+			require.NotContains(t, is.What+is.Remedy, "does not answer", reply)
+			require.NotContains(t, is.Remedy, "start the server", reply)
+		}
+	}
+	require.Equal(t, "unreachable", CauseOf(errors.New("connection refused"), true).Code)
+}
+
+// Since when a node refuses is known before the model has looked.
+func TestMasterRefusesSinceTheClientNoticedIt(t *testing.T) {
+	var m masters
+	began, now := time.Unix(100, 0), time.Unix(200, 0)
+	refusing := redlock.NodeStats{State: "refusing", Err: redis.Error("OOM"), Since: began}
+	m.observe([]redlock.NodeStats{refusing}, nil, nil, now)
+	require.Equal(t, began, m.all[0].Since)
+	refusing.Since = began.Add(time.Microsecond) // as computed anew
+	require.False(t, m.observe([]redlock.NodeStats{refusing}, nil, nil, now.Add(time.Second)))
+	require.True(t, m.observe([]redlock.NodeStats{{State: "up"}}, nil, nil, now.Add(2*time.Second)))
+	require.Equal(t, now.Add(2*time.Second), m.all[0].Since)
 }
 
 func TestHeadlineSaysWhetherLocksAreAvailable(t *testing.T) {
