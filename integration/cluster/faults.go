@@ -200,3 +200,12 @@ func (n *Node) ping() error {
 	}
 	return err
 }
+
+// RestartWith restarts the server with further lines of redis.conf, until its next restart; that is when the test ends.
+func (n *Node) RestartWith(t testing.TB, lines ...string) {
+	t.Helper()
+	n.Kill(t)
+	require.NoError(t, n.launch(lines...))
+	require.NoError(t, n.await(func(err error) bool { return err == nil }))
+	t.Cleanup(func() { n.Restart(t) })
+}
