@@ -44,8 +44,8 @@ type chain struct {
 	planted    map[string]time.Time // when the fault for each alert was planted
 }
 
-// The rules and the dashboard are those of deploy/, but for the rules' "for": the limit of long waits, too, is the real one.
-func TestEachAlertFiresForItsFaultOnRealServers(t *testing.T) {
+// startChain starts all of it, over five masters.
+func startChain(t *testing.T) (*chain, cluster.Nodes) {
 	if !long.Tests() {
 		t.Skip("make verify runs it: it takes more than a minute")
 	}
@@ -57,7 +57,31 @@ func TestEachAlertFiresForItsFaultOnRealServers(t *testing.T) {
 		t.Skip(err)
 	}
 	nodes := cluster.Use(t, 5)
-	c := chain{t, startPrometheus(t, program, serveLoad(t, nodes.URLs())), map[string]time.Time{}}
+	return &chain{t, startPrometheus(t, program, serveLoad(t, nodes.URLs())), map[string]time.Time{}}, nodes
+}
+
+// Masters that answer, and refuse, are as bad as masters that do not answer.
+func TestAlertsFireForMastersThatRefuseOnRealServers(t *testing.T) {
+	c, nodes := startChain(t)
+	firing, err := c.prometheus.firing()
+	require.NoError(t, err)
+	require.Empty(t, firing)
+	c.plant(func() { nodes[0].SetConfig(t, "maxmemory", "1") }, "RedlockMasterNotVoting")
+	c.plant(func() { nodes[1].Do(t, "ACL", "SETUSER", "default", "-set") }, "RedlockNoReserve")
+	c.plant(func() {
+		for _, n := range nodes[:3] { // a master that is full renews leases
+			n.SetConfig(t, "min-replicas-to-write", "1")
+		}
+	}, "RedlockNoMajority", "RedlockLeaseLost", "RedlockRenewalsFail")
+	for _, n := range nodes[:3] {
+		n.SetConfig(t, "min-replicas-to-write", "0")
+	}
+	c.requireEnd("RedlockNoMajority", "a third master accepts locks again")
+}
+
+// The rules and the dashboard are those of deploy/, but for the rules' "for": the limit of long waits, too, is the real one.
+func TestEachAlertFiresForItsFaultOnRealServers(t *testing.T) {
+	c, nodes := startChain(t)
 	c.requireData("all masters are well")
 	require.Never(t, func() bool {
 		firing, err := c.prometheus.firing()
@@ -74,11 +98,17 @@ func TestEachAlertFiresForItsFaultOnRealServers(t *testing.T) {
 	c.plant(func() { nodes[2].Freeze(t) }, "RedlockNoMajority", "RedlockLeaseLost", "RedlockRenewalsFail")
 
 	nodes.Thaw(t)
-	require.Eventually(t, func() bool {
-		firing, err := c.prometheus.firing()
-		return err == nil && !firing["RedlockNoMajority"]
-	}, await, 100*time.Millisecond, "RedlockNoMajority ends when a majority is back")
+	c.requireEnd("RedlockNoMajority", "a majority is back")
 	c.requireNoneBeforeItsFault()
+}
+
+// requireEnd expects an alert to end after what was mended.
+func (c *chain) requireEnd(alert, mended string) {
+	c.t.Helper()
+	require.Eventually(c.t, func() bool {
+		firing, err := c.prometheus.firing()
+		return err == nil && !firing[alert]
+	}, await, 100*time.Millisecond, "%s ends: %s", alert, mended)
 }
 
 // serveLoad runs the demo's load until the test ends, and returns the address of its metrics when all masters vote.
