@@ -25,30 +25,34 @@ func findCommand(name string) (string, error) {
 	return "", &exit{code: codeNotExecutable, why: fmt.Errorf("%s cannot be executed: %w", name, err)}
 }
 
-// child is the command that runs under the lock.
+// child is the command that runs under the lock. It leads a process group of its own: a loss
+// ends its children too, and nothing else.
 type child struct {
-	cmd     *exec.Cmd
-	grouped bool          // it has a process group of its own
-	over    chan struct{} // closed when it has ended
+	cmd   *exec.Cmd
+	jobs  jobs
+	stops chan os.Signal // by which the command was stopped
+	over  chan struct{}  // closed when it has ended; then what follows may be read
+	code  int            // its exit code, as shells report it
+	by    os.Signal      // that ended it, or nil
 }
 
-// startChild starts the command. On Linux the kernel signals the command when the thread
-// that started it ends: so the caller's goroutine keeps its thread as long as the process
-// lives.
-func startChild(path string, args, env []string, grouped bool) (*child, error) {
+// startChild starts the command, in the foreground of the terminal if redlock has that. On
+// Linux the kernel signals the command when the thread that started it ends: so the caller's
+// goroutine keeps its thread as long as the process lives.
+func startChild(path string, args, env []string) (*child, error) {
 	runtime.LockOSThread()
-	c := &child{cmd: exec.Command(path), grouped: grouped, over: make(chan struct{})}
+	// More stops than redlock has seen change nothing: it looks at the newest state.
+	c := &child{cmd: exec.Command(path), jobs: newJobs(), stops: make(chan os.Signal, 8), over: make(chan struct{})}
 	c.cmd.Args = args
 	c.cmd.Env = env
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	c.cmd.SysProcAttr = attributes(grouped)
+	c.cmd.SysProcAttr = c.jobs.attributes()
 	if err := c.cmd.Start(); err != nil {
+		c.jobs.end()
 		return nil, &exit{code: codeNotExecutable, why: fmt.Errorf("%s cannot be executed (a script must begin with #!): %w", args[0], err)}
 	}
-	go func() { // ends with the command
-		_ = c.cmd.Wait() // its exit code is in cmd.ProcessState
-		close(c.over)
-	}()
+	c.jobs.command = c.cmd.Process.Pid
+	go c.await() // ends with the command, or as process 1 with its last child
 	return c, nil
 }
 
@@ -65,69 +69,62 @@ func (c *child) ended() bool {
 // work runs the command under the lease. It returns the command's exit code, and why
 // it was stopped if it was.
 func (r *runner) work(path string, args []string) (int, error) {
+	if why := r.mustEnd(); why != nil { // redlock was stopped after it got the lock
+		return 0, &exit{code: codeLost, why: fmt.Errorf("the command is not run: %w", why)}
+	}
 	env := append(os.Environ(),
 		"REDLOCK_NAME="+r.lease.Name(),
 		"REDLOCK_NAMES="+strings.Join(r.lease.Names(), "\n"),
 		"REDLOCK_OWNER="+r.lease.Owner(),
 		"REDLOCK_TOKEN="+strconv.FormatInt(r.lease.Token(), 10),
-		"REDLOCK_SLOTS="+slotsOf(r.lease))
-	c, err := startChild(path, args, env, !isTerminal(os.Stdin))
+		"REDLOCK_SLOTS="+slotsOf(r.lease),
+		outerEnv+"="+withOuter(r.lease.Owner(), r.lease.Names()))
+	r.listenForJobs()
+	c, err := startChild(path, args, env)
 	if err != nil {
 		return 0, err
 	}
-	why := r.supervise(c)
-	if why != nil {
-		kill := time.NewTimer(r.flags.grace)
-		c.terminate()
-		r.print("%v: the command gets SIGTERM, and in %v SIGKILL", why, r.flags.grace)
-		r.awaitStop(c, kill)
-		why = &exit{code: codeLost} // the message above says all
+	defer c.jobs.end()
+	if why := r.supervise(c); why != nil {
+		return 0, r.stop(c, why)
 	}
-	return exitCode(c.cmd.ProcessState), why
+	r.passInterrupt(c)
+	return c.code, nil
 }
 
 // supervise forwards signals until the command ends (nil) or must be stopped; then it
 // returns why.
-func (r *runner) supervise(c *child) error {
+func (r *runner) supervise(c *child) (why error) {
 	look := time.NewTimer(0)
 	defer look.Stop()
-	for {
+	for why == nil {
 		select {
 		case <-c.over:
 			return nil
 		case sig := <-r.signals:
-			c.forward(sig)
+			why = r.handle(c, sig)
+		case sig := <-c.stops:
+			why = r.stopped(c, sig)
 		case <-r.lease.Done():
-			return fmt.Errorf("the lock %q was lost: %s", r.lease.Name(), lossOf(r.lease.Err(), r.verbose))
+			why = r.mustEnd()
 		case <-look.C:
-			left := r.lease.Remaining()
-			if left <= r.flags.stopBefore {
-				return fmt.Errorf("the lock %q could not be renewed, and ends in %v", r.lease.Name(), short(left))
-			}
+			why = r.mustEnd()
 			// Timers stop while the machine is suspended: check at least once a second.
-			look.Reset(min(left-r.flags.stopBefore, time.Second))
+			look.Reset(min(r.lease.Remaining()-r.flags.stopBefore, time.Second))
 		}
 	}
+	return why
 }
 
-// awaitStop waits for the end of the command, which has got SIGTERM, and of its process group. It sends SIGKILL when the
-// grace is over, whose timer is kill.
-func (r *runner) awaitStop(c *child, kill *time.Timer) {
-	defer kill.Stop()
-	look := time.NewTicker(10 * time.Millisecond)
-	defer look.Stop()
-	for {
-		select {
-		case <-look.C:
-			if c.gone() {
-				return
-			}
-		case sig := <-r.signals:
-			c.forward(sig)
-		case <-kill.C:
-			c.kill()
-			<-c.over
-			return
-		}
+// mustEnd returns why the command must end, or nil while it may work.
+func (r *runner) mustEnd() error {
+	select {
+	case <-r.lease.Done():
+		return fmt.Errorf("the lock %q was lost: %s", r.lease.Name(), lossOf(r.lease.Err(), r.verbose))
+	default:
 	}
+	if left := r.lease.Remaining(); left <= r.flags.stopBefore {
+		return fmt.Errorf("the lock %q could not be renewed, and ends in %v", r.lease.Name(), short(left))
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -11,7 +12,7 @@ import (
 )
 
 // Exit codes. Those from 64 on are what sysexits.h calls EX_USAGE, EX_NOINPUT, EX_UNAVAILABLE,
-// EX_TEMPFAIL, EX_PROTOCOL and EX_CONFIG; 126 and 127 are the shells'.
+// EX_TEMPFAIL, EX_PROTOCOL, EX_NOPERM and EX_CONFIG; 126 and 127 are the shells'.
 const (
 	codeDanger        = 1
 	codeUsage         = 64
@@ -19,6 +20,7 @@ const (
 	codeNoQuorum      = 69
 	codeHeld          = 75
 	codeLost          = 76
+	codeGoesOn        = 77
 	codeConfig        = 78
 	codeNotExecutable = 126
 	codeNotFound      = 127
@@ -30,11 +32,12 @@ var exitTable = []struct{ code, meaning string }{
 	{"0", "success; of run and resume: the command's own success"},
 	{"1 to 255", "of run and resume: the command's own exit code, unless one of those below"},
 	{"1", "doctor found a danger; or redlock itself failed, or its output could not be written"},
-	{"64", "usage: the command line is wrong, or redlock run was started by a command that already holds this lock (REDLOCK_OWNER)"},
+	{"64", "usage: the command line is wrong, or redlock run was started under a run that already holds this lock (REDLOCK_OUTER)"},
 	{"66", "free: nobody holds the lock, or the permits, that unlock --force was to break; nothing was changed"},
 	{"69", "no quorum: too few nodes answer or may vote; the command was not run, or its lock was not transferred"},
 	{"75", "held: somebody else holds the lock (--no-wait, --wait); the command was not run"},
 	{"76", "lost: the lock was lost, or could no longer be kept, while the command ran: it was stopped, or had ended before redlock noticed; this replaces the command's own code. Of resume, also: it came too late, and the command was not run"},
+	{"77", "goes on: as 76, but processes of the command are still there and work WITHOUT the lock: redlock may not signal them, or they wait for a disk"},
 	{"78", "configuration: no nodes, a bad URL, settings that do not fit together, a text for resume that is missing, damaged, of other nodes or another prefix, or open to other users"},
 	{"126", "the command cannot be executed"},
 	{"127", "the command was not found"},
@@ -45,7 +48,8 @@ var exitTable = []struct{ code, meaning string }{
 type exit struct {
 	code int
 	why  error
-	hint string // a line of its own, after the error
+	hint string    // a line of its own, after the error
+	by   os.Signal // by which redlock ends itself, or nil
 }
 
 func (e *exit) Error() string { return message(e.why) }

@@ -15,6 +15,12 @@ func main() {
 
 // execute runs the command line and returns the exit code.
 func execute(args []string, out, stderr io.Writer) int {
+	var end *exit
+	defer func() {
+		if end != nil && end.by != nil {
+			endBy(end.by)
+		}
+	}()
 	log := newMessages(stderr)
 	defer log.end()
 	root, printed := newRoot(), &output{Writer: out}
@@ -29,7 +35,6 @@ func execute(args []string, out, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	var end *exit
 	if !errors.As(err, &end) { // cobra's own: an unknown command, missing arguments; it may have several lines
 		fmt.Fprintf(log, "redlock: %s\nTry redlock --help\n", withoutUsers(err.Error(), args))
 		return codeUsage

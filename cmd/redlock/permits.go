@@ -91,11 +91,11 @@ func slotsOf(lease *redlock.Lease) string {
 	return strings.Join(slots, " ")
 }
 
-// hasTooMany reports whether the owner has so many permits that this command would wait for them.
-func (f *runFlags) hasTooMany(s redlock.Status, owner string) bool {
+// hasTooMany reports whether the owners have so many permits that this command would wait for them.
+func (f *runFlags) hasTooMany(s redlock.Status, owners []string) bool {
 	has := 0
 	for _, p := range overview.HeldPermits(s) {
-		if p.Owner == owner {
+		if slices.Contains(owners, p.Owner) {
 			has++
 		}
 	}

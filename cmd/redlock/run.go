@@ -62,6 +62,9 @@ permits, from 0, with spaces between (it is empty without --permits): no other c
 is greater than that of every earlier holder of the same slots. What the permits protect must keep one
 number for each slot.
 
+A run inside another run of the same lock would wait for itself, and fails (64); REDLOCK_OUTER, by which
+it knows, has the locks of all runs around it.
+
 COMMAND finds in its environment REDLOCK_NAME (several names with a comma and a space
 between), REDLOCK_NAMES (each name on a line of its own), REDLOCK_OWNER (the value that
 marks this lease at the nodes) and REDLOCK_TOKEN (the fencing token: greater than that of
@@ -77,6 +80,10 @@ the defaults the command has ended, by SIGKILL if necessary, before others can g
 lock. With --stop-before 0, or a grace longer than that, it may go on for the grace while
 somebody else holds the lock; the same may happen after a sudden loss (somebody deleted
 the keys, or this machine was suspended). Only the token protects you then.
+
+redlock must be allowed to signal COMMAND: write sudo redlock run NAME -- COMMAND, not redlock run
+NAME -- sudo COMMAND. Else redlock cannot stop it after a loss: it says that COMMAND goes on WITHOUT
+the lock, and exits with 77 when the grace is over.
 
 The lock is released when COMMAND itself has ended. Processes that it left in the
 background go on without the lock: let COMMAND wait for them.
@@ -109,18 +116,22 @@ releases the lock and writes nothing. --transfer is for one name, and not for --
 
 If redlock itself is killed (SIGKILL), nobody renews, and the lock ends with its ttl. On
 Linux COMMAND gets SIGTERM then; its children do not, and on other systems COMMAND goes
-on. After the ttl it runs without the lock. A redlock that is stopped (SIGSTOP) does not
-renew either.
+on. After the ttl it runs without the lock. So it does while redlock alone is stopped (SIGSTOP, which
+redlock cannot pass on), or COMMAND alone is continued after Ctrl-Z: continue redlock, by fg.
 
 If nothing reads redlock's messages any more (head -1, a logger that has ended), redlock and
 COMMAND continue, and the messages are lost. COMMAND's own output goes to the same place:
 COMMAND gets SIGPIPE when it writes there, as without redlock. The same goes for
 a pipe that is full, since its reader has stopped reading: COMMAND is blocked when it writes there.
 
-redlock forwards SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH and SIGCONT
-to COMMAND's process group. If stdin is a terminal, COMMAND stays in redlock's own group,
-so that it can read and Ctrl-C and Ctrl-Z work as usual: then redlock signals COMMAND
-alone, not its children. On Windows there are no such signals: COMMAND is killed at once.`
+COMMAND leads a process group of its own. redlock forwards each signal that it can catch to that group,
+but SIGCHLD, SIGPIPE, SIGURG and SIGPROF; one that asks to end, such as SIGTERM, also continues a COMMAND that
+is stopped. At a terminal COMMAND has the foreground whenever redlock would have it, whatever its stdin
+is. When Ctrl-Z stops COMMAND, redlock stops all of its group, and itself. Continued, by fg or bg, it asks the
+nodes before COMMAND goes on: if the lock was lost meanwhile, COMMAND gets SIGTERM instead. Elsewhere a
+COMMAND that is stopped keeps its lock. If Ctrl-C ends COMMAND, redlock ends by SIGINT too, and with it the loop or
+script that runs it. As process 1 of a container redlock reaps orphans. On Windows there are no such signals:
+COMMAND is killed at once.`
 
 // runExamples are the examples in the same help.
 const runExamples = `  redlock run backup -- /usr/local/bin/backup --full
@@ -275,7 +286,7 @@ func (f *runFlags) runUnder(cmd *cobra.Command, s *settings, command []string, a
 	}
 	defer client.Close()
 
-	r.signals = make(chan os.Signal, 16)
+	r.signals = make(chan os.Signal, 64)
 	for _, sig := range forwarded() {
 		if !signal.Ignored(sig) { // nohup, and background jobs of scripts
 			signal.Notify(r.signals, sig)
@@ -312,7 +323,7 @@ func (r *runner) finish(code int, why error) error {
 	case why != nil:
 		return coded(why)
 	case code != 0:
-		return &exit{code: code}
+		return &exit{code: code, by: r.by}
 	}
 	return nil
 }
@@ -324,6 +335,7 @@ type runner struct {
 	signals chan os.Signal
 	verbose bool
 	log     io.Writer
+	by      os.Signal // an interrupt that has ended the command, or nil
 
 	mu sync.Mutex // protects writes to log
 }

@@ -3,12 +3,14 @@
 package main
 
 import (
-	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -228,17 +230,64 @@ func unignore(t *testing.T, sig os.Signal) {
 	t.Cleanup(func() { signal.Stop(listener) })
 }
 
-func TestSignalsReachTheCommand(t *testing.T) {
-	nodes := redlocktest.Start(t, 1)
-	for i, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2} {
-		unignore(t, sig)
-		file := filepath.Join(t.TempDir(), "ready")
-		script := fmt.Sprintf(`trap 'exit %d' %d; touch "$1"; while :; do sleep 0.01; done`, 40+i, sig)
-		p := start(t, nodes, "run", "job", "--", "sh", "-c", script, "sh", file)
-		eventually(t, func() bool { _, err := os.Stat(file); return err == nil }, "ready")
-		require.NoError(t, p.cmd.Process.Signal(sig))
-		assert.Equal(t, 40+i, p.end().code, sig.String())
+func TestEverySignalReachesTheCommandOnce(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("needs bash, whose trap knows all signals")
 	}
+	nodes := redlocktest.Start(t, 1)
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
+		unignore(t, sig)
+	}
+	var all []string
+	for _, sig := range forwarded() {
+		if n := int(sig.(syscall.Signal)); n < 32 && n != int(syscall.SIGPROF) || n > 34 { // Go, and C libraries, keep the others for themselves
+			all = append(all, strconv.Itoa(n))
+		}
+	}
+	require.Greater(t, len(all), 20)
+	file := filepath.Join(t.TempDir(), "got")
+	p := start(t, nodes, "run", "job", "--", bash, "-c", `for n in `+strings.Join(all, " ")+`; do trap "echo $n >>$1" $n; done
+		trap "exit 7" TERM; touch "$1"; while :; do sleep 0.01; done`, "bash", file)
+	eventually(t, func() bool { _, err := os.Stat(file); return err == nil }, "ready")
+	all = slices.DeleteFunc(all, func(n string) bool { return n == "15" })
+	for i, n := range all {
+		number, _ := strconv.Atoi(n)
+		require.NoError(t, p.cmd.Process.Signal(syscall.Signal(number)))
+		eventually(t, func() bool { return len(strings.Fields(textOf(file))) > i }, "signal "+n)
+	}
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	assert.Equal(t, 7, p.end().code)
+	assert.Equal(t, all, strings.Fields(textOf(file)))
+}
+
+// As shells, supervisors and timeout(1) send it: to redlock and what stands beside it.
+func TestASignalToRedlocksGroupReachesTheCommandOnce(t *testing.T) {
+	nodes := redlocktest.Start(t, 1)
+	file := filepath.Join(t.TempDir(), "got")
+	p := &tool{t: t, over: make(chan struct{})}
+	p.cmd = exec.Command(os.Args[0], append(nodesArgs(nodes), "run", "job", "--", "sh", "-c",
+		`trap 'echo TERM >>"$1"' TERM; trap 'echo USR1 >>"$1"' USR1; trap 'exit 7' USR2; touch "$1"; while :; do sleep 0.01; done`, "sh", file)...)
+	p.cmd.Env = append(os.Environ(), toolEnv+"=1", "GORACE=atexit_sleep_ms=0")
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p.run()
+	eventually(t, func() bool { _, err := os.Stat(file); return err == nil }, "at work")
+	want := ""
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGTERM, syscall.SIGUSR1} {
+		want += map[syscall.Signal]string{syscall.SIGTERM: "TERM\n", syscall.SIGUSR1: "USR1\n"}[sig]
+		require.NoError(t, syscall.Kill(-p.cmd.Process.Pid, sig))
+		eventually(t, func() bool { return len(textOf(file)) >= len(want) }, "each arrives")
+		assert.Equal(t, want, textOf(file))
+	}
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGUSR2))
+	assert.Equal(t, 7, p.end().code)
+}
+
+func TestASignalThatEndsContinuesACommandThatIsStopped(t *testing.T) {
+	nodes := redlocktest.Start(t, 1)
+	p, _ := startJob(t, nodes, `trap "exit 7" TERM; kill -STOP $$; while :; do sleep 0.01; done`)
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	assert.Equal(t, 7, p.end().code)
 }
 
 func TestSignalEndsTheWait(t *testing.T) {
@@ -277,20 +326,6 @@ func TestAToolThatWasStoppedForTooLongEndsItsCommand(t *testing.T) {
 	time.Sleep(2200 * time.Millisecond)
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGCONT))
 	assert.Equal(t, codeLost, p.end().code)
-}
-
-func TestARunInsideItselfIsRefused(t *testing.T) {
-	nodes := redlocktest.Start(t, 1)
-	nested := append([]string{os.Args[0]}, append(nodesArgs(nodes), "run", "job", "--", "true")...)
-	r := start(t, nodes, append([]string{"run", "job", "--"}, nested...)...).end()
-	assert.Equal(t, codeUsage, r.code)
-	assert.Contains(t, r.log, "wait for itself")
-	nested[len(nested)-3] = "other"
-	assert.Zero(t, start(t, nodes, append([]string{"run", "job", "--"}, nested...)...).end().code)
-
-	t.Setenv("REDLOCK_NAMES", "job")
-	t.Setenv("REDLOCK_OWNER", "somebody long gone")
-	assert.Zero(t, start(t, nodes, "run", "job", "--", "true").end().code, "variables of a run that has ended do not matter")
 }
 
 func TestUnconfirmedReleaseIsPrinted(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -75,19 +74,6 @@ func TestOnATerminalCtrlCReachesTheCommand(t *testing.T) {
 	_ = cmd.Wait()
 	assert.Equal(t, 7, cmd.ProcessState.ExitCode(), out)
 	assert.Contains(t, out.String(), "caught")
-}
-
-func TestCommandInTheTerminalsGroupGetsCtrlCOnce(t *testing.T) {
-	c, err := startChild("/bin/sleep", []string{"sleep", "60"}, os.Environ(), false)
-	require.NoError(t, err)
-	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT} {
-		c.forward(sig)
-	}
-	time.Sleep(100 * time.Millisecond)
-	assert.False(t, c.ended(), "the terminal has sent it already")
-	c.forward(syscall.SIGTERM)
-	<-c.over
-	assert.Equal(t, codeSignal+15, exitCode(c.cmd.ProcessState))
 }
 
 func TestColoursAreForTerminals(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,28 +13,6 @@ import (
 	"github.com/redlock-go/redlock/internal/overview"
 	"github.com/redlock-go/redlock/internal/printable"
 )
-
-// notNested returns an error if the process's own parent holds one of the locks, or a share of
-// it: this process would wait for itself. A second share would be granted at once, but not while
-// a writer waits for the first. Of a semaphore it may have permits, unless too few are left.
-func (f *runFlags) notNested(ctx context.Context, client *redlock.Client, names []string) error {
-	owner, outer := os.Getenv("REDLOCK_OWNER"), strings.Split(os.Getenv("REDLOCK_NAMES"), "\n")
-	for _, name := range names {
-		if owner == "" || !slices.Contains(outer, name) {
-			continue
-		}
-		s, err := client.Inspect(ctx, name)
-		isReader := slices.ContainsFunc(overview.HoldingReaders(s), func(r redlock.ShareStatus) bool { return r.Owner == owner })
-		isHolder := s.Holder == owner && !s.Resting || isReader
-		if f.permits > 0 {
-			isHolder = f.hasTooMany(s, owner)
-		}
-		if err == nil && isHolder {
-			return usage("this command already runs under the lock %q: it would wait for itself", name)
-		}
-	}
-	return nil
-}
 
 // mutex returns the lock, or its side, that the command is to hold.
 func (f *runFlags) mutex(client *redlock.Client, names []string) *redlock.Mutex {
@@ -91,7 +68,7 @@ func interruption(ctx context.Context, lease *redlock.Lease, doing string) error
 	if lease != nil {
 		_ = lease.Unlock(context.Background())
 	}
-	return &exit{code: signalCode(end.sig), why: fmt.Errorf("%s: %w", doing, end)}
+	return &exit{code: signalCode(end.sig), why: fmt.Errorf("%s: %w", doing, end), by: end.sig}
 }
 
 // acquire takes the lock, within the time that the flags allow. A signal ends the wait. If

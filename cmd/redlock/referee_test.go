@@ -1,0 +1,252 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/test/long"
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+// workArg makes the test binary work until it ends: it appends its name to the file WORK, and so does a child
+// that does not stop at Ctrl-Z itself. (A shell would lose a Ctrl-C between two of its processes.)
+const workArg = "work-as"
+
+func init() {
+	if len(os.Args) < 3 || os.Args[1] != workArg {
+		return
+	}
+	if len(os.Args) == 3 {
+		_ = os.WriteFile("redlock", []byte(strconv.Itoa(os.Getppid())), 0o600)
+		_ = os.WriteFile("command", []byte(strconv.Itoa(os.Getpid())), 0o600)
+		child := exec.Command(os.Args[0], workArg, os.Args[2], "child")
+		if err := child.Start(); err != nil {
+			panic(err)
+		}
+	} else {
+		signal.Ignore(syscall.SIGTSTP)
+	}
+	f, err := os.OpenFile(os.Getenv("WORK"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	for ; err == nil; time.Sleep(20 * time.Millisecond) {
+		_, err = f.WriteString(os.Args[2] + "\n")
+	}
+	os.Exit(1)
+}
+
+// match is a command A at a desk, and a command B that waits for its lock elsewhere.
+type match struct {
+	*desk
+	nodes *redlocktest.Nodes
+	link  *link // of A to its node
+	b     *tool
+}
+
+// short4s is a ttl that outlasts a busy machine. What A's redlock has not renewed for as long is lost.
+var short4s = []string{"--ttl", "4s", "--node-timeout", "1900ms"}
+
+// workerA is the line that lets A work.
+const workerA = "$TOOL run job --ttl 4s -- $EXE " + workArg + " A"
+
+// startMatch lets A work, and B wait.
+func startMatch(t *testing.T, line string) *match {
+	t.Helper()
+	m := &match{nodes: redlocktest.Start(t, 1)}
+	m.link = newLink(t, m.nodes.URLs()[0])
+	m.desk = newDesk(t, append([]string{"--nodes", m.link.url, "--restart-guard", "0"}, short4s[2:]...))
+	require.NoError(t, os.WriteFile(filepath.Join(m.dir, "script"), []byte(workerA+"\necho the script goes on\n"), 0o600))
+	m.begin(line)
+	m.works("A")
+	return m
+}
+
+// letBWait starts B, which writes its name when it has the lock.
+func (m *match) letBWait() {
+	m.b = start(m.t, m.nodes, append(append([]string{"run", "job"}, short4s...), "--", "sh", "-c",
+		`for i in 1 2 3 4 5 6 7 8 9 10; do echo B >>$0; sleep 0.02; done`, filepath.Join(m.dir, "work"))...)
+}
+
+// pid returns the process of A's redlock, or of its command.
+func (m *match) pid(of string) int {
+	pid, err := strconv.Atoi(strings.TrimSpace(textOf(filepath.Join(m.dir, of))))
+	require.NoError(m.t, err)
+	return pid
+}
+
+func (m *match) signal(pid int, sig syscall.Signal) { require.NoError(m.t, syscall.Kill(pid, sig)) }
+
+// awaitB waits until B has had the lock, and has ended.
+func (m *match) awaitB() {
+	m.t.Helper()
+	r := m.b.end()
+	require.Zero(m.t, r.code, r.log)
+}
+
+// continued lets the shell continue A, which must end, since its lock is lost.
+func (m *match) continued() {
+	m.t.Helper()
+	assert.Contains(m.t, m.run("fg\n"), "lost")
+}
+
+// stop is an event that stops A for longer than its lock lasts; key does so.
+func stop(key func(m *match) string) func(m *match) {
+	return func(m *match) {
+		assert.Contains(m.t, key(m), "Stopped")
+		m.rests()
+		m.begin("fg") // within the ttl A works again
+		m.works("A")
+		m.letBWait()
+		assert.Contains(m.t, key(m), "Stopped")
+		m.awaitB()
+		m.continued()
+	}
+}
+
+// events are what happens to A.
+var events = map[string]func(m *match){
+	"Ctrl-Z": stop(func(m *match) string { return m.run("\x1a") }),
+	"SIGTSTP of redlock": stop(func(m *match) string {
+		n := m.prompts()
+		m.signal(m.pid("redlock"), syscall.SIGTSTP)
+		m.awaitPrompts(n + 1)
+		return m.out.String()
+	}),
+	"SIGSTOP of the command": stop(func(m *match) string {
+		n := m.prompts()
+		m.signal(m.pid("command"), syscall.SIGSTOP)
+		m.awaitPrompts(n + 1)
+		return m.out.String()
+	}),
+	"Ctrl-C":  func(m *match) { m.letBWait(); m.run("\x03"); m.awaitB() },
+	"Ctrl-\\": func(m *match) { m.letBWait(); m.run("\x1c"); m.awaitB() },
+	"group kill": func(m *match) {
+		m.letBWait()
+		group, err := syscall.Getpgid(m.pid("redlock"))
+		require.NoError(m.t, err)
+		n := m.prompts()
+		m.signal(-group, syscall.SIGTERM)
+		m.awaitPrompts(n + 1)
+		m.awaitB()
+	},
+	"frozen masters": func(m *match) {
+		m.letBWait()
+		n := m.prompts()
+		m.link.freeze()
+		m.awaitB()
+		m.awaitPrompts(n + 1)
+	},
+	"loss": func(m *match) {
+		n := m.prompts()
+		m.nodes.Stop(0)
+		m.awaitPrompts(n + 1)
+		require.NoError(m.t, m.nodes.Start(0))
+		m.letBWait()
+		m.awaitB()
+	},
+}
+
+// TestNeverTwoCommandsAtOnce is the referee of redlock run: whatever happens to A, it never works again once
+// B has. Where masters lose the lock at once, as by unlock --force, both work until A's redlock learns of it: the
+// manual says so, as of a redlock that is stopped alone (SIGSTOP).
+func TestNeverTwoCommandsAtOnce(t *testing.T) {
+	lines := map[string]string{
+		"terminal":  workerA,
+		"pipe":      "echo list | " + workerA,
+		"file":      workerA + " <script",
+		"/dev/null": workerA + " </dev/null",
+		"script":    "sh script",
+		"nested":    "$TOOL run outer -- " + workerA,
+	}
+	inGate := map[string]string{"Ctrl-Z": "pipe", "SIGTSTP of redlock": "script", "Ctrl-C": "nested", "frozen masters": "terminal"}
+	for event, happens := range events {
+		for place, line := range lines {
+			if !long.Tests() && inGate[event] != place {
+				continue
+			}
+			t.Run(event+"/"+place, func(t *testing.T) {
+				t.Parallel()
+				m := startMatch(t, line)
+				happens(m)
+				m.rests()
+				assert.Equal(t, []string{"A", "B"}, m.work())
+				if strings.HasPrefix(event, "Ctrl-C") {
+					assert.NotContains(t, m.out.String(), "the script goes on")
+				}
+			})
+		}
+	}
+}
+
+// link is a connection to a node that can freeze: then it passes nothing on.
+type link struct {
+	url    string
+	frozen sync.RWMutex
+}
+
+func newLink(t *testing.T, node string) *link {
+	t.Helper()
+	to, err := url.Parse(node)
+	require.NoError(t, err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	l := &link{url: "redis://" + listener.Addr().String()}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", to.Host)
+			if err != nil {
+				_ = near.Close()
+				continue
+			}
+			context.AfterFunc(t.Context(), func() { _, _ = near.Close(), far.Close() }) // before the cleanups
+			all.Go(func() { l.pass(near, far) })
+			all.Go(func() { l.pass(far, near) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		l.frozen.TryLock()
+		l.frozen.Unlock()
+		all.Wait()
+	})
+	return l
+}
+
+func (l *link) pass(from io.Reader, to io.WriteCloser) {
+	defer to.Close()
+	buffer := make([]byte, 4096)
+	for {
+		n, err := from.Read(buffer)
+		if err != nil {
+			return
+		}
+		l.frozen.RLock()
+		_, err = to.Write(buffer[:n])
+		l.frozen.RUnlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (l *link) freeze() { l.frozen.Lock() }

@@ -1,0 +1,57 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+// descendants returns a process and those that it started, as a control group has them.
+func descendants(pid int) []int {
+	all := []int{pid}
+	threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	for _, thread := range threads {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", pid, thread.Name()))
+		for _, child := range strings.Fields(string(text)) {
+			n, _ := strconv.Atoi(child)
+			all = append(all, descendants(n)...)
+		}
+	}
+	return all
+}
+
+func TestASignalToAWholeUnitOfSystemdReachesTheCommandOnce(t *testing.T) {
+	nodes := redlocktest.Start(t, 1)
+	t.Setenv("INVOCATION_ID", "0123456789abcdef")
+	p, file := startJob(t, nodes, `trap 'echo TERM >>"$1"' TERM; trap 'echo USR1 >>"$1"' USR1; trap 'exit 7' USR2; while :; do sleep 0.01; done`)
+	want := "ready\n"
+	for _, whole := range []bool{true, true, false, true} {
+		to := []int{p.cmd.Process.Pid}
+		if whole {
+			to = descendants(p.cmd.Process.Pid)
+			require.Greater(t, len(to), 2)
+		}
+		for _, pid := range to { // systemd begins with the main process
+			_ = syscall.Kill(pid, syscall.SIGTERM)
+		}
+		want += "TERM\n"
+		eventually(t, func() bool { return len(textOf(file)) >= len(want) }, "it arrives")
+		// What redlock forwards comes in the order of its signals.
+		require.NoError(t, p.cmd.Process.Signal(syscall.SIGUSR1))
+		want += "USR1\n"
+		eventually(t, func() bool { return strings.HasSuffix(textOf(file), "USR1\n") }, "the next one arrives")
+		assert.Equal(t, want, textOf(file))
+	}
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGUSR2))
+	assert.Equal(t, 7, p.end().code)
+}
