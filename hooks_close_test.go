@@ -3,6 +3,7 @@ package redlock_test
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,11 +57,18 @@ func TestCloseWaitsANodeTimeoutForAHookThatBlocks(t *testing.T) {
 func TestHookMayCloseTheClient(t *testing.T) {
 	for kind := range called(nil) {
 		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-			var c *redlock.Client
-			closed := 0
-			c = net.Client(called(func() { _ = c.Close(); closed++ })[kind]...)
+			var client atomic.Pointer[redlock.Client]
+			var closed atomic.Int32
+			c := net.Client(called(func() {
+				if c := client.Load(); c != nil {
+					_ = c.Close()
+					closed.Add(1)
+				}
+			})[kind]...)
+			client.Store(c)
 			cause(t, net, c)
-			require.NotZero(t, closed, kind)
+			synctest.Wait()
+			require.NotZero(t, closed.Load(), kind)
 			_, err := c.Mutex("x").TryLock(t.Context())
 			require.ErrorIs(t, err, redlock.ErrClosed)
 		})
