@@ -166,7 +166,7 @@ func newClient(nodes int, settings options) *Client {
 // newGroup makes the client's nodes, one for each pool. Nothing runs yet.
 func (c *Client) newGroup(pools []Pool) *admission.Group {
 	o := &c.opts
-	cfg := &node.Config{Clock: o.clock, Random: o.random, Events: c.events, Identities: node.NewIdentities(),
+	cfg := &node.Config{Clock: o.clock, Wall: o.wall, Random: o.random, Events: c.events, Identities: node.NewIdentities(),
 		Majority: node.NewMajority(len(pools), c.cluster.Need, o.clock, c.events), Closed: ErrClosed, Misconfigured: ErrConfig, DeadAfter: c.deadAfter()}
 	c.votes = cfg.Majority
 	if c.observe.hooks != nil {

@@ -78,6 +78,7 @@ type admission struct {
 	connection
 	member     *Member
 	minGuard   time.Duration // the least guard for this loss of memory
+	longest    time.Duration // as in VoteRight, by the last look
 	levelUntil time.Duration // until when to raise its counters to those of the others
 }
 
@@ -92,6 +93,7 @@ func (a *admission) set(r VoteRight) {
 	if r.Record == nil {
 		r.Record = protocol.Key("record", string(a.run))
 	}
+	r.Longest = max(r.Longest, a.longest)
 	m, why := a.member, r.why
 	r.why = node.Advise(why) // votes and Stats show it; ReportDown adds the advice by itself
 	before := m.right.Swap(&r)
@@ -124,10 +126,17 @@ func (a *admission) step(ctx context.Context) time.Duration {
 		call.Orphan = *orphan
 	}
 	look := m.Look(a.pipe) // its answer comes ahead of the probe's
+	asked := g.cfg.Clock()
 	reply, err := protocol.ReadProbe(a.call(call.Call()))
 	if err == nil {
 		m.orphan.CompareAndSwap(orphan, nil)
 		err = a.lacks(look)
+	}
+	if reply.Time > 0 {
+		m.WatchClock(reply.Time, asked)
+	}
+	if reply.Barred != nil {
+		a.longest = reply.Barred.Guard
 	}
 	switch q := reply.Barred; {
 	case err != nil:
@@ -212,9 +221,11 @@ func (a *admission) whole(ctx context.Context, w *protocol.Whole) time.Duration 
 			return next
 		}
 	}
-	a.set(VoteRight{Record: w.Record, Votes: true, Longest: w.Longest})
+	a.longest = w.Longest
+	a.set(VoteRight{Record: w.Record, Votes: true})
 	m.group.raiseLongest(w.Longest)
 	m.hasVoted = true
+	m.group.voted.Store(true)
 	m.logged, a.minGuard = loggedWait{}, 0
 	if m.group.cfg.Clock() < a.levelUntil {
 		return retryInterval

@@ -33,7 +33,7 @@ func FuzzAdmission(f *testing.F) {
 			require.Error(t, r.Why())
 		}
 	}, []any{ // a quarantine that is over, and the answers that a refill needs then
-		[]any{[]byte("barred"), []byte("name"), int64(0), int64(math.MaxInt64), []byte("name")},
+		[]any{[]byte("barred"), []byte("name"), int64(0), int64(math.MaxInt64), []byte("name"), int64(1)},
 		[]byte("older"), []any{[]byte("7"), []byte("12")}, []any{[]byte("1"), []byte("2")}, int64(1),
-		[]any{[]byte("whole"), []byte("record"), []byte("1"), int64(1000)}})
+		[]any{[]byte("whole"), []byte("record"), []byte("1"), int64(1000), int64(1)}})
 }

@@ -36,6 +36,7 @@ type Group struct {
 	progress progress
 	greatest atomic.Int64 // up to which count answers are believed
 	longest  atomic.Int64 // the longest ttl seen on record, or used by this client; nanoseconds
+	voted    atomic.Bool  // a node was seen to vote: the cluster is not new
 }
 
 // NewGroup makes a group without members.
@@ -67,16 +68,37 @@ func (g *Group) bare(m *Member) (n int) {
 }
 
 // raiseLongest records a ttl that is on record at a node.
-func (g *Group) raiseLongest(ttl time.Duration) { raise(&g.longest, ttl) }
+func (g *Group) raiseLongest(ttl time.Duration) { raise(&g.longest, int64(ttl)) }
 
-// raise raises a duration in nanoseconds to d, if that is longer.
-func raise(to *atomic.Int64, d time.Duration) {
+// raise raises a number to another one, if that is greater.
+func raise(n *atomic.Int64, to int64) {
 	for {
-		old := to.Load()
-		if int64(d) <= old || to.CompareAndSwap(old, int64(d)) {
+		if old := n.Load(); to <= old || n.CompareAndSwap(old, to) {
 			return
 		}
 	}
+}
+
+// beginning returns the count from which counters begin where no quorum remembers them, and latest is the latest of the
+// servers' clocks: that, or what this client knows of later times and greater counts (docs/safety.md, A8).
+func (g *Group) beginning(latest int64) int64 {
+	begins, shown := latest, time.Duration(latest)*time.Microsecond
+	take := func(count int64) { begins = max(begins, min(count, protocol.GreatestBeginning(shown))) }
+	takeClock := func(micros int64) {
+		if micros <= protocol.GreatestCount(shown) { // else it is like one server's that is far ahead of the others'
+			take(micros)
+		}
+	}
+	for _, m := range g.Members {
+		take(m.counted.Load())
+		if ahead, known := m.GreatestOffset(); known {
+			takeClock((g.cfg.Clock() + ahead).Microseconds())
+		}
+	}
+	if !g.voted.Load() {
+		takeClock(g.cfg.Wall().UnixMicro())
+	}
+	return begins
 }
 
 // Settle logs the quarantines that were found so far, when the first connections are
@@ -87,11 +109,12 @@ func (g *Group) Settle() { g.cfg.Majority.Begin(g.first.end(g)) }
 type Member struct {
 	*node.Node
 
-	group  *Group
-	right  atomic.Pointer[VoteRight] // nil while not connected
-	orphan atomic.Pointer[any]       // the key of a missing record, where calls may have counted since; nil: none
-	tooLow atomic.Pointer[any]       // the key of the record by which a vote counted from below; nil: none
-	ttl    atomic.Int64              // the longest ttl that locks of this client use, in nanoseconds; 0: it has none
+	group   *Group
+	right   atomic.Pointer[VoteRight] // nil while not connected
+	orphan  atomic.Pointer[any]       // the key of a missing record, where calls may have counted since; nil: none
+	tooLow  atomic.Pointer[any]       // the key of the record by which a vote counted from below; nil: none
+	ttl     atomic.Int64              // the longest ttl that locks of this client use, in nanoseconds; 0: it has none
+	counted atomic.Int64              // the greatest count that was believed: the node's, or of a record that was read for it
 
 	recheck   chan struct{}
 	doubted   atomic.Bool // its record must be checked: it answered a count that no clock explains
@@ -125,7 +148,7 @@ func (m *Member) standsStill(q *protocol.Barred) bool {
 type VoteRight struct {
 	Votes   bool
 	Record  any           // the key of the record by which it votes, boxed once
-	Longest time.Duration // the longest ttl on that record
+	Longest time.Duration // the longest ttl on that record; without one, the guard of the quarantine; 0: it is not known
 
 	connection               // on which it holds
 	bare       bool          // the node answered that it has no record
@@ -168,6 +191,27 @@ func (m *Member) Right(ttl time.Duration) (*VoteRight, error) {
 	return r, nil
 }
 
+// RightToRenew returns the right by which the node prolongs a lease for ttl, also in quarantine, or why it is not asked. What it
+// prolongs must not last for longer than the record, or the quarantine's guard, says (docs/safety.md, Clocks that are set back).
+func (m *Member) RightToRenew(ttl time.Duration) (*VoteRight, error) {
+	r := m.right.Load()
+	switch {
+	case r == nil:
+		return nil, m.Why()
+	case r.Longest >= ttl:
+		return r, nil
+	case r.Votes || r.bare:
+		m.useTTL(ttl)
+		return r, ErrRegistering
+	}
+	return r, r.why
+}
+
+// Trim returns a call that has keys end in time at the server.
+func (r *VoteRight) Trim(keys []any) protocol.TrimCall {
+	return protocol.TrimCall{Run: r.run, Record: r.Record, Keys: keys}
+}
+
 // quarantined is Right in quarantine. At its end the check of the admission is due.
 func (m *Member) quarantined(r *VoteRight) (*VoteRight, error) {
 	left := r.until - m.group.cfg.Clock()
@@ -183,7 +227,7 @@ func (m *Member) longestTTL() time.Duration { return time.Duration(m.ttl.Load())
 // useTTL records that this client uses a ttl, and makes Run check the admission soon: a
 // ttl that is longer than the one on record must be put there first.
 func (m *Member) useTTL(ttl time.Duration) {
-	raise(&m.ttl, ttl)
+	raise(&m.ttl, int64(ttl))
 	m.Nudge()
 }
 
@@ -264,6 +308,7 @@ func (g *Group) updateGreatest() {
 // node's record is checked soon.
 func (m *Member) Believes(count int64) bool {
 	if count <= m.group.greatest.Load() {
+		raise(&m.counted, count)
 		return true
 	}
 	m.doubt()

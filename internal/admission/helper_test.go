@@ -20,6 +20,7 @@ func newMember(terms Terms) *Member {
 	terms.Nodes, terms.Quorum = 1, 1
 	events := notify.NewQueue(slog.New(slog.DiscardHandler), false)
 	cfg := &node.Config{
+		Wall:       time.Now,
 		Clock:      func() time.Duration { return time.Hour },
 		Random:     system.OSRandom{},
 		Events:     events,

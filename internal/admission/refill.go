@@ -40,7 +40,10 @@ func (a *admission) refill(ctx context.Context, q *protocol.Barred) time.Duratio
 		return a.wait(cmp.Or(c.left, retryInterval), "") // until there is a quorum that can be admitted together
 	}
 	call := protocol.AdmitCall{Run: a.run, Quarantine: q.Quarantine, Nodes: terms.Nodes, Longest: max(c.longest, m.longestTTL()),
-		Together: c.together(from), Counts: c.counters(from)}
+		Together: c.together(from), Counts: c.counts}
+	if from == clock {
+		call.Counts = c.countersFrom(m.group.beginning(c.latest()))
+	}
 	call.Older, call.OlderRun = c.obsolete(a.run)
 	switch admitted, err := protocol.ReadAdmit(a.ask("EVAL", call.Eval()...)); {
 	case err != nil:
@@ -90,14 +93,11 @@ func (c *collected) basis(terms *Terms) basis {
 	return nothing
 }
 
-// counters returns the node's new counters.
-func (c *collected) counters(from basis) [protocol.Stripes]int64 {
+// countersFrom returns the node's new counters where they begin from the clock.
+func (c *collected) countersFrom(beginning int64) [protocol.Stripes]int64 {
 	counts := c.counts
-	if from == clock {
-		now := c.latest()
-		for i := range counts {
-			counts[i] = max(counts[i], now, protocol.FirstCount)
-		}
+	for i := range counts {
+		counts[i] = max(counts[i], beginning, protocol.FirstCount)
 	}
 	return counts
 }
@@ -151,6 +151,7 @@ func (c *collected) addOthers(ctx context.Context, a *admission, asked []inquiry
 		}
 		_ = c.addTime(o.member.Await(over, o.time)) // what cannot be read does not count
 	}
+	raise(&a.member.counted, slices.Max(c.counts[:]))
 }
 
 // addUnadmitted adds another node that has no record. It reports false if no client has

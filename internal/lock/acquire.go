@@ -94,6 +94,9 @@ func (c *call) try(ctx context.Context, last *Refusal) (*lease.Lease, *Refusal, 
 // life.ErrClosed, or ctx's cause.
 func (c *call) wait(ctx context.Context, r *Refusal, try int) (err error) {
 	e := c.engine
+	if s := r.Standing; c.position > 0 && s.Position > c.position && !s.Joined {
+		e.Queue().WatchClocks()
+	}
 	c.beginWait(ctx, r)
 	switch {
 	case !r.reached:
@@ -109,7 +112,22 @@ func (c *call) wait(ctx context.Context, r *Refusal, try int) (err error) {
 		c.waiter, err = q.NewWaiter(ctx, c.WaitedFor(), c.asked)
 		return err
 	}
-	return c.waiter.AwaitTurn(ctx, r.Standing)
+	if err := c.waiter.AwaitTurn(ctx, r.Standing); err != nil || !c.waiter.IsPassed() {
+		return err
+	}
+	return c.takePlace(ctx)
+}
+
+// takePlace has the call leave the queues, and take its place there again by the nodes' time.
+func (c *call) takePlace(ctx context.Context) error {
+	before := c.waiter
+	c.undo(before, before.LeaveQueues())
+	w, err := c.engine.Queue().NewWaiter(ctx, c.WaitedFor(), c.asked)
+	if err == nil {
+		c.waiter = w
+		before.Leave()
+	}
+	return err
 }
 
 // beginWait reports that the call waits, once.

@@ -78,6 +78,9 @@ type Primitive interface {
 
 	// Reader returns what reads the replies to attempts.
 	Reader() quorum.Reader
+
+	// HeldKeys returns the keys that say who holds the lock.
+	HeldKeys() []any
 }
 
 // Release is a release, and what it does beside what the node is told.
@@ -158,6 +161,9 @@ func (k *keyed) init(e *Engine, t *Terms, name, key string, primitive Primitive,
 
 // Reader implements Primitive.
 func (k *keyed) Reader() quorum.Reader { return k.terms.reader() }
+
+// HeldKeys implements Primitive.
+func (k *keyed) HeldKeys() []any { return []any{k.key[0]} }
 
 // granted implements Primitive.
 func (k *keyed) granted(*Attempt) {}

@@ -97,3 +97,6 @@ func (p *Permits) ReleaseArgs(c protocol.ReleaseCall, undo bool) []any {
 
 // Reader implements Primitive.
 func (p *Permits) Reader() quorum.Reader { return permitting }
+
+// HeldKeys implements Primitive.
+func (p *Permits) HeldKeys() []any { return p.wire.All() }

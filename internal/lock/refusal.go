@@ -53,6 +53,7 @@ type Failure struct {
 // few are left: docs/safety.md, Permits.
 func (c *call) refusalOf(b *quorum.Ballot, w *waitqueue.Waiter) *Refusal {
 	need := c.engine.Cluster.Need
+	c.trim(b)
 	votes := quorum.FailureOf(b)
 	r := &Refusal{Votes: votes, hopeless: votes.IsHopeless(), took: votes.Elapsed}
 

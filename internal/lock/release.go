@@ -136,10 +136,10 @@ func (l *Lock) BeginRenewal(ctx context.Context, at time.Duration, b *quorum.Bal
 	}
 	for i := range b.Votes {
 		v := &b.Votes[i]
-		if v.Right = v.Node.Current(); longer {
+		if longer {
 			v.Right, v.Skip = rightToExtend(v.Node, ttl)
-		} else if v.Right == nil {
-			v.Skip = v.Node.Why()
+		} else {
+			v.Right, v.Skip = v.Node.RightToRenew(ttl)
 		}
 		if v.Skip == nil {
 			v.Call.Args = l.primitive.RenewalArgs(call, v.Right.Record)

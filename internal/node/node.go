@@ -36,6 +36,7 @@ type Pool interface {
 // Config is what all nodes of a client have in common.
 type Config struct {
 	Clock      system.Clock
+	Wall       system.Wall
 	Random     system.Random
 	Events     *notify.Queue
 	Observer   Observer // nil: none

@@ -65,7 +65,8 @@ func LookCall() Call { return Call{Look, []any{1, LookKey}} }
 type ProbeReply struct {
 	Whole  *Whole
 	Barred *Barred
-	Format bool // clients of another format keep their keys there
+	Format bool          // clients of another format keep their keys there
+	Time   time.Duration // the server's clock, since 1970; 0 with Format
 }
 
 // Whole is a server that has a record.
@@ -91,20 +92,20 @@ func ReadProbe(reply any, err error) (ProbeReply, error) {
 	if err != nil {
 		return ProbeReply{}, err
 	}
-	var number, ms int64
+	var number, ms, now int64
 	switch word, _ := redis.String(values[0], nil); word {
 	case "format":
 		return ProbeReply{Format: true}, nil
 	case "whole":
 		w := &Whole{}
-		_, err = redis.Scan(values[1:], &w.Record, &number, &ms)
+		_, err = redis.Scan(values[1:], &w.Record, &number, &ms, &now)
 		w.Nodes, w.Longest = int(number), milliseconds(ms)
-		return ProbeReply{Whole: w}, err
+		return ProbeReply{Whole: w, Time: milliseconds(now)}, err
 	}
 	b := &Barred{}
-	_, err = redis.Scan(values[1:], &b.Quarantine, &number, &ms, &b.First)
+	_, err = redis.Scan(values[1:], &b.Quarantine, &number, &ms, &b.First, &now)
 	b.Left, b.Guard = milliseconds(number), milliseconds(ms)
-	return ProbeReply{Barred: b}, err
+	return ProbeReply{Barred: b, Time: milliseconds(now)}, err
 }
 
 func milliseconds(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }

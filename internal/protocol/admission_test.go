@@ -68,9 +68,9 @@ func TestAnswersToAProbe(t *testing.T) {
 		reply []any
 		want  ProbeReply
 	}{
-		"whole":  {[]any{"whole", "key", "5", int64(10_000)}, ProbeReply{Whole: &Whole{"key", 5, 10 * time.Second}}},
-		"barred": {[]any{"barred", "NAME", int64(7), int64(20_000), "FIRST"}, ProbeReply{Barred: &Barred{"NAME", 7 * time.Millisecond, 20 * time.Second, "FIRST"}}},
-		"over":   {[]any{"barred", "NAME", int64(0), int64(20_000), "NAME"}, ProbeReply{Barred: &Barred{"NAME", 0, 20 * time.Second, "NAME"}}},
+		"whole":  {[]any{"whole", "key", "5", int64(10_000), int64(9)}, ProbeReply{Whole: &Whole{"key", 5, 10 * time.Second}, Time: 9 * time.Millisecond}},
+		"barred": {[]any{"barred", "NAME", int64(7), int64(20_000), "FIRST", int64(9)}, ProbeReply{Barred: &Barred{"NAME", 7 * time.Millisecond, 20 * time.Second, "FIRST"}, Time: 9 * time.Millisecond}},
+		"over":   {[]any{"barred", "NAME", int64(0), int64(20_000), "NAME", int64(9)}, ProbeReply{Barred: &Barred{"NAME", 0, 20 * time.Second, "NAME"}, Time: 9 * time.Millisecond}},
 		"format": {[]any{"format", "2"}, ProbeReply{Format: true}},
 	} {
 		got, err := ReadProbe(sent(c.reply...), nil)
@@ -151,6 +151,6 @@ func FuzzAnswersOfAdmission(f *testing.F) {
 			}
 			_, _ = ReadAdmit(reply, nil)
 		}
-	}, []any{sent("whole", "key", "5", int64(10_000)), sent("barred", "NAME", int64(7), int64(20_000), "FIRST")},
+	}, []any{sent("whole", "key", "5", int64(10_000), int64(9)), sent("barred", "NAME", int64(7), int64(20_000), "FIRST", int64(9))},
 		[]any{sent("first", "A", "left", "70"), int64(1)}, []any{sent("nodes", "5", "ttl", "1500", "0", "7")})
 }

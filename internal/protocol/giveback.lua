@@ -51,6 +51,7 @@ if isForeign(KEYS[1]) then
   return mine and 1 or 0
 end
 --@slots
+--@mark
 --@waiting
 --@queue
 --@join
@@ -60,10 +61,10 @@ if any then
   redis.call('DEL', fullKey())
 end
 local left = false
-local split = ticket ~= '' and redis.pcall('GET', splitKey())
+local split = ticket ~= '' and splitFor()
 if stays then
   join(ticket, stays)
-  if any and (type(split) ~= 'string' or ticket <= split) then -- nobody passes it for a second
+  if any and (not split or ticket <= split) then -- nobody passes it for a second
     redis.call('SET', splitKey(), ticket, 'PX', 1000)
   end
 elseif ticket ~= '' then

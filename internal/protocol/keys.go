@@ -213,3 +213,8 @@ const (
 func GreatestCount(now time.Duration) int64 {
 	return min(max(now, earliest).Microseconds()+countSlack, maxCount)
 }
+
+// GreatestBeginning returns the greatest count from which counters begin by what a client knows, where a server's
+// clock shows now: half way to the greatest that is believed. So they stay below that one, though clocks are set back by
+// years.
+func GreatestBeginning(now time.Duration) int64 { return GreatestCount(now) - countSlack/2 }

@@ -127,6 +127,22 @@ func (k *Keys) Release(s *Settings, c ReleaseCall) []any {
 	return c.queue(args, s.Label)
 }
 
+// TrimCall has keys of locks end in time that last for longer than any lease relies on them.
+type TrimCall struct {
+	Run    Run
+	Record any // the key of the run's record
+	Keys   []any
+}
+
+// oldestHold is for how many days a lease may have been held whose key is cut. A foreign value that looks like an owner
+// is taken for one once in ten thousand times.
+const oldestHold = 30
+
+// Eval returns the arguments of EVAL.
+func (c TrimCall) Eval() []any {
+	return eval(Trim, append([]any{c.Record, c.Run.Bar()}, c.Keys...), oldestHold)
+}
+
 // RestAfter makes the arguments of a release of one lock into those of a release after which the
 // lock rests for so long.
 func RestAfter(release []any, left time.Duration) []any {

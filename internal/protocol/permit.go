@@ -57,6 +57,14 @@ func (k *SemaphoreKeys) Permits(s *Settings, c *PermitCall) (at func(record any)
 	}
 }
 
+// All returns the keys of all slots.
+func (k *SemaphoreKeys) All() (keys []any) {
+	for slot := range k.size {
+		keys = append(keys, k.base+strconv.Itoa(slot))
+	}
+	return keys
+}
+
 // Slots returns the slots that a Reply lists, and what a lease of them holds.
 func (k *SemaphoreKeys) Slots(list string) (slots []int, held Held) {
 	var keys []any

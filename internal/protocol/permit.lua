@@ -65,6 +65,7 @@ if ticket == '' and redis.call('EXISTS', line) == 0 and not (waits and redis.pca
   end
 end
 redis.call('ZADD', line, 'XX', 0, ARGV[1]) -- as in read.lua: a full server refuses
+--@mark
 --@waiting
 --@queue
 --@join
@@ -73,8 +74,8 @@ redis.call('ZADD', line, 'XX', 0, ARGV[1]) -- as in read.lua: a full server refu
 
 local first = head()
 local leads = not first or ticket ~= '' and ticket <= first -- no waiter is ahead
-local full = (waits or not leads) and redis.pcall('GET', fullKey())
-full = type(full) == 'string' and tonumber(full)
+local full = (waits or not leads) and markAt(fullKey(), 100)
+full = full and tonumber(full)
 if full and waits then
   return {'redlock::permits', full, 0, 0, 0}
 end
@@ -139,9 +140,10 @@ if first and client(first) ~= client(ticket) and #freeSlots(nil, n) == n then
     -- Those that want more do not count: so the first few for which there is room look every second.
     clients = clientsAhead(ticket, place, function(other) return wanted(other) <= n end)
   end
-  local mark, before = '?' .. first, redis.pcall('GET', KEYS[2])
-  local marked = type(before) == 'string' and string.sub(before, 1, 1) == '?'
-  challenged = marked and redis.call('PTTL', KEYS[2]) > 2000 - claim
+  local mark = '?' .. first
+  local before, left = markAt(KEYS[2], 2000)
+  local marked = before and string.sub(before, 1, 1) == '?'
+  challenged = marked and left > 2000 - claim
   if not challenged and before ~= mark and tell('look', first) then
     hurry(first)
     redis.call('SET', KEYS[2], mark, 'PX', 2000)

@@ -14,7 +14,8 @@
 -- Returns {'whole', the record's key, N, longest ttl} when there is a record (its longest ttl
 -- raised to the client's if N agrees, and its quarantine marked as used); {'barred', the
 -- quarantine's name, its remaining milliseconds, its guard, the name of the first quarantine since
--- the loss} in quarantine; {'format', number} where a client of another format was. FLUSHALL
+-- the loss} in quarantine. Both end with the server's time in milliseconds. Returns
+-- {'format', number} where a client of another format was. FLUSHALL
 -- removes both the bar and the quarantine, so the next probe begins a new quarantine under a new
 -- name, and no client finds a record under the old one. Where the record alone is gone, the bar is
 -- still there, and its mark "used" shows that a client admitted the server after this quarantine:
@@ -26,6 +27,8 @@ local format = redis.call('GET', KEYS[3])
 if format and format ~= '1' then
   return {'format', format}
 end
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local name = redis.call('HGET', KEYS[1], 'name')
 local record = ARGV[1] .. (name or '')
 local n = name and redis.call('HGET', record, 'nodes')
@@ -39,7 +42,7 @@ if n then
     longest = tonumber(ARGV[3])
     redis.call('HSET', record, 'ttl', ARGV[3])
   end
-  return {'whole', record, n, longest}
+  return {'whole', record, n, longest, now}
 end
 local guard = redis.call('HGET', KEYS[1], 'guard') or ARGV[6]
 local first = name and not used and (redis.call('HGET', KEYS[1], 'first') or name)
@@ -56,11 +59,11 @@ end
 guard = tonumber(guard)
 redis.call('PEXPIRE', KEYS[1], guard + 86400000) -- garbage, if the run ends here
 local left = redis.call('PTTL', KEYS[2])
-if left == -1 then -- another program took its end away
+if left == -1 or left > guard then -- another program took its end away, or the server's clock was set back
   redis.call('PEXPIRE', KEYS[2], guard)
   left = guard
 end
 if left == 0 then
   left = 1 -- less than a millisecond, but not over
 end
-return {'barred', name, math.max(left, 0), guard, first}
+return {'barred', name, math.max(left, 0), guard, first, now}

@@ -56,6 +56,7 @@ end
 --@ahead
 --@holder
 --@readers
+--@mark
 local took = false -- the node has executed the attempt before: this one takes its place
 if holder == shared and before ~= '' and redis.call('ZREM', readers, before) == 1 then
   took = true
@@ -102,9 +103,9 @@ end
 -- however many readers ask.
 local challenged = false -- within the last half a second
 if among then
-  local left = redis.call('PTTL', KEYS[5])
-  challenged = left > 2000 - claim
-  if not challenged and (left < 0 or redis.pcall('GET', KEYS[5]) ~= writer) and doubt(writer, ticket, true) then
+  local last, left = markAt(KEYS[5], 2000)
+  challenged = last and left > 2000 - claim
+  if not challenged and last ~= writer and doubt(writer, ticket, true) then
     redis.call('SET', KEYS[5], writer, 'PX', 2000)
     challenged = true
   end

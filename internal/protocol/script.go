@@ -67,6 +67,7 @@ var (
 	Transfer   = newScript("transfer")
 	Resume     = newScript("resume")
 	TakeBack   = newScript("takeback")
+	Trim       = newScript("trim")
 
 	InspectSlots = newScript("inspectslots")
 	Wake         = newScript("wake")
@@ -108,7 +109,7 @@ func (f Families) Scripts() (all []*Script) {
 var Loaded = allFamilies.Scripts()
 
 // All are the scripts that are called by their hash, and those that are sent as text.
-var All = slices.Concat(Loaded, []*Script{Admit, Level, Record, Inspect, Ask, InspectSlots, Seize, Wake, Transfer, TakeBack, Resume})
+var All = slices.Concat(Loaded, []*Script{Admit, Level, Record, Inspect, Ask, InspectSlots, Seize, Wake, Transfer, TakeBack, Resume, Trim})
 
 var redisCall = regexp.MustCompile(`redis\.p?call\('(\w+)'`)
 

@@ -10,6 +10,7 @@
 -- Returns 1 if somebody waits, else 0.
 --@value
 --@slots
+--@mark
 --@waiting
 --@queue
 --@serve

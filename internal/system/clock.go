@@ -9,7 +9,8 @@ import "time"
 type Clock func() time.Duration
 
 // Wall returns what the wall clock shows; programs read time.Now. People set it, and it jumps: it is in
-// owners, to show people since when a lock is held, and no validity depends on it.
+// owners, to show people since when a lock is held, and no validity depends on it. Where counters begin, it is one of
+// the clocks that a client asks.
 type Wall func() time.Time
 
 // Forever is a duration that does not end.

@@ -39,6 +39,7 @@ type Queue struct {
 	waiters map[string]*Waiter   // by ticket: waiters, and those that got the lock
 	local   map[string]group     // by the lock's key: waiters that stand in queues
 	rejoins map[string]rejoining // by the lock's key: the last rejoining of its group
+	checked time.Duration        // when WatchClocks had the clocks read last
 	links   links
 }
 
@@ -123,8 +124,8 @@ func (q *Queue) subscriptions() []uint64 {
 // newTicket makes a ticket for a waiter that asked at an instant. Tickets order alike
 // everywhere, whatever the clients' clocks show: they have the nodes' time.
 func (q *Queue) newTicket(w *Waiter) string {
-	micros := (w.asked + q.serverTime()).Microseconds()
-	ticket := fmt.Sprintf("%016d-%s-%010d%s", micros, q.cfg.ID, q.serial.Add(1), w.lock.Suffix)
+	w.place = w.asked + q.serverTime()
+	ticket := fmt.Sprintf("%016d-%s-%010d%s", w.place.Microseconds(), q.cfg.ID, q.serial.Add(1), w.lock.Suffix)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.waiters[ticket] = w
@@ -146,6 +147,22 @@ func (q *Queue) serverTime() time.Duration {
 	}
 	slices.Sort(all)
 	return all[(len(all)-1)/2]
+}
+
+// WatchClocks has the nodes' clocks read soon: a waiter has fallen back in the queue, so they may have been set back.
+func (q *Queue) WatchClocks() {
+	now := q.cfg.Clock()
+	q.mu.Lock()
+	due := q.checked == 0 || now-q.checked >= nearLook
+	if due {
+		q.checked = now
+	}
+	q.mu.Unlock()
+	for _, n := range q.cfg.Cluster.Nodes {
+		if due {
+			n.Nudge()
+		}
+	}
 }
 
 func (q *Queue) forget(ticket string) {

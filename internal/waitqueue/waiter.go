@@ -46,6 +46,7 @@ type Waiter struct {
 	queue  *Queue
 	lock   Lock
 	asked  time.Duration // when Lock was called
+	place  time.Duration // the same, in the nodes' time as the ticket has it
 	ticket string        // its place in all queues
 	last   lastAttempt
 	poll   poller
@@ -79,6 +80,21 @@ func (q *Queue) NewWaiter(ctx context.Context, lock Lock, asked time.Duration) (
 		poll: poller{queue: q, terms: lock.Terms}, bell: bell{wake: make(chan struct{}, 1)}}
 	w.ticket = q.newTicket(w)
 	return w, nil
+}
+
+// lateTicket is by how much a ticket may be later than the nodes' time: their clocks are known no better.
+const lateTicket = time.Second
+
+// IsPassed reports whether callers that come now get earlier tickets than the waiter's: the nodes' clocks were set back. Then it
+// leaves the queues, and another waiter takes its place, with a ticket of the same call by the new time. A waiter that a node has
+// woken asks first.
+func (w *Waiter) IsPassed() bool {
+	q, s := w.queue, w.bell.read()
+	passed := w.place > q.cfg.Clock()+q.serverTime()+lateTicket && !s.woken && s.nodes == 0
+	if passed {
+		q.rejoinOthers(w)
+	}
+	return passed
 }
 
 // reads reports whether the waiter is a reader.

@@ -1,7 +1,7 @@
 -- serve: wakes the waiters of a semaphore; a part of the scripts that grant or release permits. A slot is not
 -- reserved for a waiter: permit.lua leaves enough of them for the waiters that are ahead of a caller.
 --
--- Needs base, challenge, claim, client, eachClient, freeSlots, head, key, line, muster, size, tell, wanted.
+-- Needs base, challenge, claim, client, eachClient, freeSlots, head, key, line, markAt, muster, size, tell, wanted.
 
 -- Returns the key of the note that no slot is free, whose value is what freeIn returned. It lasts for a tenth of
 -- a second at most, and a release deletes it if somebody waits.
@@ -45,8 +45,8 @@ local function serve(asking, known)
     return nil
   end
   local waiters = redis.call('ZRANGE', line, 0, 15)
-  local mark = redis.pcall('GET', KEYS[2])
-  local before, told = string.match(type(mark) == 'string' and mark or '', '^(%d%S*) (%S+)$')
+  local mark, woken = markAt(KEYS[2], 5000)
+  local before, told = string.match(mark or '', '^(%d%S*) (%S+)$')
   local n, free = wanted(first), known or 0
   -- Those behind a waiter that was woken, and has not come, get what was released since.
   if free < n or before == first and #waiters > 1 then
@@ -61,7 +61,7 @@ local function serve(asking, known)
   if first == asking then
     return first, true
   end
-  local woken = before == first and redis.call('PTTL', KEYS[2])
+  woken = before == first and woken
   local upto = told or ''
   for _, ticket in ipairs(waiters) do
     free = free - wanted(ticket)

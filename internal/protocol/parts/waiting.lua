@@ -1,6 +1,6 @@
 -- waiting: what the waiters of a semaphore want; a part of the scripts that grant or release permits.
 --
--- Needs key, line.
+-- Needs key, line, markAt.
 
 -- Returns how many permits a ticket wants.
 local function wanted(ticket)
@@ -13,12 +13,17 @@ local function splitKey()
   return 'redlock::split:' .. key
 end
 
+-- Returns that ticket; nil if there is none.
+local function splitFor()
+  return markAt(splitKey(), 1000)
+end
+
 -- Returns how many permits the waiters with tickets before this one want; nil if these are more than most. It
 -- returns nil also if one of them gave slots back within the last second, since it may need just those that are
 -- free; and if one has another number of slots, since a free slot may be none of its own.
 local function wantedAhead(ticket, most)
-  local split = redis.pcall('GET', splitKey())
-  if type(split) == 'string' and split < ticket then
+  local split = splitFor()
+  if split and split < ticket then
     return nil
   end
   local limit, sum = string.match(ticket, '/%d+%*'), 0

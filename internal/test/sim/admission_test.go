@@ -128,7 +128,8 @@ func admissions(h *simHistory) (wrong []string) {
 	}
 	for _, q := range a.all {
 		for _, c := range h.run.clients {
-			if free := keptFromAdmitting(c, q).longest(q.from, q.to); free.to-free.from > h.plan.admissionTakes(q.wiped) {
+			takes := h.plan.admissionTakes(q.wiped) * time.Duration(1+h.stepsIn(q.from, q.to)) // each step begins a guard anew
+			if free := keptFromAdmitting(c, q).longest(q.from, q.to); free.to-free.from > takes {
 				wrong = append(wrong, q.tooLong(c, free))
 			}
 		}

@@ -41,12 +41,12 @@ type simClient struct {
 // newClient makes a client over links of its own.
 func (r *simRun) newClient(i int) *simClient {
 	p := r.plan
-	clock := simClock{now: r.world.Now, from: p.clientFrom[i], rate: p.clientRate[i]}
+	clock := p.clockOf(i, r.world.Now)
 	c := &simClient{run: r, index: i, simClock: clock, random: r.newSimRandom(i), holds: make(map[*simVisit]bool)}
 	c.life, c.end = context.WithCancel(context.Background())
 	pools := make([]redlock.Pool, p.nodes)
 	for n, s := range r.servers {
-		link := s.Link(fmt.Sprintf("client %d", i), r.fate(i, n))
+		link := s.Link(c.name(), r.fate(i, n))
 		c.links = append(c.links, link)
 		pools[n] = link
 	}
@@ -77,8 +77,27 @@ type simClock struct {
 	rate float64
 }
 
-func (c simClock) clock() time.Duration {
-	return c.from + time.Duration(float64(c.now())*c.rate)
+func (c simClock) clock() time.Duration { return c.at(c.now()) }
+
+// at is what it shows at a true time.
+func (c simClock) at(now time.Duration) time.Duration {
+	return c.from + time.Duration(float64(now)*c.rate)
+}
+
+// clockOf returns the clock of a client.
+func (p *simPlan) clockOf(client int, now func() time.Duration) simClock {
+	return simClock{now: now, from: p.clientFrom[client], rate: p.clientRate[client]}
+}
+
+// name names the client to the servers.
+func (c *simClient) name() string { return fmt.Sprint("client ", c.index) }
+
+// indexOf returns the index of the client with this name.
+func indexOf(name string) (index int) {
+	if _, err := fmt.Sscanf(name, "client %d", &index); err != nil {
+		panic(err)
+	}
+	return index
 }
 
 // trueTime is when it shows t.

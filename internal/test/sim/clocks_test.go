@@ -28,8 +28,8 @@ func drawExtremes(p *simPlan, draw *rand.Rand) {
 	}
 }
 
-// drawSetBack sets clocks of servers back. Keys, quarantines and waits last longer then, so nothing but
-// exclusion and tokens is checked.
+// drawSetBack sets clocks of servers back. Keys, quarantines and waits last longer then. The second generation checks
+// nothing but exclusion and tokens in such a plan.
 func drawSetBack(p *simPlan, draw *rand.Rand) {
 	if draw.IntN(12) > 0 || p.outside != "" {
 		return
@@ -37,8 +37,53 @@ func drawSetBack(p *simPlan, draw *rand.Rand) {
 	p.setBack = true
 	for range 1 + draw.IntN(3) {
 		node, by := draw.IntN(p.nodes), 1+below(draw, []time.Duration{time.Second, 3 * p.ttl, time.Hour}[draw.IntN(3)])
-		p.add(p.instant(draw), func(r *simRun) { r.clocks[node].stepped.Add(-int64(by)) }, "node %d's clock is set back by %v", node, by)
+		p.setsBack(p.instant(draw), by, node)
 	}
+}
+
+// checksSetBack is the generation from which on all promises are checked where clocks of servers are set back.
+const checksSetBack = 4
+
+// drawSteps sets the clocks of one node, of a minority, or of all nodes back at once, also while a new cluster comes to
+// life. Then there is time to see that locks go on.
+func drawSteps(p *simPlan, draw *rand.Rand) {
+	if draw.IntN(6) > 0 || p.outside != "" || p.burst != nil || p.mortals != nil {
+		return
+	}
+	p.setBack = true
+	for range 1 + draw.IntN(2) {
+		by := 1 + below(draw, []time.Duration{time.Second, 3 * p.ttl, time.Hour, time.Hour}[draw.IntN(4)])
+		nodes := draw.Perm(p.nodes)[:[]int{1, p.nodes - p.quorum(), p.nodes, p.nodes}[draw.IntN(4)]]
+		p.setsBack(below(draw, p.busy), by, nodes...)
+	}
+	p.busy += 2 * simStepped
+}
+
+// simStepped is how long after a step waiters may be passed: the first of them may look every 1.2 s, then clients read the
+// clocks, and it looks once more.
+const simStepped = 5 * time.Second
+
+// setsBack plans that clocks of servers are set back.
+func (p *simPlan) setsBack(at, by time.Duration, nodes ...int) {
+	p.add(at, func(r *simRun) {
+		for _, node := range nodes {
+			r.clocks[node].stepped.Add(-int64(by))
+		}
+		r.wellness.shakes()
+		r.history.mu.Lock()
+		defer r.history.mu.Unlock()
+		r.history.steps = append(r.history.steps, r.now())
+	}, "the clocks of the nodes %v are set back by %v", nodes, by)
+}
+
+// stepsIn returns how often clocks of servers were set back between two instants.
+func (h *simHistory) stepsIn(from, to time.Duration) (n int) {
+	for _, at := range h.steps {
+		if from <= at && at <= to {
+			n++
+		}
+	}
+	return n
 }
 
 // checkSetBack returns the violations that must not be where servers' clocks are set back.

@@ -34,6 +34,7 @@ type simHistory struct {
 	renewed       map[string]time.Duration // when a server executed the last renewal of an owner's lease
 	transfers     []*simTransfer
 	burst         *simBurstHistory  // nil: there was none
+	steps         []time.Duration   // when clocks of servers were set back
 	passed        map[string]string // the owner of the lease whose transfer gave a key this value
 	resumptions   []simResumption
 	outside       string // which assumption was broken; "" if none

@@ -60,7 +60,7 @@ type simPlan struct {
 	busy       time.Duration // from then until then there is trouble
 	events     []simEvent
 	lacks      []quorum.NodeSet // the nodes that a client never reaches; of no client if it is empty
-	setBack    bool             // clocks of servers are set back: exclusion and tokens alone are checked
+	setBack    bool             // clocks of servers are set back
 	burst      *simBurst        // nil: there is none
 	mortals    *simMortals      // nil: there are none
 	outside    string           // which assumption it breaks; "" if none

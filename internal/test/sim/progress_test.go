@@ -11,9 +11,14 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
-// idleness returns for how long a lock may be free while a caller waits.
+// idleness returns for how long a lock may be free while a caller waits. Where a clock was set back, a waiter finds that by its
+// next look, and the keys end the longest ttl after that.
 func (p *simPlan) idleness() time.Duration {
-	return 3*time.Second + p.longestOf(p.longest())
+	ttl := p.longestOf(p.longest())
+	if p.setBack && p.knows(checksSetBack) {
+		return 6*time.Second + 2*ttl
+	}
+	return 3*time.Second + ttl
 }
 
 // progress checks that a lock is not free for long while a caller waits for it, and a
@@ -170,7 +175,7 @@ func (h *simHistory) order(leases []*simVisit, lock string) (wrong []string) {
 	}
 	for _, v := range h.visits {
 		c := v.caller.client
-		if !v.wants(lock) || !v.waits || v.called < h.plan.calm || c.diedAt > 0 ||
+		if !v.wants(lock) || !v.waits || v.called < h.plan.calm || c.diedAt > 0 || h.stepsIn(v.called-simStepped, v.called) > 0 ||
 			h.run.wellness.starved(c.index, h.plan.nodes, need).touch(v.called, v.answered) {
 			continue
 		}
@@ -185,9 +190,15 @@ func (h *simHistory) order(leases []*simVisit, lock string) (wrong []string) {
 // that enter together count as one: those that asked before the first of them had entered.
 // Readers do not pass each other; those that do not wait must not pass a writer either.
 func (v *simVisit) passedBy(leases []*simVisit) (passed int) {
+	var stepped time.Duration // when those that passed it did not know yet that the clocks were set back
+	for _, at := range v.history.steps {
+		if v.called <= at {
+			stepped = at + simStepped
+		}
+	}
 	var entered time.Duration  // when the last readers did that count
 	for _, l := range leases { // by their grants
-		if !l.waits && !l.reads || l.called <= v.called+headStart(v.called) || l.answered <= v.called || l.answered >= v.answered || l.reads && v.reads {
+		if !l.waits && !l.reads || l.called <= v.called+headStart(v.called) || l.answered <= max(v.called, stepped) || l.answered >= v.answered || l.reads && v.reads {
 			continue
 		}
 		if l.reads {

@@ -57,6 +57,8 @@ func simulate(p *simPlan, verbose bool) *simHistory {
 	r.history.rested, r.history.renewed = make(map[simRested]bool), make(map[string]time.Duration)
 	r.history.passed = make(map[string]string)
 	r.beginnings.quorum = p.quorum()
+	r.beginnings.clock = func(name string, at time.Duration) time.Duration { return p.clockOf(indexOf(name), r.world.Now).at(at) }
+	r.beginnings.wall = func(name string, at time.Duration) time.Time { return p.newWall(indexOf(name))(at) }
 	r.wellness.now, r.strays.now = r.simInstants.now, r.simInstants.now
 	r.world = simredis.NewWorld(r.logger(verbose))
 	unwatch := r.watchdog.watch(p, panics)
@@ -170,7 +172,7 @@ func (r *simRun) rest() {
 			// ForceUnlock and a deletion leave shares that count for nothing until they end.
 			replaced := p.void && (r.plan.kind == simDeleted || len(r.history.forced) > 0)
 			left := isTransferred(&r.history, p) && (len(r.history.forced) > 0 || slices.ContainsFunc(r.clients, leaves))
-			if !replaced && !left && !stays(&r.history, p) && !slices.ContainsFunc(r.clients, func(c *simClient) bool { return leaves(c) && c.owns(p) }) {
+			if !replaced && !left && !r.plan.setBack && !stays(&r.history, p) && !slices.ContainsFunc(r.clients, func(c *simClient) bool { return leaves(c) && c.owns(p) }) {
 				r.history.orphan(i, p)
 			}
 		}

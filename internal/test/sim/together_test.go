@@ -89,7 +89,7 @@ func admittedTogether(h *simHistory) (wrong []string) {
 		}
 		for _, c := range h.run.clients {
 			free := keptFromAdmittingTogether(c, q).longest(max(q.from, q.last), q.to)
-			if free.to-free.from > h.plan.togetherTakes() {
+			if free.to-free.from > h.plan.togetherTakes()*time.Duration(1+h.stepsIn(q.from, q.to)) {
 				wrong = append(wrong, q.tooLong(c, free))
 			}
 		}

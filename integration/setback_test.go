@@ -1,0 +1,243 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/integration/cluster"
+	"github.com/redlock-go/redlock/internal/test/testclient"
+	"github.com/redlock-go/redlock/internal/test/testhook"
+)
+
+// Servers whose clocks are set back by an hour while they run, by libfaketime. Without what
+// docs/safety.md (Clocks that are set back) says, each of these tests waits for that hour.
+
+// fakeClocks are servers of which a test sets the clocks.
+type fakeClocks struct {
+	urls []string
+	file string // by how many seconds their clocks are ahead
+}
+
+// newFakeClocks starts three servers. It skips the test where libfaketime is missing, or no server program
+// runs under it.
+func newFakeClocks(t *testing.T) *fakeClocks {
+	t.Helper()
+	notInShort(t)
+	library, _ := filepath.Glob("/usr/lib*/**/faketime/libfaketimeMT.so.1")
+	if len(library) == 0 {
+		t.Skip("no libfaketime: install it to set the clocks of servers back")
+	}
+	f := &fakeClocks{file: filepath.Join(t.TempDir(), "ahead")}
+	f.set(t, 0)
+	for _, program := range append(filepath.SplitList(os.Getenv("REDLOCK_TEST_SERVERS")), "redis-server") {
+		if path, err := exec.LookPath(program); err == nil && f.start(t, path, library[0]) {
+			return f
+		}
+	}
+	t.Skip("no server program runs under libfaketime here: name one in REDLOCK_TEST_SERVERS, such as Valkey 8.0.1")
+	return nil
+}
+
+// start starts the servers, and reports whether all of them answer.
+func (f *fakeClocks) start(t *testing.T, program, library string) bool {
+	t.Helper()
+	f.urls = nil
+	for range 3 {
+		port, err := cluster.FreePort()
+		require.NoError(t, err)
+		cmd := exec.Command(program, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())
+		cmd.Env = append(os.Environ(), "LD_PRELOAD="+library, "FAKETIME_TIMESTAMP_FILE="+f.file, "FAKETIME_NO_CACHE=1", "FAKETIME_DONT_FAKE_MONOTONIC=1")
+		require.NoError(t, cmd.Start())
+		t.Cleanup(func() {
+			_ = cmd.Process.Kill() // it may have ended
+			_ = cmd.Wait()
+		})
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		if !answers(address) {
+			return false
+		}
+		f.urls = append(f.urls, "redis://"+address)
+	}
+	return true
+}
+
+// answers reports whether a server answers PING soon.
+func answers(address string) bool {
+	for until := time.Now().Add(soon); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
+		conn, err := redis.Dial("tcp", address, redis.DialConnectTimeout(time.Second), redis.DialReadTimeout(time.Second))
+		if err != nil {
+			continue
+		}
+		_, err = conn.Do("PING")
+		conn.Close()
+		if err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// set sets all servers' clocks.
+func (f *fakeClocks) set(t *testing.T, ahead time.Duration) {
+	t.Helper()
+	next := f.file + ".new" // a server must not read half of it
+	require.NoError(t, os.WriteFile(next, []byte(fmt.Sprintf("%+d", int(ahead.Seconds()))), 0o600))
+	require.NoError(t, os.Rename(next, f.file))
+}
+
+// setBack sets all servers' clocks back by an hour, and sees to it that they show that.
+func (f *fakeClocks) setBack(t *testing.T) {
+	t.Helper()
+	f.set(t, -time.Hour)
+	for _, url := range f.urls {
+		conn, err := redis.DialURL(url)
+		require.NoError(t, err)
+		defer conn.Close()
+		now, err := redis.Int64s(conn.Do("TIME"))
+		require.NoError(t, err)
+		require.Less(t, now[0], time.Now().Add(-30*time.Minute).Unix(), "the server's clock is not set back")
+	}
+}
+
+const setBackTTL = 5 * time.Second
+
+// open opens a client of the servers.
+func (f *fakeClocks) open(t *testing.T, ready bool) *redlock.Client {
+	opts := []redlock.ClientOption{redlock.WithTTL(setBackTTL), redlock.WithNodeTimeout(2 * time.Second), redlock.WithRestartGuard(setBackTTL)}
+	if ready {
+		return testclient.Open(t, f.urls, opts...)
+	}
+	return testclient.OpenUnready(t, f.urls, opts...)
+}
+
+// inTime is some ttls and looks on a busy machine, and far from an hour.
+func inTime(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestQuarantineEndsInTimeThoughClocksAreSetBack(t *testing.T) {
+	f := newFakeClocks(t)
+	c := f.open(t, false)
+	time.Sleep(time.Second)
+	f.setBack(t)
+	began := time.Now()
+	require.NoError(t, c.WaitReady(inTime(t)))
+	t.Log("ready after", time.Since(began))
+}
+
+func TestKeysOfDeadHoldersEndInTimeThoughClocksAreSetBack(t *testing.T) {
+	f := newFakeClocks(t)
+	type lock = func(context.Context) (*redlock.Lease, error)
+	locks := func(c *redlock.Client) (held, wanted map[string]lock) {
+		permit := func(ctx context.Context) (*redlock.Lease, error) { return c.Semaphore("z", 1).Acquire(ctx, 1) }
+		held = map[string]lock{"mutex": c.Mutex("x").Lock, "readers": c.RWMutex("y").RLock, "permit": permit}
+		return held, map[string]lock{"mutex": c.Mutex("x").Lock, "readers": c.RWMutex("y").Lock, "permit": permit}
+	}
+	dead, c := f.open(t, true), f.open(t, true)
+	held, _ := locks(dead)
+	for name, hold := range held {
+		l, err := hold(t.Context())
+		require.NoError(t, err, name)
+		testhook.Engine(dead).Renewer.Forget(testhook.Lease(l))
+		defer runtime.KeepAlive(l)
+	}
+	f.setBack(t)
+	_, wanted := locks(c)
+	for name, want := range wanted {
+		began := time.Now()
+		l, err := want(inTime(t))
+		require.NoError(t, err, name)
+		t.Log(name, "after", time.Since(began))
+		require.NoError(t, l.Unlock(t.Context()))
+	}
+}
+
+func TestWaiterKeepsItsTurnThoughClocksAreSetBack(t *testing.T) {
+	f := newFakeClocks(t)
+	holder, waiter := f.open(t, true), f.open(t, true)
+	first, err := holder.Mutex("x").Lock(t.Context())
+	require.NoError(t, err)
+	turn := make(chan error, 1)
+	ctx := inTime(t)
+	go func() {
+		l, err := waiter.Mutex("x").Lock(ctx)
+		if err == nil {
+			err = l.Unlock(ctx)
+		}
+		turn <- err
+	}()
+	time.Sleep(2 * time.Second) // it waits
+	f.setBack(t)
+	others, stop := context.WithCancel(t.Context())
+	over := make(chan int, 3)
+	for range cap(over) {
+		c := f.open(t, true)
+		go func() {
+			turns := 0
+			for {
+				l, err := c.Mutex("x").Lock(others)
+				if err != nil {
+					over <- turns
+					return
+				}
+				turns++
+				time.Sleep(5 * time.Millisecond)
+				_ = l.Unlock(context.WithoutCancel(others)) // it is the test's end that may interrupt it
+			}
+		}()
+	}
+	time.Sleep(time.Second) // they wait
+	began := time.Now()
+	require.NoError(t, first.Unlock(t.Context()))
+	require.NoError(t, <-turn)
+	took := time.Since(began)
+	stop()
+	turns := 0
+	for range cap(over) {
+		turns += <-over
+	}
+	t.Log("its turn came after", took, "and at most", turns, "turns of others")
+}
+
+func TestTokensGrowThoughClocksAreSetBackAndAllServersForget(t *testing.T) {
+	f := newFakeClocks(t)
+	c := f.open(t, true)
+	token := func(c *redlock.Client) int64 {
+		l, err := c.Mutex("x").Lock(inTime(t))
+		require.NoError(t, err)
+		require.NoError(t, l.Unlock(t.Context()))
+		return l.Token()
+	}
+	forget := func() {
+		for _, url := range f.urls {
+			conn, err := redis.DialURL(url)
+			require.NoError(t, err)
+			_, err = conn.Do("FLUSHALL")
+			conn.Close()
+			require.NoError(t, err)
+		}
+	}
+	before := token(c)
+	f.setBack(t)
+	forget()
+	after := token(c)
+	require.Greater(t, after, before)
+	require.NoError(t, c.Close())
+	forget()
+	require.Greater(t, token(f.open(t, false)), after, "of a client that comes when all is lost")
+}

@@ -1,0 +1,216 @@
+package lock_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/system"
+	"github.com/redlock-go/redlock/internal/test/testhook"
+	"github.com/redlock-go/redlock/internal/test/testnet"
+)
+
+// Clocks of servers are set back by an hour: docs/safety.md says how locks go on.
+
+// setBack has the keys of all nodes last for an hour longer.
+func setBack(net *testnet.Net) {
+	for _, n := range net.Nodes {
+		for _, key := range n.Redis.Keys() {
+			if left := n.Redis.TTL(key); left > 0 {
+				n.Redis.SetTTL(key, left+time.Hour)
+			}
+		}
+	}
+}
+
+func TestTrimCutsTheKeysOfThisLibraryAlone(t *testing.T) {
+	const hour = time.Hour
+	random := system.OSRandom{}.ID("attempt")
+	cut, whole := 5*time.Second+ms, hour
+	for name, c := range map[string]struct {
+		value func() string
+		left  time.Duration
+		want  time.Duration
+	}{
+		"an owner":                     {func() string { return protocol.Owner(random, time.Now(), "") }, hour, cut},
+		"an owner with a label":        {func() string { return protocol.Owner(random, time.Now(), "host:1") }, hour, cut},
+		"an owner that is told":        {func() string { return protocol.WantedOwner(random, time.Now(), "CCCCCCCCCCCCCCCC", "host:1") }, hour, cut},
+		"an owner without a clock":     {func() string { return protocol.Owner(random, time.Time{}, "") }, hour, cut},
+		"an owner of before":           {func() string { return protocol.Owner(random, time.Now().Add(hour), "") }, hour, cut},
+		"an owner that ends in time":   {func() string { return protocol.Owner(random, time.Now(), "") }, 4 * time.Second, 4 * time.Second},
+		"readers":                      {func() string { return protocol.Shared }, hour, cut},
+		"it rests":                     {func() string { return protocol.Resting + "me" }, hour, cut},
+		"a reservation":                {func() string { return protocol.Reservation + testnet.FirstTicket }, hour, 2 * time.Second},
+		"a value of rand.Text":         {func() string { return "FEDCBA765432ZYXWVUTSRQPONM" }, hour, whole},
+		"a value of base64":            {func() string { return "Z2hvc3RzIG9mIHRoZSBwYXN0IQ==" }, hour, whole},
+		"a UUID":                       {func() string { return "6fa459ea-ee8a-3ca4-894e-db77e160355e" }, hour, whole},
+		"an empty value":               {func() string { return "" }, hour, whole},
+		"a longer value of this begin": {func() string { return protocol.Owner(random, time.Now(), "") + "X" }, hour, whole},
+		"another program's label":      {func() string { return protocol.Owner(random, time.Now(), "") + ":1" }, hour, whole},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+				n := net.Nodes[0]
+				call := protocol.TrimCall{Run: "run", Record: "record", Keys: []any{"redlock:x", "redlock:free"}}
+				set := func() {
+					require.NoError(t, n.Redis.Set("redlock:x", c.value()))
+					n.Redis.SetTTL("redlock:x", c.left)
+				}
+				trim := func() any {
+					reply, err := n.Eval(call.Eval())
+					require.NoError(t, err)
+					return reply
+				}
+				set()
+				require.Equal(t, int64(0), trim(), "there is no record")
+				require.Equal(t, c.left, n.Redis.TTL("redlock:x"))
+				n.Redis.HSet("record", "ttl", "5000")
+				n.Redis.HSet("redlock::bar:run", "guard", "3000")
+				trim()
+				require.Equal(t, c.want, n.Redis.TTL("redlock:x"))
+				require.False(t, n.Redis.Exists("redlock:free"))
+				n.Redis.HSet("redlock::bar:run", "guard", "20000")
+				set()
+				trim()
+				if c.want == cut {
+					require.Equal(t, 20*time.Second+ms, n.Redis.TTL("redlock:x"), "the guard is longer")
+				}
+			})
+		})
+	}
+}
+
+// The holder dies, and the clocks are set back: a waiter of each kind gets the lock when the holder's ttl is over, and not an
+// hour later.
+func TestKeysOfADeadHolderEndInTimeThoughClocksAreSetBack(t *testing.T) {
+	type lock = func(context.Context) (*redlock.Lease, error)
+	of := func(c *redlock.Client) map[string]lock {
+		permit := func(ctx context.Context) (*redlock.Lease, error) { return c.Semaphore("x", 1).Acquire(ctx, 1) }
+		return map[string]lock{"mutex": c.Mutex("x").Lock, "readers": c.RWMutex("x").RLock, "set": c.Multi([]string{"x", "y"}).Lock, "permit": permit}
+	}
+	for held, wanted := range map[string][]string{"mutex": {"mutex", "readers", "set"}, "readers": {"mutex"}, "set": {"mutex"}, "permit": {"permit"}} {
+		for _, want := range wanted {
+			t.Run(held+" held, "+want+" wanted", func(t *testing.T) {
+				testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+					dead, c := net.Guarded(redlock.WithTTL(5*time.Second)), net.Guarded(redlock.WithTTL(5*time.Second))
+					l, err := of(dead)[held](t.Context())
+					require.NoError(t, err)
+					synctest.Wait()
+					testhook.Engine(dead).Renewer.Forget(testhook.Lease(l))
+					setBack(net)
+					var next *redlock.Lease
+					took := testnet.Elapsed(func() { next, err = of(c)[want](t.Context()) })
+					require.NoError(t, err)
+					require.Less(t, took, 8*time.Second)
+					require.NoError(t, next.Unlock(t.Context()))
+				})
+			})
+		}
+	}
+}
+
+// A caller that does not wait has the key cut, too: the next one gets the lock.
+func TestTryLockHasTheKeyOfADeadHolderEnd(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		dead, c := net.Guarded(redlock.WithTTL(5*time.Second)), net.Guarded(redlock.WithTTL(5*time.Second))
+		l, err := dead.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		synctest.Wait()
+		testhook.Engine(dead).Renewer.Forget(testhook.Lease(l))
+		setBack(net)
+		_, err = c.Mutex("x").TryLock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrHeld)
+		time.Sleep(6 * time.Second)
+		next, err := c.Mutex("x").TryLock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, next.Unlock(t.Context()))
+	})
+}
+
+// A waiter for all permits dies, its client was challenged, and the clocks are set back: the mark of that challenge must not keep
+// the free permits from others for an hour.
+func TestMarksOfAClockThatWasSetBackAreOver(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		held, err := net.Client().Semaphore("x", 3).Acquire(t.Context(), 1)
+		require.NoError(t, err)
+		synctest.Wait()
+		die, end := dyingWaiters(t, net, 1, 1, 3, 3)
+		time.Sleep(3 * time.Second)
+		die()
+		_, err = testnet.ListeningClient(t, net).Semaphore("x", 3).TryAcquire(t.Context(), 1)
+		require.ErrorIs(t, err, redlock.ErrHeld)
+		synctest.Wait()
+		require.True(t, slices.ContainsFunc(net.Nodes, func(n *testnet.Node) bool { return n.Redis.Exists("redlock::turn:redlock:x") }))
+		setBack(net)
+		var lease *redlock.Lease
+		took := testnet.Elapsed(func() { lease = <-acquireOne(t, net, 3) })
+		assert.Less(t, took, 4*time.Second)
+		require.NoError(t, lease.Unlock(t.Context()))
+		require.NoError(t, held.Unlock(t.Context()))
+		end()
+	})
+}
+
+// The clocks are set back while a caller waits: callers that come now get earlier tickets, and must not pass it for an hour.
+func TestWaiterIsNotPassedForLongThoughClocksAreSetBack(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		var behind atomic.Int64
+		ctx, stop := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		all.Go(func() {
+			for ctx.Err() == nil {
+				for _, n := range net.Nodes {
+					n.Redis.SetTime(time.Now().Add(-time.Duration(behind.Load())))
+				}
+				time.Sleep(5 * ms)
+			}
+		})
+		newClient := func() *redlock.Client { return net.Guarded(redlock.WithTTL(5 * time.Second)) }
+		holder := newClient()
+		first, err := holder.Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		turn := make(chan time.Time, 1)
+		waiter := newClient()
+		all.Go(func() {
+			l, err := waiter.Mutex("x").Lock(t.Context())
+			assert.NoError(t, err)
+			turn <- time.Now()
+			assert.NoError(t, l.Unlock(t.Context()))
+		})
+		time.Sleep(2 * time.Second)
+		behind.Store(int64(time.Hour))
+		time.Sleep(100 * ms)
+		for range 3 {
+			c := newClient()
+			all.Go(func() {
+				for ctx.Err() == nil {
+					if l, err := c.Mutex("x").Lock(ctx); err == nil {
+						time.Sleep(5 * ms)
+						assert.NoError(t, l.Unlock(t.Context()))
+					}
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		released := time.Now()
+		require.NoError(t, first.Unlock(t.Context()))
+		select {
+		case at := <-turn:
+			t.Log("its turn came after", at.Sub(released))
+			assert.Less(t, at.Sub(released), 5*time.Second)
+		case <-time.After(time.Minute):
+			assert.Fail(t, "it is passed again and again")
+		}
+		stop()
+		all.Wait()
+	})
+}

@@ -1,0 +1,38 @@
+package lock
+
+import (
+	"time"
+
+	"github.com/redlock-go/redlock/internal/admission"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/quorum"
+)
+
+// longestReservation is how long a reservation lasts at most: one for a ticket of several locks.
+const longestReservation = 2 * time.Second
+
+// trim has nodes cut what an attempt found there in its way, if that lasts for longer than any lease relies on it: the
+// server's clock was set back. docs/safety.md (Clocks that are set back) has the argument. It does not wait.
+func (l *Lock) trim(b *quorum.Ballot) {
+	type place struct {
+		node  *admission.Member
+		right *admission.VoteRight
+	}
+	var at []place
+	for i, a := range b.Answers() {
+		v := &b.Votes[i]
+		if a.Count != quorum.No || v.Right == nil {
+			continue
+		}
+		most := v.Right.Longest
+		if protocol.IsReservation(a.Holder) {
+			most = longestReservation
+		}
+		if a.Remaining > most {
+			at = append(at, place{v.Node, v.Right})
+		}
+	}
+	for _, p := range at {
+		p.node.Ask(p.right.On(), "EVAL", p.right.Trim(l.primitive.HeldKeys()).Eval()...)
+	}
+}

@@ -1,0 +1,50 @@
+-- trim: has locks' keys end in time that last for longer than any lease relies on them, since this
+-- server's clock was set back. It leaves the keys of other programs alone.
+--
+-- KEYS[1]  the record of this run of the server
+-- KEYS[2]  the bar of this run
+-- KEYS[3]… the locks' keys
+-- ARGV[1]  for how many days a lease may have been held whose key is cut
+--
+-- Returns how many keys it has cut: to the longest ttl on record, or to the guard of the last
+-- quarantine if that is longer; a reservation to two seconds. Without a record it cuts none.
+--@value
+local longest = tonumber(redis.call('HGET', KEYS[1], 'ttl'))
+if not longest then
+  return 0
+end
+longest = math.max(longest, tonumber(redis.call('HGET', KEYS[2], 'guard')) or 0) + 1 -- a ttl may have been rounded up
+local now = tonumber(redis.call('TIME')[1])
+
+-- Reports whether an owner is of this library. Another program's value may have the same form, so its clock must
+-- show an instant at which the attempt may have begun, by a clock that is right, or none.
+local function isOwner(value, left)
+  local id, mark = string.match(value, '^([A-Z2-7]+)(.?)')
+  if not id or #id ~= 26 or not (mark == '' or mark == '!' or mark == '@') then
+    return false
+  end
+  local seconds = 0
+  for i = 20, 26 do
+    local byte = string.byte(id, i)
+    seconds = seconds * 32 + (byte >= 65 and byte - 65 or byte - 24)
+  end
+  return seconds == 0 or math.abs(seconds - now) <= left / 1000 + ARGV[1] * 86400
+end
+
+local cut = 0
+for i = 3, #KEYS do
+  local left, value = redis.call('PTTL', KEYS[i]), valueOf(KEYS[i], true)
+  local most = longest
+  if type(value) ~= 'string' then
+    most = left
+  elseif string.sub(value, 1, 18) == 'redlock::reserved:' then
+    most = 2000
+  elseif value ~= 'redlock::shared' and string.sub(value, 1, 17) ~= 'redlock::resting:' and not isOwner(value, left) then
+    most = left
+  end
+  if left > most then
+    redis.call('PEXPIRE', KEYS[i], most)
+    cut = cut + 1
+  end
+end
+return cut
