@@ -61,7 +61,7 @@ redis.call('PEXPIRE', KEYS[1], guard + 86400000) -- garbage, if the run ends her
 local left = redis.call('PTTL', KEYS[2])
 if left == -1 or left > guard then -- another program took its end away, or the server's clock was set back
   redis.call('PEXPIRE', KEYS[2], guard)
-  left = guard
+  left = guard + 1 -- what the look showed that began it would mean that the clock stands still
 end
 if left == 0 then
   left = 1 -- less than a millisecond, but not over
