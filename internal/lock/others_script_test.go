@@ -187,6 +187,7 @@ func othersRows() map[string]othersRow {
 			restoredAs("51", `"me" for 20s, count 51, %s`)},
 		"ask": {protocol.Ask, call([]any{othersKey, othersAsked}), "0", "",
 			map[string]string{shared: `1: "redlock::shared" for 10s, shares of [them], ` + othersAsked}},
+		"trim":         {protocol.Trim, call([]any{"record", "redlock::bar:x", othersKey}, 3650), "0", "", nil},
 		"wake":         {protocol.Wake, call(queue, slots, 1), "0", "", nil},
 		"inspect":      {protocol.Inspect, call(share, "7"), "*", "", nil},
 		"inspectslots": {protocol.InspectSlots, call([]any{queue[0], "record"}, slots, 1, "7"), "*", "", nil},
@@ -195,7 +196,7 @@ func othersRows() map[string]othersRow {
 
 func TestEveryScriptLeavesAKeyToItsHolder(t *testing.T) {
 	rows := othersRows()
-	missing := []*protocol.Script{protocol.Probe, protocol.Admit, protocol.Level, protocol.Record} // they are about no lock
+	missing := []*protocol.Script{protocol.Look, protocol.Probe, protocol.Admit, protocol.Level, protocol.Record} // they are about no lock
 	for _, s := range protocol.All {
 		has := false
 		for _, row := range rows {
