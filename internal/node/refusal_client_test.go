@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -221,16 +222,16 @@ func TestPingLoadsTheScriptsThatAServerHasForgotten(t *testing.T) {
 // forgotten the probe, it gets the text once.
 func TestIdleClientSendsNoScripts(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		var texts, probes, bytes int
+		var texts, probes, bytes atomic.Int64 // counted by the server's goroutines
 		count := func(cmd string, args []string) string {
 			if cmd == "EVAL" {
-				texts++
+				texts.Add(1)
 			}
 			if testnet.IsScript(cmd, args, protocol.Probe) {
-				probes++
+				probes.Add(1)
 			}
 			if strings.HasPrefix(cmd, "EVAL") {
-				bytes += len(strings.Join(args, " "))
+				bytes.Add(int64(len(strings.Join(args, " "))))
 			}
 			return ""
 		}
@@ -238,11 +239,11 @@ func TestIdleClientSendsNoScripts(t *testing.T) {
 		time.Sleep(time.Minute)
 		net.Nodes[0].Set(func(n *testnet.Node) { n.Override = count })
 		time.Sleep(time.Minute)
-		require.Zero(t, texts)
-		require.InDelta(t, 6, probes, 1)
-		require.Less(t, bytes, 3000, "of a minute")
+		require.Zero(t, texts.Load())
+		require.InDelta(t, 6, probes.Load(), 1)
+		require.Less(t, bytes.Load(), int64(3000), "of a minute")
 		forgetScripts(t, net.Nodes[0])
 		time.Sleep(30 * time.Second)
-		require.Equal(t, 1, texts)
+		require.EqualValues(t, 1, texts.Load())
 	})
 }
