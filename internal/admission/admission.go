@@ -135,8 +135,11 @@ func (a *admission) step(ctx context.Context) time.Duration {
 	if reply.Time > 0 {
 		m.WatchClock(reply.Time, asked)
 	}
-	if reply.Barred != nil {
+	switch { // also where the look finds that the node cannot vote: leases are renewed there
+	case reply.Barred != nil:
 		a.longest = reply.Barred.Guard
+	case reply.Whole != nil:
+		a.longest = reply.Whole.Longest
 	}
 	switch q := reply.Barred; {
 	case err != nil:
@@ -221,7 +224,6 @@ func (a *admission) whole(ctx context.Context, w *protocol.Whole) time.Duration 
 			return next
 		}
 	}
-	a.longest = w.Longest
 	a.set(VoteRight{Record: w.Record, Votes: true})
 	m.group.raiseLongest(w.Longest)
 	m.hasVoted = true

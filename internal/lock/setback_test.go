@@ -214,3 +214,24 @@ func TestWaiterIsNotPassedForLongThoughClocksAreSetBack(t *testing.T) {
 		all.Wait()
 	})
 }
+
+// A user loses a right that locks need and renewals do not, and then the connections break.
+func TestLeaseIsRenewedAtNodesThatMayNotVoteAnyMore(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		lease, err := net.Guarded(redlock.WithTTL(5 * time.Second)).Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		for _, n := range net.Nodes {
+			n.Set(func(n *testnet.Node) {
+				n.Override = func(cmd string, args []string) string {
+					if testnet.IsScript(cmd, args, protocol.Look) {
+						return "NOPERM this user has no permissions to run the 'zadd' command"
+					}
+					return ""
+				}
+			})
+			n.Cut()
+		}
+		time.Sleep(12 * time.Second)
+		require.True(t, lease.Valid())
+	})
+}

@@ -60,7 +60,10 @@ func (a *simAdmissions) loses(now time.Duration, node int, wiped bool, most int)
 
 // executed records the probes and the admissions that a node executes.
 func (a *simAdmissions) executed(at time.Duration, node int, args []string, reply any) {
-	if len(args) < 2 || args[0] != "EVAL" {
+	if len(args) < 2 {
+		return
+	}
+	if args = asText(args); args[0] != "EVAL" {
 		return
 	}
 	a.mu.Lock()

@@ -122,6 +122,7 @@ func (s *simBeginnings) executed(at time.Duration, node int, client string, args
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	answer, _ := reply.([]any)
+	args = asText(args)
 	if s.knows == nil {
 		s.knows = make(map[string]simKnowledge)
 	}

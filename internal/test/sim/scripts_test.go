@@ -34,6 +34,19 @@ func noteScript(h *simHistory, node int, args []string, reply any) {
 	h.brokenScripts = append(h.brokenScripts, text)
 }
 
+// asText returns a command that calls a script by its hash as the one that sends its text.
+func asText(args []string) []string {
+	if args[0] != "EVALSHA" {
+		return args
+	}
+	for _, s := range protocol.All {
+		if args[1] == s.SHA() {
+			return append([]string{"EVAL", s.Text().(string)}, args[2:]...)
+		}
+	}
+	return args
+}
+
 // scriptName returns the name of a script, of which a command has the text or its hash.
 func scriptName(script string) string {
 	for _, s := range protocol.All {
