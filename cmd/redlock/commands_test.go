@@ -86,6 +86,7 @@ func TestUnlockBreaksALockOnlyByForceAndPrintsTheHolder(t *testing.T) {
 	next := hold(t, nodes, "job")
 	assert.Greater(t, next.Token(), raised)
 	require.NoError(t, next.Unlock(t.Context()))
+	awaitFree(t, nodes, "redlock:job")
 	r = unlock(nodes, "--force", "job")
 	assert.Equal(t, codeFree, r.code, r.log)
 	nodes.Stop(0)

@@ -127,6 +127,14 @@ func hold(t *testing.T, nodes *redlocktest.Nodes, name string, opts ...redlock.C
 	return lease
 }
 
+// awaitFree waits until no node has a key: the verdict of a release does not wait for the last node.
+func awaitFree(t *testing.T, nodes *redlocktest.Nodes, key string) {
+	t.Helper()
+	for i := range nodes.URLs() {
+		eventually(t, func() bool { _, has := nodes.Get(i, key); return !has }, "free everywhere")
+	}
+}
+
 // waitOnce waits for locks that are held, as redlock run does, until its first message, and returns that.
 func waitOnce(t *testing.T, nodes *redlocktest.Nodes, flags *runFlags, names ...string) string {
 	t.Helper()
