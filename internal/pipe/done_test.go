@@ -192,10 +192,10 @@ func TestASeriesWhoseLastAnswerComesAfterThePipeBrokeIsNotDone(t *testing.T) {
 	conn.mute = true
 	p := New(conn)
 	d := newDoneCall(2)
-	conn.answers <- 1 // when it is asked for
 	first := &firstOf{d, make(chan struct{})}
 	d.To = first
 	send(t, p, &d.Call)
+	conn.answers <- 1
 	<-first.came
 	p.Kill(errors.New("killed"))
 	require.False(t, <-d.said)
