@@ -248,12 +248,12 @@ func (r *simRun) illSince(c *simClient, from time.Duration) (nodes int) {
 }
 
 // isTransferred reports whether what is at a node is the key of a lease that was transferred: it stays
-// until the lease is resumed, or its ttl ends.
+// until the lease is resumed, or its ttl ends: later where a clock was set back.
 func isTransferred(h *simHistory, p simPossession) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.ContainsFunc(h.transfers, func(o *simTransfer) bool {
-		return p.owner == o.value && p.left <= keysLast(o.of)
+		return p.owner == o.value && (p.left <= keysLast(o.of) || h.plan.setBack)
 	})
 }
 
