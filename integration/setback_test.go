@@ -24,7 +24,7 @@ import (
 // Servers whose clocks are set back by an hour while they run, by libfaketime. Without what
 // docs/safety.md (Clocks that are set back) says, each of these tests waits for that hour.
 
-// fakeClocks are servers of which a test sets the clocks.
+// fakeClocks are servers whose clocks a test sets.
 type fakeClocks struct {
 	urls []string
 	file string // by how many seconds their clocks are ahead

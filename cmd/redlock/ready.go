@@ -18,7 +18,7 @@ const readyLook = 20 * time.Millisecond
 
 var (
 	errNotReady = errors.New("the time of --ready is over") // ends the wait
-	errNoAnswer = errors.New("no answer yet")               // of a node of which nothing worse is known
+	errNoAnswer = errors.New("no answer yet")               // the node has shown no other fault
 )
 
 // awaitReady waits, for as long as --ready allows, until a majority of the nodes votes: never for a holder. A signal ends

@@ -67,7 +67,7 @@ func TestWaiterThatGavePermitsBackIsNotPassedAtANode(t *testing.T) {
 		ticket := func(i, n int) string {
 			return fmt.Sprintf("17000000000000%02d-AAAAAAAAAAAAAA%02d-0000000000/4*%d", i, i, n)
 		}
-		ask := func(i, n int) (slots int) { // of which the waiter gets all it wants, or none
+		ask := func(i, n int) (slots int) { // the waiter gets all that it wants, or none
 			reply, ok := eval(protocol.Permit, 2, "queue", "turn", fmt.Sprint("of ", i), 10_000, "", 1, ticket(i, n), "label", slotKey, 4, n, 1).([]any)
 			require.True(t, ok)
 			if _, granted := reply[0].(int64); !granted {
