@@ -158,13 +158,14 @@ func TestCallersWithBreakingConnectionsUseMemoryAgain(t *testing.T) {
 			}
 		})
 	}
-	for range testnet.Tries(10, 100) { // one node at a time: the other two are a quorum
+	back := func() int64 { return given[0].Load() + given[1].Load() }
+	// One node is cut at a time: the other two are a quorum. A busy machine needs longer until enough memory has come back.
+	for cuts, most := testnet.Tries(10, 100), 600; most > 0 && (cuts > 0 || back() <= 200); cuts, most = cuts-1, most-1 {
 		time.Sleep(200 * ms)
 		net.Nodes[rand.IntN(len(net.Nodes))].Cut()
 	}
 	close(ended)
 	calling.Wait()
-	all := given[0].Load() + given[1].Load()
-	t.Logf("%d attempts and releases were given back", all)
-	require.Greater(t, all, int64(200))
+	t.Logf("%d attempts and releases were given back", back())
+	require.Greater(t, back(), int64(200))
 }
