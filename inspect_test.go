@@ -179,7 +179,7 @@ func TestInspectAndForceUnlockClampLongTTLs(t *testing.T) {
 		1 << 62: longest, math.MaxInt64: longest,
 	} {
 		testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
-			replies := map[any]any{protocol.Inspect.Text(): []any{[]byte("them"), pttl, []byte("7"), []any{}, []any{}, int64(0)}}
+			replies := map[any]any{protocol.Inspect.Text(): []any{[]byte("them"), pttl, []byte("7"), []any{}, []any{}, []byte("0")}}
 			c, err := redlock.New([]redlock.Pool{replacingPool{net.Nodes[0], replies}}, redlock.WithLogger(nil), redlock.WithRestartGuard(0))
 			require.NoError(t, err)
 			net.Add(c)
@@ -188,7 +188,7 @@ func TestInspectAndForceUnlockClampLongTTLs(t *testing.T) {
 			require.Equal(t, want, s.Nodes[0].Remaining, "inspect, %d", pttl)
 			require.Equal(t, want, s.Remaining)
 
-			replies[protocol.Inspect.Text()] = []any{[]byte("them"), int64(1), []byte("7"), []any{}, []any{}, int64(0)}
+			replies[protocol.Inspect.Text()] = []any{[]byte("them"), int64(1), []byte("7"), []any{}, []any{}, []byte("0")}
 			replies[protocol.Seize.Text()] = []any{int64(7), []byte("them"), pttl}
 			s, err = c.ForceUnlock(t.Context(), "x")
 			require.NoError(t, err)

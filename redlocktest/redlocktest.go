@@ -21,8 +21,8 @@
 //     them all at once.
 //   - Lua runs in another interpreter, commands have other costs, and there
 //     are no memory limits, no eviction, no persistence and no replication.
-//   - In a 32-bit process they have no tokens beyond 31 bits, so use them with a restart guard of 0, and
-//     Inspect does not see readers. Under GODEBUG=fips140=only they need Go 1.26.
+//   - In a 32-bit process they have no tokens beyond 31 bits, so use them with a restart guard of 0.
+//     Under GODEBUG=fips140=only they need Go 1.26.
 //   - A node that stops does so between two commands and forgets nothing but
 //     its scripts; a real server may lose its last seconds, or everything.
 //     Use Wipe to simulate that.

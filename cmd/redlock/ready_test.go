@@ -86,6 +86,7 @@ func TestReadyIsTooLateAfterHalfAMinimumHold(t *testing.T) {
 				nodes.Stop(i)
 			}
 			p := start(t, nodes, "--restart-guard", guard, "run", "job", "--no-wait", "--ready", "1m", "--ttl", "2s", "--min-hold", "2s", "--node-timeout", "900ms", "--", "true")
+			eventually(t, func() bool { return strings.Contains(p.log.String(), "node 1") }, "at work")
 			time.Sleep(1500 * time.Millisecond)
 			for i := range 3 {
 				require.NoError(t, nodes.Start(i))

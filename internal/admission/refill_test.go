@@ -42,9 +42,9 @@ func TestCountersBeginFromTheClockOnlyIfNoQuorumIsAdmitted(t *testing.T) {
 
 // The latest of the clocks is no earlier than the one from which earlier counters began, but for one that nobody believes.
 func TestCountersBeginFromTheLatestClock(t *testing.T) {
-	const now, ahead = 1_800_000_000_000_000, 3_600_000_000
-	for _, times := range [][]int64{{now + ahead, now, now - ahead}, {now - ahead, now, now + ahead}, {now, now + ahead, now - ahead, now << 1}} {
-		require.EqualValues(t, now+ahead, (&collected{times: times}).latest(), "%v", times)
+	const now, ahead int64 = 1_800_000_000_000_000, 3_600_000_000
+	for _, times := range [][]int64{{int64(now + ahead), now, now - ahead}, {now - ahead, now, now + ahead}, {now, now + ahead, now - ahead, now << 1}} {
+		require.Equal(t, now+ahead, (&collected{times: times}).latest(), "%v", times)
 	}
 }
 

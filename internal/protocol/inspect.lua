@@ -9,7 +9,8 @@
 -- Returns {the key's value, its remaining milliseconds, the count, the first hundred
 -- tickets in the queue, each followed by its client's label, the hundred readers that hold
 -- the lock for longest, each followed by its remaining milliseconds, this server's clock in
--- milliseconds}; an empty value, count or label where there is none.
+-- milliseconds as text, since some embedded servers return numbers of 32 bits}; an empty value,
+-- count or label where there is none.
 local line = {}
 --@foreign
 for _, ticket in ipairs(isForeign(KEYS[3]) and {} or redis.call('ZRANGE', KEYS[3], 0, 99)) do
@@ -32,4 +33,4 @@ if holder == 'redlock::shared' and not isForeign(KEYS[4]) then
     end
   end
 end
-return {holder, redis.call('PTTL', KEYS[1]), redis.call('HGET', KEYS[2], ARGV[1]) or '', line, shares, now}
+return {holder, redis.call('PTTL', KEYS[1]), redis.call('HGET', KEYS[2], ARGV[1]) or '', line, shares, string.format('%.0f', now)}

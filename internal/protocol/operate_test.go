@@ -39,12 +39,12 @@ func TestCallsOfOperatorsNameKeysAndArguments(t *testing.T) {
 }
 
 func TestInspectionOfALock(t *testing.T) {
-	got, err := ReadInspection(sent("them", int64(1500), "7", []any{"ticket", "label", "another", "its label"}, []any{"reader", "70"}, int64(1_800_000_000_000)), nil)
+	got, err := ReadInspection(sent("them", int64(1500), "7", []any{"ticket", "label", "another", "its label"}, []any{"reader", "70"}, "1800000000000"), nil)
 	require.NoError(t, err)
 	require.Equal(t, Inspection{Holder: "them", Remaining: 1500 * time.Millisecond, Count: 7, Queue: []Ticket{{"ticket", "label"}, {"another", "its label"}},
 		Readers: []Share{{"reader", 70 * time.Millisecond}}, Time: 1_800_000_000 * time.Second}, got)
 	for value, pttl := range map[string]int64{"": -2, EmptyHolder: -1} {
-		got, err := ReadInspection(sent("", pttl, "", []any{}, []any{}, int64(0)), nil)
+		got, err := ReadInspection(sent("", pttl, "", []any{}, []any{}, "0"), nil)
 		require.NoError(t, err)
 		require.Equal(t, value, got.Holder, "PTTL %d", pttl)
 	}
