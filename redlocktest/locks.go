@@ -63,33 +63,35 @@ func (n *Nodes) Lose(tb TB, name string, opts ...redlock.ClientOption) {
 	client := n.Client(tb, opts...)
 	ctx, cancel := context.WithTimeout(context.Background(), maxWait)
 	defer cancel()
-	var last error // of an answer that came too late
-	forced := false
-	for ; ; time.Sleep(time.Millisecond) {
-		s, err := client.Inspect(ctx, name)
-		held := heldLocks(&s)
-		switch {
-		case err == nil && len(held) > 0:
-			forced = true
-			for _, lock := range held {
-				_, failed := client.ForceUnlock(ctx, lock)
-				err = errors.Join(err, failed)
-			}
-			if err == nil {
-				return
-			}
-		case err == nil && forced:
-			return // the nodes did what their answers did not say in time
+	var last error // of an attempt whose answers came too late
+	for forced := false; ; time.Sleep(time.Millisecond) {
+		found, err := takeFromHolders(ctx, client, name)
+		if forced = forced || found; err == nil && forced {
+			return // found or not: the nodes may have done what their answers did not say in time
 		}
-		switch {
-		case ctx.Err() == nil:
+		if ctx.Err() == nil {
 			last = err
-		case last != nil:
-			tb.Fatalf("redlocktest: lose: %v", last)
-		default:
-			tb.Fatalf("redlocktest: lose: lock %q has no holder", name)
+			continue
 		}
+		if last == nil {
+			last = fmt.Errorf("lock %q has no holder", name)
+		}
+		tb.Fatalf("redlocktest: lose: %v", last)
 	}
+}
+
+// takeFromHolders takes the lock from those that hold it. found reports whether there were any.
+func takeFromHolders(ctx context.Context, client *redlock.Client, name string) (found bool, err error) {
+	s, err := client.Inspect(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	held := heldLocks(&s)
+	for _, lock := range held {
+		_, failed := client.ForceUnlock(ctx, lock)
+		err = errors.Join(err, failed)
+	}
+	return len(held) > 0, err
 }
 
 // heldLocks returns the locks that make up the holding: the name itself, or the slots of a semaphore.

@@ -84,8 +84,8 @@ type bench struct {
 	noQuorum      bool // it is why the last round failed
 }
 
-// awaitQuorum returns when a quorum votes, or why none does. It waits for as long as nodes are in quarantine of which a
-// quorum needs any.
+// awaitQuorum waits until a quorum votes. It returns an error after quorumPatience, unless nodes in quarantine will complete
+// a quorum: for these it waits on.
 func (b *bench) awaitQuorum(ctx context.Context) error {
 	for {
 		within, stop := context.WithTimeout(ctx, quorumPatience)
@@ -97,7 +97,7 @@ func (b *bench) awaitQuorum(ctx context.Context) error {
 	}
 }
 
-// comesSoon reports whether a quorum of the nodes votes, or will when its quarantines are over.
+// comesSoon reports whether the nodes that vote, and those in quarantine, are a quorum.
 func (b *bench) comesSoon() bool {
 	nodes, able := b.client.Stats().Nodes, 0
 	for _, n := range nodes {

@@ -251,7 +251,7 @@ func (l *Limiter) hasten(t *turn) {
 	}
 }
 
-// isNear reports whether half as many attempts are under way as the limit allows. Called under l.mu.
+// isNear reports whether the attempts under way are at least half of the limit. Called under l.mu.
 func (l *Limiter) isNear(in *lane) bool { return float64(2*in.running) >= l.limit }
 
 // hasRoom reports whether fewer attempts are under way than the limit allows. Called under l.mu.
