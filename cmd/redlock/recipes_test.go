@@ -90,21 +90,24 @@ func scheduled(t *testing.T) (all []recipe) {
 	return all
 }
 
+// flag returns a recipe's duration of this name, 0 without one: then it has failed the test.
+func (r *recipe) flag(t *testing.T, name string) time.Duration {
+	t.Helper()
+	m := regexp.MustCompile(` --` + name + ` (\S+) `).FindStringSubmatch(r.command)
+	if !assert.NotNil(t, m, "%s: no --%s in %s", r.where, name, r.command) {
+		return 0
+	}
+	d, err := time.ParseDuration(m[1])
+	require.NoError(t, err)
+	return d
+}
+
 // A job that is shorter than the machines' clocks differ would run on several; and after a restart of all nodes, on none.
 func TestEachRecipeOfAScheduleHoldsTheLockAndAwaitsTheNodes(t *testing.T) {
 	var where []string
 	for _, r := range scheduled(t) {
 		where = append(where, r.where)
-		flag := func(name string) time.Duration {
-			m := regexp.MustCompile(` --` + name + ` (\S+) `).FindStringSubmatch(r.command)
-			if !assert.NotNil(t, m, "%s: no --%s in %s", r.where, name, r.command) {
-				return 0
-			}
-			d, err := time.ParseDuration(m[1])
-			require.NoError(t, err)
-			return d
-		}
-		hold, ttl, ready := flag("min-hold"), flag("ttl"), flag("ready")
+		hold, ttl, ready := r.flag(t, "min-hold"), r.flag(t, "ttl"), r.flag(t, "ready")
 		assert.GreaterOrEqual(t, hold, 30*time.Second, r.where)
 		assert.GreaterOrEqual(t, ready, ttl+20*time.Second, "%s: nodes that were restarted do not vote for a ttl, or 20s", r.where)
 	}
@@ -193,7 +196,7 @@ func TestEachRecipeOfAScheduleRunsOnceOnTwentyMachines(t *testing.T) {
 			}
 			f := newFleet(t, r, nodes, busy)
 			f.tick(t, 5*time.Second)
-			time.Sleep(30 * time.Second) // until the lock has rested
+			time.Sleep(r.flag(t, "min-hold")) // until the lock has rested
 			f.tick(t, 20*time.Second)
 		})
 	}

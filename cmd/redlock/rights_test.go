@@ -102,6 +102,23 @@ func (r *refusing) ReceiveWithTimeout(time.Duration) (any, error) {
 	return nil, err
 }
 
+func TestDoctorRecordsCommandsThatTheServerDoesNotKnow(t *testing.T) {
+	trials := trialsOf("")
+	r := &refusing{}
+	for i := range trials {
+		var err error
+		if trials[i].command == "ZSCORE" || trials[i].command == "EVALSHA" {
+			err = redis.Error("ERR unknown command '" + trials[i].command + "', with args beginning with: ")
+		}
+		r.errs = append(r.errs, err)
+	}
+	x := healthy(3)
+	require.NoError(t, x.Nodes[1].try(&asker{conn: r}, trials))
+	x.judge()
+	require.Equal(t, []string{"danger unknown-command"}, x.codes())
+	assert.Contains(t, x.Findings[0].What, "ZSCORE: renamed there, or disabled")
+}
+
 // Without a prefix a lock's key may be any. A user with the patterns of its own locks lacks nothing.
 func TestNarrowPatternsAreEnoughForLocksWithoutAPrefix(t *testing.T) {
 	for prefix, want := range map[string]string{"": "note narrow-keys", "redlock:": "danger no-rights"} {

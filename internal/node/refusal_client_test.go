@@ -235,7 +235,7 @@ func TestIdleClientSendsNoScripts(t *testing.T) {
 			}
 			return ""
 		}
-		net.Guarded()
+		net.NewClient(redlock.WithRestartGuard(time.Millisecond)) // admission is on
 		time.Sleep(time.Minute)
 		net.Nodes[0].Set(func(n *testnet.Node) { n.Override = count })
 		time.Sleep(time.Minute)
