@@ -319,3 +319,8 @@ func ExampleClient_Resume() {
 	// too late, or another process was faster: begin anew, with Lock
 	// cut off: true
 }
+
+func TestRevokedLeaseNamesClocksAmongItsCauses(t *testing.T) {
+	err := &redlock.LostError{Name: "x", Reason: redlock.LostRevoked}
+	require.ErrorContains(t, err, "by servers that lost memory, or by server clocks set forward")
+}
