@@ -40,7 +40,7 @@ func TestCounterLosesNothingWhileOneMasterIsKilledAndOneFrozen(t *testing.T) {
 	go func() { finished <- counter.Wait() }()
 
 	total := workers * rounds
-	pacer := openClient(t, nodes.URLs(), shortTimeout()).Mutex("counter:" + filepath.Base(file))
+	pacer := openClient(t, nodes.URLs()).Mutex("counter:" + filepath.Base(file))
 	failAt(t, pacer, file, total/4, func() { nodes[0].Kill(t) })
 	frozenAt := failAt(t, pacer, file, total*2/5, func() { nodes[3].Freeze(t) })
 	require.Less(t, frozenAt, total*3/5, "most workers' steps were done before it went wrong")
