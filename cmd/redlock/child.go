@@ -51,7 +51,7 @@ func startChild(path string, args, env []string) (*child, error) {
 		c.jobs.end()
 		return nil, &exit{code: codeNotExecutable, why: fmt.Errorf("%s cannot be executed (a script must begin with #!): %w", args[0], err)}
 	}
-	c.jobs.command = c.cmd.Process.Pid
+	c.jobs.begin(c.cmd.Process.Pid)
 	go c.await() // ends with the command, or as process 1 with its last child
 	return c, nil
 }

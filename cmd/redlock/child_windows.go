@@ -20,6 +20,8 @@ func newJobs() jobs { return jobs{} }
 
 func (jobs) attributes() *syscall.SysProcAttr { return nil }
 
+func (j *jobs) begin(command int) { j.command = command }
+
 func (jobs) end() {}
 
 func (r *runner) listenForJobs() {}

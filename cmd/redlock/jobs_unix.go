@@ -42,7 +42,7 @@ type jobs struct {
 func newJobs() jobs {
 	fd, err := syscall.Open("/dev/tty", syscall.O_RDWR|syscall.O_CLOEXEC, 0)
 	if err != nil {
-		return jobs{terminal: -1, own: syscall.Getpgrp(), witness: newWitness()}
+		fd = -1
 	}
 	return jobs{terminal: fd, own: syscall.Getpgrp()}
 }
@@ -87,6 +87,15 @@ func (r *runner) give(c *child) bool {
 func (r *runner) take(c *child) bool {
 	defer r.listenForJobs()
 	return c.jobs.pass(c.jobs.command, c.jobs.own)
+}
+
+// begin does what follows the command's start. The witness starts behind the command: a broadcast
+// between the two reaches the command twice. The other way round it would never reach it.
+func (j *jobs) begin(command int) {
+	j.command = command
+	if j.terminal < 0 {
+		j.witness = newWitness()
+	}
 }
 
 // end takes the foreground back from a command that has ended: a script goes on with it.

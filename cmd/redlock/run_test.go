@@ -23,15 +23,24 @@ import (
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
-const jobKey = "redlock:job"
+const (
+	jobKey  = "redlock:job"
+	unitEnv = "INVOCATION_ID" // systemd sets it in each unit
+)
 
 // startJob starts a script under the lock "job", and returns when it runs. $1 is a file for
 // the script to write to, which begins with "ready".
 func startJob(t *testing.T, nodes *redlocktest.Nodes, script string, flags ...string) (p *tool, file string) {
 	t.Helper()
+	return startTrapping(t, nodes, "", script, flags...)
+}
+
+// startTrapping is startJob for a script that sets traps: a signal before that would end it.
+func startTrapping(t *testing.T, nodes *redlocktest.Nodes, traps, script string, flags ...string) (p *tool, file string) {
+	t.Helper()
 	file = filepath.Join(t.TempDir(), "written")
 	args := append([]string{"run", "job"}, flags...)
-	p = start(t, nodes, append(args, "--", "sh", "-c", `echo ready >>"$1"; `+script, "sh", file)...)
+	p = start(t, nodes, append(args, "--", "sh", "-c", traps+"\n"+`echo ready >>"$1"; `+script, "sh", file)...)
 	eventually(t, func() bool { return textOf(file) != "" }, "at work")
 	return p, file
 }
@@ -202,7 +211,7 @@ func TestALossThatShowsAtTheReleaseHasTheSameCode(t *testing.T) {
 func TestALossEndsACommandThatIsStopped(t *testing.T) {
 	t.Parallel()
 	nodes := redlocktest.Start(t, 1)
-	p, file := startJob(t, nodes, `trap 'echo bye >>"$1"; exit' TERM; kill -STOP $$; while :; do sleep 0.01; done`, "--ttl", "2s", "--node-timeout", "900ms", "--grace", "1m")
+	p, file := startTrapping(t, nodes, `trap 'echo bye >>"$1"; exit' TERM`, `kill -STOP $$; while :; do sleep 0.01; done`, "--ttl", "2s", "--node-timeout", "900ms", "--grace", "1m")
 	nodes.Stop(0)
 	assert.Equal(t, codeLost, p.end().code)
 	assert.Equal(t, "ready\nbye\n", textOf(file), "it handled SIGTERM, and was not killed at the end of the grace")
@@ -261,8 +270,14 @@ func TestEverySignalReachesTheCommandOnce(t *testing.T) {
 	assert.Equal(t, all, strings.Fields(textOf(file)))
 }
 
-// As shells, supervisors and timeout(1) send it: to redlock and what stands beside it.
+// As shells, supervisors and timeout(1) send it: to redlock and what stands beside it, also in a unit of systemd.
 func TestASignalToRedlocksGroupReachesTheCommandOnce(t *testing.T) {
+	t.Run("plain", func(t *testing.T) { t.Setenv(unitEnv, ""); signalGroup(t) })
+	t.Run("unit", func(t *testing.T) { t.Setenv(unitEnv, "0123456789abcdef"); signalGroup(t) })
+}
+
+func signalGroup(t *testing.T) {
+	t.Helper()
 	nodes := redlocktest.Start(t, 1)
 	file := filepath.Join(t.TempDir(), "got")
 	p := &tool{t: t, over: make(chan struct{})}
@@ -285,7 +300,7 @@ func TestASignalToRedlocksGroupReachesTheCommandOnce(t *testing.T) {
 
 func TestASignalThatEndsContinuesACommandThatIsStopped(t *testing.T) {
 	nodes := redlocktest.Start(t, 1)
-	p, _ := startJob(t, nodes, `trap "exit 7" TERM; kill -STOP $$; while :; do sleep 0.01; done`)
+	p, _ := startTrapping(t, nodes, `trap "exit 7" TERM`, `kill -STOP $$; while :; do sleep 0.01; done`)
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	assert.Equal(t, 7, p.end().code)
 }

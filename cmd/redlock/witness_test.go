@@ -30,10 +30,21 @@ func descendants(pid int) []int {
 	return all
 }
 
+// A broadcast between the two starts would otherwise end the witness, and never reach the command.
+func TestTheWitnessStartsBehindTheCommand(t *testing.T) {
+	t.Setenv(unitEnv, "0123456789abcdef")
+	j := newJobs()
+	assert.Nil(t, j.witness)
+	j.terminal = -1
+	j.begin(0)
+	assert.NotNil(t, j.witness)
+	j.end()
+}
+
 func TestASignalToAWholeUnitOfSystemdReachesTheCommandOnce(t *testing.T) {
 	nodes := redlocktest.Start(t, 1)
-	t.Setenv("INVOCATION_ID", "0123456789abcdef")
-	p, file := startJob(t, nodes, `trap 'echo TERM >>"$1"' TERM; trap 'echo USR1 >>"$1"' USR1; trap 'exit 7' USR2; while :; do sleep 0.01; done`)
+	t.Setenv(unitEnv, "0123456789abcdef")
+	p, file := startTrapping(t, nodes, `trap 'echo TERM >>"$1"' TERM; trap 'echo USR1 >>"$1"' USR1; trap 'exit 7' USR2`, `while :; do sleep 0.01; done`)
 	want := "ready\n"
 	for _, whole := range []bool{true, true, false, true} {
 		to := []int{p.cmd.Process.Pid}
