@@ -9,8 +9,8 @@ import (
 	"github.com/redlock-go/redlock/internal/notify"
 )
 
-// crowd is how many open clients of the same masters are a mistake: a client for each request has a dozen goroutines and a
-// connection to each master, and takes those with it when it is dropped without Close.
+// crowd is how many open clients of the same masters are a mistake: a client for each request has a dozen goroutines
+// and a connection to each master, and takes those with it when it is dropped without Close.
 const crowd = 20
 
 // openClients counts the clients of this process.

@@ -23,8 +23,8 @@ type Pool interface {
 
 // DialPool returns a pool of the server that dial connects to. dial should end with its ctx, which
 // lasts for at most four node timeouts or a second, whichever is longer. The client owns the
-// connections, which need no deadlines. While dial returns ErrConfig, the node is unfit. New returns ErrConfig when dial is
-// nil or cfg is bad.
+// connections, which need no deadlines. While dial returns ErrConfig, the node is unfit. New returns ErrConfig when
+// dial is nil or cfg is bad.
 func DialPool(dial func(ctx context.Context) (net.Conn, error), cfg DialConfig) Pool {
 	p := &dialPool{name: cfg.Addr, connector: &endpoint.Connector{Dial: dial, Credentials: cfg.Credentials,
 		Database: cfg.Database, ClientName: cfg.ClientName}}

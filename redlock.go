@@ -129,8 +129,8 @@ func start(pools []Pool, settings options) *Client {
 	return c
 }
 
-// deliverEvents starts the goroutine that calls the logger and the hooks. end has it deliver what was sent, and waits for a node
-// timeout at most: a hook may call Close, or block. The goroutine ends when they return.
+// deliverEvents starts the goroutine that calls the logger and the hooks. end has it deliver what was sent, and waits
+// for a node timeout at most: a hook may call Close, or block. The goroutine ends when they return.
 func (c *Client) deliverEvents() (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	delivered := make(chan struct{})

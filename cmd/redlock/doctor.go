@@ -28,31 +28,31 @@ type doctorFlags struct {
 	asJSON  bool
 }
 
-func newDoctor(s *settings) *cobra.Command {
-	f := &doctorFlags{}
-	cmd := &cobra.Command{
-		Use:   "doctor",
-		Short: "Examine the nodes: what endangers locks, and what to do about it",
-		Long: `doctor reads every node's identity and settings, and measures its round trip and its
+const doctorHelp = `doctor reads every node's identity and settings, and measures its round trip and its
 clock for a few seconds. It changes nothing there: it tries rights on keys that do not
-exist. Each finding has its consequence and
-its remedy, and is a danger (two clients may hold one lock, or the node grants no locks),
-a warning (it is dangerous in certain events), or a note. doctor exits with 1 if there is
-a danger.
+exist. Each finding has its consequence and its remedy, and is a danger (two clients may
+hold one lock, or the node grants no locks), a warning (it is dangerous in certain events),
+or a note. doctor exits with 1 if there is a danger.
 
-It looks for: nodes that do not answer (and why: protected mode, maxclients, loading, TLS, a
-sentinel), wrong passwords, missing rights (for all locks; for
-locks with readers, which mutexes do not need; for locks of several names; for permits; for holders that are told that others want the lock; for wake-ups; to
-list locks; to close old connections),
-replicas and other servers that are no masters, servers with
-replicas, cluster mode, servers that answer and refuse what every lock needs (full memory,
-a disk that cannot be written, replicas that they wait for), server programs and versions on which the library is not tested or
-does not work, servers given twice or without a run_id, eviction, memory that is nearly full,
-failing saves, missing persistence, nodes that may not vote yet (young, restarted,
-wiped) or that belong to another list of nodes, damaged records, semaphores whose waiters give different
-numbers of permits (among some 100 000 keys of a node, and only with +scan), slow nodes, certificates that end within two weeks,
-clocks that are off, clocks
-that run at another rate or were stepped (while it looks; with --last FILE, since its last look), and lists that tolerate little.
+It looks for:
+
+- nodes that do not answer, and why: protected mode, maxclients, loading, TLS, a sentinel, a
+  wrong password;
+- missing rights: for all locks, for readers, several names, permits, holders WithWanted,
+  wake-ups, to list locks, to close old connections;
+- servers that are unfit: replicas, cluster mode, a server given twice or without a run_id,
+  programs and versions on which the library is not tested or does not work;
+- servers that refuse what every lock needs (full memory, a disk that cannot be written,
+  replicas that they wait for), or soon will: memory that is nearly full, failing saves;
+- eviction, missing persistence, servers with replicas;
+- nodes that may not vote yet (young, restarted, wiped), that belong to another list of nodes,
+  or whose record is damaged;
+- slow nodes, and certificates that end within two weeks;
+- clocks that are off, run at another rate, or were stepped: while it looks, or with
+  --last FILE since its last look;
+- semaphores whose waiters give different numbers of permits (among some 100 000 keys of a
+  node, and only with +scan);
+- lists that tolerate little.
 
 If the user is for some names only, give what they begin with, prefix and all, as --prefix.
 
@@ -67,7 +67,14 @@ median_ms, max_ms), version (of Redis, or the one that the server is compatible 
 by its documentation), no, unknown), role, run_id, uptime_s, eviction_policy, rdb and aof (on,
 off, unknown), clock (known, offset_ms from this machine's, drift_ppm, uncertainty_ppm)
 and admission (state: votes, waits, new, damaged, unknown; left_s, nodes, longest_ttl_s, error).
-Fields and codes may be added, never renamed.`,
+Fields and codes may be added, never renamed.`
+
+func newDoctor(s *settings) *cobra.Command {
+	f := &doctorFlags{}
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Examine the nodes: what endangers locks, and what to do about it",
+		Long:  doctorHelp,
 		Example: `  redlock doctor
   redlock doctor --for 10s --slow 20ms
   redlock doctor --last /var/tmp/redlock-clocks   # from cron: was a clock stepped since?

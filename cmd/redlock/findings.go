@@ -234,7 +234,7 @@ func (x *examination) judgeDamage(f *nodeFacts) {
 		return
 	}
 	x.add(danger, "damaged", f.Node, what+", and no quorum of other nodes can replace it",
-		"it does not vote: where this makes a majority impossible no lock can be had",
+		"it does not vote: if this makes a majority impossible, no lock is granted",
 		"delete its key redlock::record:* when the others vote, or at all nodes that say this: tokens then begin anew from the clocks. Find out what wrote it: another program, or failing memory")
 }
 

@@ -135,7 +135,7 @@ func (x *examination) judgeList() {
 	switch {
 	case fit+waiting < x.Quorum:
 		x.add(danger, "no-quorum", "", fmt.Sprintf("only %d of %d nodes can vote, and %d must", fit+waiting, n, x.Quorum),
-			"no lock can be had, and leases that are held run out", "see to the nodes above")
+			"no lock is granted, and leases that are held expire", "see to the nodes above")
 	case fit < x.Quorum:
 		how, what := warning, ""
 		if fit == 0 {

@@ -22,7 +22,7 @@ const (
 	Expired                   // its validity ended, and no renewal had been begun that could have prolonged it
 	MaxHold                   // it was held for as long as its terms allow
 	Revoked                   // a quorum of the nodes had lost it
-	NoQuorum                  // its validity ended when its last renewal had failed, was under way, or was granted too late
+	NoQuorum                  // its validity ended; its last renewal had failed, was under way, or was granted too late
 )
 
 // ErrReleased is the error of a lease that was released.

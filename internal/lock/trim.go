@@ -11,8 +11,8 @@ import (
 // longestReservation is how long a reservation lasts at most: one for a ticket of several locks.
 const longestReservation = 2 * time.Second
 
-// trim has nodes cut what an attempt found there in its way, if that lasts for longer than any lease relies on it: the
-// server's clock was set back. docs/safety.md (Clocks that are set back) has the argument. It does not wait.
+// trim asks nodes to cut the keys that refused an attempt and last longer than any lease relies on them: the server's
+// clock was set back. It does not wait for the answers. docs/safety.md (Clocks that are set back) has the argument.
 func (l *Lock) trim(b *quorum.Ballot) {
 	type place struct {
 		node  *admission.Member

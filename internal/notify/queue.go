@@ -119,8 +119,8 @@ func (q *Queue) call(f func()) {
 	f()
 }
 
-// logPanics logs the last panic, and how many there were since it last did, at most once in a dropLogInterval. The logger may panic
-// again: then the next call logs that.
+// logPanics logs the last panic, and how many there were since it last did, at most once in a dropLogInterval. The
+// logger may panic again: then the next call logs that.
 func (q *Queue) logPanics() {
 	n := q.panics.Load()
 	if n == q.panicsLogged || time.Since(q.panicAt) < dropLogInterval {

@@ -22,7 +22,7 @@ type Cause struct {
 
 // The consequences of such a reason.
 const (
-	NeverVotes = "it never votes; where this makes a majority impossible no lock can be had"
+	NeverVotes = "it never votes; if this makes a majority impossible, no lock is granted"
 	OneFewer   = "it does not vote: the cluster tolerates one failure less, or none"
 	Refuses    = "it answers, and grants no lock: the cluster tolerates one failure less, or none"
 )

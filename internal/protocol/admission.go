@@ -10,8 +10,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Which masters may vote: probe.lua, look.lua, admit.lua, level.lua and record.lua. The last three are sent by their texts,
-// since admission is rare.
+// Which masters may vote: probe.lua, look.lua, admit.lua, level.lua and record.lua. The last three are sent by their
+// texts, since admission is rare.
 
 // Run is the name of one run of a server. Its admission has keys of its own.
 type Run string

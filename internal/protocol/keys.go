@@ -215,6 +215,6 @@ func GreatestCount(now time.Duration) int64 {
 }
 
 // GreatestBeginning returns the greatest count from which counters begin by what a client knows, where a server's
-// clock shows now: half way to the greatest that is believed. So they stay below that one, though clocks are set back by
-// years.
+// clock shows now: half way to the greatest that is believed. So they stay below that one, though clocks are set back
+// by years.
 func GreatestBeginning(now time.Duration) int64 { return GreatestCount(now) - countSlack/2 }

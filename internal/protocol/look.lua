@@ -1,11 +1,11 @@
--- look: shows whether this server does what a lock needs. It calls each command that a mutex calls, at a key of its own.
+-- look: shows whether this server executes what a lock needs. It calls each command that a mutex calls.
 --
--- KEYS[1]  that key, which only this script uses
+-- KEYS[1]  a key that only this script uses
 --
 -- ARGV     none
 --
--- Returns 'looked'; the key is gone then. The commands that make it have none between them and DEL that the server may
--- refuse: at SET the key has an end, and later DEL was not refused.
+-- Returns 'looked'; the key is gone then. If the server refuses a command, no key stays: SET gives the key an expiry, and
+-- HSET and HINCRBY come after a DEL that was not refused, with the next DEL right behind them.
 local key = KEYS[1]
 redis.call('SET', key, '1', 'PX', '1000')
 redis.call('GET', key)

@@ -127,15 +127,15 @@ func (k *Keys) Release(s *Settings, c ReleaseCall) []any {
 	return c.queue(args, s.Label)
 }
 
-// TrimCall has keys of locks end in time that last for longer than any lease relies on them.
+// TrimCall cuts keys of locks that last longer than any lease relies on them.
 type TrimCall struct {
 	Run    Run
 	Record any // the key of the run's record
 	Keys   []any
 }
 
-// oldestHold is for how many days a lease may have been held whose key is cut. A foreign value that looks like an owner
-// is taken for one once in ten thousand times.
+// oldestHold is how many days ago a lease began at most whose key is cut. So a foreign value in an owner's form is
+// taken for one once in ten thousand times.
 const oldestHold = 30
 
 // Eval returns the arguments of EVAL.

@@ -1,27 +1,28 @@
 -- probe: reports whether this server may vote, and puts it in quarantine if it may not yet.
 --
--- KEYS[1]  the bar of this run: the hash that names its quarantine, and the record after it
+-- KEYS[1]  the bar of this run: the hash that names its quarantine, and by that the record after it
 -- KEYS[2]  the quarantine of this run: exists while the server must not vote
--- KEYS[3]  the format of these keys, once a record was made
+-- KEYS[3]  the format of these keys, from the first record on
 -- KEYS[4]  the record that the client counted in before, and found missing; or none
 -- ARGV[1]  the prefix of this run's records, before the name
 -- ARGV[2]  N, the number of nodes
 -- ARGV[3]  the longest ttl that the client uses, in milliseconds; 0 if it only reads
 -- ARGV[4]  the guard, in milliseconds: a shorter quarantine begins anew
 -- ARGV[5]  a name for a new quarantine, which no other has
--- ARGV[6]  the guard where there has been no quarantine
+-- ARGV[6]  the guard of the first quarantine of this run
 --
--- Returns {'whole', the record's key, N, longest ttl} when there is a record (its longest ttl
--- raised to the client's if N agrees, and its quarantine marked as used); {'barred', the
--- quarantine's name, its remaining milliseconds, its guard, the name of the first quarantine since
--- the loss} in quarantine. Both end with the server's time in milliseconds. Returns
--- {'format', number} where a client of another format was. FLUSHALL
--- removes both the bar and the quarantine, so the next probe begins a new quarantine under a new
--- name, and no client finds a record under the old one. Where the record alone is gone, the bar is
--- still there, and its mark "used" shows that a client admitted the server after this quarantine:
--- it is over, and a new one begins.
+-- Returns one of
+--   {'whole', the record's key, N, longest ttl, the server's time}: there is a record. Its longest ttl is raised to the
+--     client's if N agrees, and its quarantine is marked as used.
+--   {'barred', the quarantine's name, its remaining milliseconds, its guard, the name of the first quarantine since the
+--     loss, the server's time}: in quarantine, or at its end. Times are in milliseconds.
+--   {'format', number}: a client of another format was here.
+--
+-- FLUSHALL removes both the bar and the quarantine. So the next probe begins a new quarantine under a new name, and no
+-- client finds a record under the old one. If the record alone is gone, the bar is still there, and its mark "used" shows
+-- that a client admitted the server after this quarantine: a new one begins.
 if KEYS[4] and redis.call('HEXISTS', KEYS[4], 'nodes') == 0 then
-  redis.call('DEL', KEYS[4]) -- what was counted there
+  redis.call('DEL', KEYS[4]) -- it has counts of attempts, and no record
 end
 local format = redis.call('GET', KEYS[3])
 if format and format ~= '1' then
@@ -35,7 +36,7 @@ local n = name and redis.call('HGET', record, 'nodes')
 local used = redis.call('HGET', KEYS[1], 'used')
 if n then
   if not used then
-    redis.call('HSET', KEYS[1], 'used', '1') -- a client made the record that did not know the mark
+    redis.call('HSET', KEYS[1], 'used', '1') -- an older client admitted the server, and did not mark it
   end
   local longest = tonumber(redis.call('HGET', record, 'ttl'))
   if n == ARGV[2] and longest < tonumber(ARGV[3]) then
@@ -48,10 +49,10 @@ local guard = redis.call('HGET', KEYS[1], 'guard') or ARGV[6]
 local first = name and not used and (redis.call('HGET', KEYS[1], 'first') or name)
 local longer = tonumber(guard) < tonumber(ARGV[4])
 if not name or used or longer then
-  -- A longer guard starts over: the one under way was too short. A shorter one does not
-  -- replace the bar's: the client may not know the longest ttl.
+  -- A longer guard begins anew: the one under way was too short. A shorter one does not replace the bar's: its client may
+  -- not know the longest ttl.
   name, guard = ARGV[5], longer and ARGV[4] or guard
-  first = first or name -- as long as no client admits the server, it remains the same loss
+  first = first or name -- until a client admits the server, it is the same loss
   redis.call('DEL', KEYS[1]) -- with its mark
   redis.call('HSET', KEYS[1], 'name', name, 'guard', guard, 'first', first)
   redis.call('SET', KEYS[2], name, 'PX', guard)
@@ -61,7 +62,7 @@ redis.call('PEXPIRE', KEYS[1], guard + 86400000) -- garbage, if the run ends her
 local left = redis.call('PTTL', KEYS[2])
 if left == -1 or left > guard then -- another program took its end away, or the server's clock was set back
   redis.call('PEXPIRE', KEYS[2], guard)
-  left = guard + 1 -- what the look showed that began it would mean that the clock stands still
+  left = guard + 1 -- the first probe read guard, and a client takes equal readings for a clock that stands still
 end
 if left == 0 then
   left = 1 -- less than a millisecond, but not over

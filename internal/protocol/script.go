@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Script is one Lua script. It is put together, and its hash computed, when it is used first: a program that imports the
-// library need not use it. A missing part panics then, which every test of this package shows.
+// Script is one Lua script. It is put together, and its hash computed, when it is used first: a program that imports
+// the library need not use it. A missing part panics then, which every test of this package shows.
 type Script struct {
 	Name string
 	once sync.Once

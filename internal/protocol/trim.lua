@@ -1,13 +1,13 @@
--- trim: has locks' keys end in time that last for longer than any lease relies on them, since this
--- server's clock was set back. It leaves the keys of other programs alone.
+-- trim: cuts the locks' keys that last longer than any lease relies on them, since this server's clock was set back. It
+-- leaves the keys of other programs alone.
 --
 -- KEYS[1]  the record of this run of the server
--- KEYS[2]  the bar of this run
+-- KEYS[2]  the bar of this run: the hash that names its quarantine
 -- KEYS[3]… the locks' keys
--- ARGV[1]  for how many days a lease may have been held whose key is cut
+-- ARGV[1]  a key is cut only if its lease began at most so many days ago, by the clock in its owner
 --
--- Returns how many keys it has cut: to the longest ttl on record, or to the guard of the last
--- quarantine if that is longer; a reservation to two seconds. Without a record it cuts none.
+-- Returns how many keys it has cut: to the longest ttl on record, or to the guard of the last quarantine if that is
+-- longer; a reservation to two seconds. Without a record it cuts none.
 --@value
 local longest = tonumber(redis.call('HGET', KEYS[1], 'ttl'))
 if not longest then
@@ -16,8 +16,9 @@ end
 longest = math.max(longest, tonumber(redis.call('HGET', KEYS[2], 'guard')) or 0) + 1 -- a ttl may have been rounded up
 local now = tonumber(redis.call('TIME')[1])
 
--- Reports whether an owner is of this library. Another program's value may have the same form, so its clock must
--- show an instant at which the attempt may have begun, by a clock that is right, or none.
+-- Reports whether a value is an owner of this library. Another program's value may have the same form. So the clock in it
+-- must show 0, for no time, or an instant at which the attempt can have begun: here the clock may have been set back by
+-- what the key has left.
 local function isOwner(value, left)
   local id, mark = string.match(value, '^([A-Z2-7]+)(.?)')
   if not id or #id ~= 26 or not (mark == '' or mark == '!' or mark == '@') then

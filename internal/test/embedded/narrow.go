@@ -8,8 +8,8 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// lasting answers commands that name an instant in milliseconds, which an embedded server reads as an int. Where that has
-// 32 bits, it gets the time that is left instead.
+// lasting answers commands that name an instant in milliseconds, which an embedded server reads as an int. Where that
+// has 32 bits, it gets the time that is left instead.
 func lasting(to *server.Server, c *server.Peer, cmd string, args []string) (done bool) {
 	place, instead := -1, []string(nil)
 	switch {

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// NodeTimeout is longer than a busy machine keeps a node waiting. A test that waits for this timeout sets a shorter one.
+	// NodeTimeout is longer than a busy machine keeps a node waiting. A test that waits for it sets a shorter one.
 	NodeTimeout = 5 * time.Second
 
 	// TTL leaves room for two node timeouts. A test that gives a shorter ttl gives a node timeout, too.

@@ -8,7 +8,8 @@ import (
 	"sync"
 )
 
-// In FIPS mode crypto/rand measures time for its entropy, which does not pass in a bubble: a read there ends the process.
+// In FIPS mode crypto/rand measures time for its entropy, which does not pass in a bubble: a read there ends the
+// process.
 func init() {
 	if fips140.Enabled() {
 		var seed [32]byte
