@@ -38,8 +38,6 @@ func oneNodeWaits(t *testing.T) *redlocktest.Nodes {
 }
 
 func TestToolSaysInAShortLineThatANodeDoesNotVoteYet(t *testing.T) {
-	nodes := oneNodeWaits(t)
-	urls := strings.Join(nodes.URLs(), ",")
 	for _, c := range []struct {
 		args  string
 		lines string // a pattern of all that is logged
@@ -49,8 +47,9 @@ func TestToolSaysInAShortLineThatANodeDoesNotVoteYet(t *testing.T) {
 		{"inspect job", `^$`},
 		{"inspect job -v", `it votes once every lease that it may have forgotten has ended`},
 	} {
+		nodes := oneNodeWaits(t) // for each: on a busy machine its wait is over before all commands have run
 		var out, log lockedBuffer
-		assert.Zero(t, execute(append([]string{"--nodes", urls}, strings.Fields(c.args)...), &out, &log), c.args)
+		assert.Zero(t, execute(append([]string{"--nodes", strings.Join(nodes.URLs(), ",")}, strings.Fields(c.args)...), &out, &log), c.args)
 		assert.Regexp(t, c.lines, log.String(), c.args)
 		if strings.HasPrefix(c.args, "inspect job") && !strings.Contains(c.args, "--json") {
 			assert.Contains(t, out.String(), ": it does not vote for another ", c.args)
