@@ -177,8 +177,9 @@ integration-rest: setup-test gotestsum
 # One cluster for each server program that REDLOCK_TEST_SERVERS names (paths, separated by colons;
 # without it the servers of make integration), and a mixed one of all. It prints their versions.
 servers: setup-test gotestsum
-	@echo "what: the contract tests, on each server program and each kind of client, with the race detector"
+	@echo "what: the contract tests, on each server program and each kind of client, and what is said of servers that refuse, with the race detector"
 	$(INTEGRATION) ./contract
+	REDLOCK_LONG=1 tools/each-server.sh $(SHELL) -c '$(INTEGRATION) -run=^TestNothingIsGreen .'
 
 # Other programs that lock with the adapters, in several processes.
 programs soak-programs: setup-test gotestsum
