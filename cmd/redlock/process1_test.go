@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,13 +16,21 @@ import (
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
+// ownNamespace are unshare's flags for a command that is process 1 of a namespace of its own.
+var ownNamespace = []string{"--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc"}
+
+func needNamespaces(t *testing.T) {
+	t.Helper()
+	if text, err := exec.Command("unshare", slices.Concat(ownNamespace, []string{"true"})...).CombinedOutput(); err != nil {
+		t.Skipf("needs namespaces for processes: %v %s", err, text)
+	}
+}
+
 // inContainer runs a command as process 1 of a namespace of its own.
 func inContainer(t *testing.T, args ...string) *tool {
 	t.Helper()
-	line := append([]string{"--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc"}, args...)
-	if text, err := exec.Command("unshare", append(line[:6:6], "true")...).CombinedOutput(); err != nil {
-		t.Skipf("needs namespaces for processes: %v %s", err, text)
-	}
+	needNamespaces(t)
+	line := slices.Concat(ownNamespace, args)
 	p := &tool{t: t, over: make(chan struct{})}
 	p.cmd = exec.Command("unshare", line...)
 	p.cmd.Env = append(os.Environ(), toolEnv+"=1", "GORACE=atexit_sleep_ms=0")

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -53,6 +55,7 @@ func init() {
 // match is a command A at a desk, and a command B that waits for its lock elsewhere.
 type match struct {
 	*desk
+	place string // where A works: a key of lines
 	nodes *redlocktest.Nodes
 	link  *link // of A to its node
 	b     *tool
@@ -64,14 +67,35 @@ var short4s = []string{"--ttl", "4s", "--node-timeout", "1900ms"}
 // workerA is the line that lets A work.
 const workerA = "$TOOL run job --ttl 4s -- $EXE " + workArg + " A"
 
-// startMatch lets A work, and B wait.
-func startMatch(t *testing.T, line string) *match {
+// resumerA lets A work under a lock that a run before it has transferred.
+const resumerA = "$TOOL run job --ttl 1m --transfer text -- true && $TOOL resume --ttl 4s %s -- $EXE " + workArg + " A"
+
+const process1 = "process 1"
+
+// lines are the places where A works.
+var lines = map[string]string{
+	"terminal":          workerA,
+	"pipe":              "echo list | " + workerA,
+	"file":              workerA + " <script",
+	"/dev/null":         workerA + " </dev/null",
+	"script":            "sh script",
+	"nested":            "$TOOL run outer -- " + workerA,
+	process1:            "unshare " + strings.Join(ownNamespace, " ") + " " + workerA,
+	"resume":            fmt.Sprintf(resumerA, "--from text"),
+	"resume from stdin": fmt.Sprintf(resumerA, "<text"),
+}
+
+// startMatch lets A work.
+func startMatch(t *testing.T, place string) *match {
 	t.Helper()
-	m := &match{nodes: redlocktest.Start(t, 1)}
+	if place == process1 {
+		needNamespaces(t)
+	}
+	m := &match{place: place, nodes: redlocktest.Start(t, 1)}
 	m.link = newLink(t, m.nodes.URLs()[0])
 	m.desk = newDesk(t, append([]string{"--nodes", m.link.url, "--restart-guard", "0"}, short4s[2:]...))
 	require.NoError(t, os.WriteFile(filepath.Join(m.dir, "script"), []byte(workerA+"\necho the script goes on\n"), 0o600))
-	m.begin(line)
+	m.begin(lines[place])
 	m.works("A")
 	return m
 }
@@ -82,11 +106,16 @@ func (m *match) letBWait() {
 		`for i in 1 2 3 4 5 6 7 8 9 10; do echo B >>$0; sleep 0.02; done`, filepath.Join(m.dir, "work"))...)
 }
 
-// pid returns the process of A's redlock, or of its command.
+// pid returns the process of A's redlock, or of its command. Process 1 has that number in its namespace alone.
 func (m *match) pid(of string) int {
-	pid, err := strconv.Atoi(strings.TrimSpace(textOf(filepath.Join(m.dir, of))))
-	require.NoError(m.t, err)
-	return pid
+	own := regexp.MustCompile(`(?m)^NSpid:.*\s` + textOf(filepath.Join(m.dir, of)) + `$`)
+	for _, pid := range descendants(m.cmd.Process.Pid) {
+		if own.MatchString(textOf(fmt.Sprintf("/proc/%d/status", pid))) {
+			return pid
+		}
+	}
+	require.FailNow(m.t, "no process", of)
+	return 0
 }
 
 func (m *match) signal(pid int, sig syscall.Signal) { require.NoError(m.t, syscall.Kill(pid, sig)) }
@@ -104,15 +133,30 @@ func (m *match) continued() {
 	assert.Contains(m.t, m.run("fg\n"), "lost")
 }
 
-// stop is an event that stops A for longer than its lock lasts; key does so.
-func stop(key func(m *match) string) func(m *match) {
+// stop is an event that stops A for longer than its lock lasts; key does so, and shell returns what the shell says then.
+// Nothing could continue a process 1: there A goes on under its lock.
+func stop(key func(m *match)) func(m *match) {
+	shell := func(m *match) string {
+		n := m.prompts()
+		key(m)
+		m.awaitPrompts(n + 1)
+		return m.out.String()
+	}
 	return func(m *match) {
-		assert.Contains(m.t, key(m), "Stopped")
+		if m.place == process1 {
+			m.letBWait()
+			key(m)
+			m.works("A")
+			m.run("\x03")
+			m.awaitB()
+			return
+		}
+		assert.Contains(m.t, shell(m), "Stopped")
 		m.rests()
 		m.begin("fg") // within the ttl A works again
 		m.works("A")
 		m.letBWait()
-		assert.Contains(m.t, key(m), "Stopped")
+		assert.Contains(m.t, shell(m), "Stopped")
 		m.awaitB()
 		m.continued()
 	}
@@ -120,21 +164,11 @@ func stop(key func(m *match) string) func(m *match) {
 
 // events are what happens to A.
 var events = map[string]func(m *match){
-	"Ctrl-Z": stop(func(m *match) string { return m.run("\x1a") }),
-	"SIGTSTP of redlock": stop(func(m *match) string {
-		n := m.prompts()
-		m.signal(m.pid("redlock"), syscall.SIGTSTP)
-		m.awaitPrompts(n + 1)
-		return m.out.String()
-	}),
-	"SIGSTOP of the command": stop(func(m *match) string {
-		n := m.prompts()
-		m.signal(m.pid("command"), syscall.SIGSTOP)
-		m.awaitPrompts(n + 1)
-		return m.out.String()
-	}),
-	"Ctrl-C":  func(m *match) { m.letBWait(); m.run("\x03"); m.awaitB() },
-	"Ctrl-\\": func(m *match) { m.letBWait(); m.run("\x1c"); m.awaitB() },
+	"Ctrl-Z":                 stop(func(m *match) { press(m.t, m.keyboard, "\x1a") }),
+	"SIGTSTP of redlock":     stop(func(m *match) { m.signal(m.pid("redlock"), syscall.SIGTSTP) }),
+	"SIGSTOP of the command": stop(func(m *match) { m.signal(m.pid("command"), syscall.SIGSTOP) }),
+	"Ctrl-C":                 func(m *match) { m.letBWait(); m.run("\x03"); m.awaitB() },
+	"Ctrl-\\":                func(m *match) { m.letBWait(); m.run("\x1c"); m.awaitB() },
 	"group kill": func(m *match) {
 		m.letBWait()
 		group, err := syscall.Getpgid(m.pid("redlock"))
@@ -159,32 +193,52 @@ var events = map[string]func(m *match){
 		m.letBWait()
 		m.awaitB()
 	},
+	"SIGSTOP of redlock": func(m *match) {
+		m.letBWait()
+		redlock := m.pid("redlock")
+		m.signal(redlock, syscall.SIGSTOP)
+		m.awaitB()
+		m.works("A") // though B has had the lock
+		m.signal(redlock, syscall.SIGCONT)
+		eventually(m.t, func() bool { return syscall.Kill(redlock, 0) == syscall.ESRCH }, "the end of A")
+	},
+	"unlock --force": func(m *match) {
+		m.letBWait()
+		n := m.prompts()
+		require.Zero(m.t, unlock(m.nodes, "--force", "job").code)
+		m.awaitPrompts(n + 1)
+		m.awaitB()
+	},
 }
 
-// TestNeverTwoCommandsAtOnce is the referee of redlock run: whatever happens to A, it never works again once
-// B has. Where masters lose the lock at once, as by unlock --force, both work until A's redlock learns of it: the
-// manual says so, as of a redlock that is stopped alone (SIGSTOP).
+// overlaps are the events after which A may work beside B for a while, each with what the manual says of it. A
+// redlock that is stopped alone cannot stop its command, and one that has just renewed does not ask the nodes.
+var overlaps = map[string]string{
+	"SIGSTOP of redlock": "So it does while redlock alone is stopped (SIGSTOP,",
+	"unlock --force":     "a sudden loss (by unlock --force,",
+}
+
+// TestNeverTwoCommandsAtOnce is the referee of redlock run and resume: whatever happens to A, it never works again
+// once B has. After one of the overlaps A has ended with its redlock, which learns of the loss by its next renewal.
 func TestNeverTwoCommandsAtOnce(t *testing.T) {
-	lines := map[string]string{
-		"terminal":  workerA,
-		"pipe":      "echo list | " + workerA,
-		"file":      workerA + " <script",
-		"/dev/null": workerA + " </dev/null",
-		"script":    "sh script",
-		"nested":    "$TOOL run outer -- " + workerA,
-	}
-	inGate := map[string]string{"Ctrl-Z": "pipe", "SIGTSTP of redlock": "script", "Ctrl-C": "nested", "frozen masters": "terminal"}
+	inGate := map[string]string{"Ctrl-Z": "pipe", "SIGTSTP of redlock": "script",
+		"Ctrl-C": "nested", "Ctrl-\\": "resume", "frozen masters": "terminal", "unlock --force": process1}
 	for event, happens := range events {
-		for place, line := range lines {
+		for place := range lines {
 			if !long.Tests() && inGate[event] != place {
 				continue
 			}
 			t.Run(event+"/"+place, func(t *testing.T) {
 				t.Parallel()
-				m := startMatch(t, line)
+				m := startMatch(t, place)
 				happens(m)
 				m.rests()
-				assert.Equal(t, []string{"A", "B"}, m.work())
+				if said := overlaps[event]; said != "" {
+					assert.Contains(t, runHelp, said)
+					assert.Contains(t, m.work(), "B")
+				} else {
+					assert.Equal(t, []string{"A", "B"}, m.work())
+				}
 				if strings.HasPrefix(event, "Ctrl-C") {
 					assert.NotContains(t, m.out.String(), "the script goes on")
 				}

@@ -78,8 +78,9 @@ When renewals fail, or the lock was taken away, COMMAND gets SIGTERM, and SIGKIL
 too. If renewals fail, SIGTERM comes --stop-before the end of the lock's validity: with
 the defaults the command has ended, by SIGKILL if necessary, before others can get the
 lock. With --stop-before 0, or a grace longer than that, it may go on for the grace while
-somebody else holds the lock; the same may happen after a sudden loss (somebody deleted
-the keys, or this machine was suspended). Only the token protects you then.
+somebody else holds the lock. The same may happen after a sudden loss (by unlock --force, or
+since the keys were deleted, or this machine was suspended): SIGTERM then comes with redlock's next
+renewal at the latest. Only the token protects you then.
 
 redlock must be allowed to signal COMMAND: write sudo redlock run NAME -- COMMAND, not redlock run
 NAME -- sudo COMMAND. Else redlock cannot stop it after a loss: it says that COMMAND goes on WITHOUT
