@@ -300,20 +300,30 @@ func signalGroup(t *testing.T) {
 
 func TestASignalThatEndsContinuesACommandThatIsStopped(t *testing.T) {
 	nodes := redlocktest.Start(t, 1)
-	p, _ := startTrapping(t, nodes, `trap "exit 7" TERM`, `kill -STOP $$; while :; do sleep 0.01; done`)
-	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
-	assert.Equal(t, 7, p.end().code)
+	for _, sig := range ending {
+		unignore(t, sig)
+	}
+	for _, sig := range ending {
+		p, _ := startTrapping(t, nodes, `trap "exit 7" TERM INT HUP QUIT ALRM ABRT`, `kill -STOP $$; while :; do sleep 0.01; done`)
+		require.NoError(t, p.cmd.Process.Signal(sig))
+		assert.Equal(t, 7, p.end().code, sig)
+	}
 }
 
 func TestSignalEndsTheWait(t *testing.T) {
 	nodes := redlocktest.Start(t, 1)
 	lease := hold(t, nodes, "job")
-	p := start(t, nodes, "run", "job", "--", "true")
 	shown := func() string { return call(nodes, "inspect", "--json", "job").out }
-	eventually(t, func() bool { return strings.Contains(shown(), `"waiting":1`) }, "in the queue")
-	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
-	assert.Equal(t, 143, p.end().code)
-	assert.Contains(t, shown(), `"waiting":0`)
+	unignore(t, syscall.SIGHUP)
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGALRM, syscall.SIGUSR1, syscall.SIGXCPU} {
+		p := start(t, nodes, "run", "job", "--", "true")
+		eventually(t, func() bool { return strings.Contains(shown(), `"waiting":1`) }, "in the queue")
+		require.NoError(t, p.cmd.Process.Signal(syscall.SIGWINCH)) // a window that changes its size ends nothing
+		assert.Contains(t, shown(), `"waiting":1`)
+		require.NoError(t, p.cmd.Process.Signal(sig))
+		assert.Equal(t, signalCode(sig), p.end().code)
+		assert.Contains(t, shown(), `"waiting":0`)
+	}
 	assert.True(t, lease.Valid())
 }
 

@@ -41,6 +41,16 @@ func TestTheWitnessStartsBehindTheCommand(t *testing.T) {
 	j.end()
 }
 
+// redlock may receive another signal ahead of the one that has ended the witness: the command lacks that one.
+func TestAWitnessSawTheSignalThatEndedIt(t *testing.T) {
+	t.Setenv(unitEnv, "0123456789abcdef")
+	w := newWitness()
+	defer w.end()
+	require.NoError(t, w.cmd.Process.Signal(syscall.SIGTERM))
+	assert.True(t, w.saw(syscall.SIGTERM))
+	assert.False(t, w.saw(syscall.SIGUSR1))
+}
+
 func TestASignalToAWholeUnitOfSystemdReachesTheCommandOnce(t *testing.T) {
 	nodes := redlocktest.Start(t, 1)
 	t.Setenv(unitEnv, "0123456789abcdef")
