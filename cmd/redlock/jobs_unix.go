@@ -33,7 +33,7 @@ const minConfirmRetry = 100 * time.Millisecond
 type jobs struct {
 	terminal int // a descriptor of the controlling terminal; -1 if there is none
 	own      int // redlock's process group
-	command  int // the command's, whose leader the command is
+	command  int // the command's process group, and the command itself, which leads it
 
 	witness *witness
 	asked   bool // redlock was asked to stop, and has asked the command to
@@ -47,7 +47,8 @@ func newJobs() jobs {
 	return jobs{terminal: fd, own: syscall.Getpgrp()}
 }
 
-// attributes puts the command into a group of its own, before it runs.
+// attributes makes the kernel put the command into a group of its own, and give that the foreground if redlock has it,
+// before the command's program starts.
 func (j *jobs) attributes() *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Setpgid: true}
 	if j.hasForeground(j.own) {
@@ -165,9 +166,13 @@ func (r *runner) forward(c *child, sig os.Signal) {
 	}
 }
 
-// stopped does redlock's part when the command has stopped: if it lacks the terminal, it gets that if
-// redlock has it. If somebody stopped the command from elsewhere, as by SIGSTOP, redlock renews on:
-// then that the command alone is continued does no harm.
+// stopped handles a stop of the command:
+//   - A command that lacks the terminal gets it, if redlock has it, and goes on.
+//   - If Ctrl-Z stopped the command, or it lacks a terminal that redlock lacks too, redlock stops as well.
+//   - If another process stopped the command in the background, as by SIGSTOP, redlock still renews the lock: that
+//     process may continue the command without a word to redlock.
+//
+// It returns why the command must end, or nil.
 func (r *runner) stopped(c *child, sig os.Signal) error {
 	needsTerminal := sig == syscall.SIGTTIN || sig == syscall.SIGTTOU
 	asked := c.jobs.asked
