@@ -148,7 +148,8 @@ lint-rest: lint-tools
 	tools/out/actionlint -shellcheck= -pyflakes=
 
 # Programs that may use the algorithms of FIPS 140-3 alone, and 32-bit programs. There the embedded nodes have no numbers beyond
-# 32 bits, such as tokens that begin from clocks: tests of locks with a restart guard on them are left out, and the simulation is not.
+# 32 bits, such as tokens that begin from clocks: tests of locks with a restart guard on them are left out, and the
+# simulation is not.
 NARROW = ./internal/pipe ./internal/endpoint ./internal/limiter ./internal/loginreply ./internal/node ./internal/notify ./internal/printable ./internal/quorum
 
 narrow: gotestsum
@@ -177,7 +178,7 @@ integration-rest: setup-test gotestsum
 # One cluster for each server program that REDLOCK_TEST_SERVERS names (paths, separated by colons;
 # without it the servers of make integration), and a mixed one of all. It prints their versions.
 servers: setup-test gotestsum
-	@echo "what: the contract tests, on each server program and each kind of client, and what is said of servers that refuse, with the race detector"
+	@echo "what: contract tests on each server program and kind of client, and servers that refuse, with the race detector"
 	$(INTEGRATION) ./contract
 	REDLOCK_LONG=1 tools/each-server.sh $(SHELL) -c '$(INTEGRATION) -run=^TestNothingIsGreen .'
 

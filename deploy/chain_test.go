@@ -203,7 +203,8 @@ func (c *chain) requireData(when string) {
 	}
 }
 
-// requireNoneBeforeItsFault expects no alert to have fired before its fault was planted, and returns when each fired first.
+// requireNoneBeforeItsFault expects no alert to have fired before its fault was planted. It returns when each fired
+// first.
 func (c *chain) requireNoneBeforeItsFault() map[string]time.Time {
 	c.t.Helper()
 	first, err := c.prometheus.firstFired()

@@ -84,8 +84,8 @@ type bench struct {
 	noQuorum      bool // it is why the last round failed
 }
 
-// awaitQuorum waits until a quorum votes. It returns an error after quorumPatience, unless nodes in quarantine will complete
-// a quorum: for these it waits on.
+// awaitQuorum waits until a quorum votes. It returns an error after quorumPatience, unless nodes in quarantine will
+// complete a quorum: for these it waits on.
 func (b *bench) awaitQuorum(ctx context.Context) error {
 	for {
 		within, stop := context.WithTimeout(ctx, quorumPatience)

@@ -49,7 +49,8 @@ func TestToolSaysInAShortLineThatANodeDoesNotVoteYet(t *testing.T) {
 	} {
 		nodes := oneNodeWaits(t) // for each: on a busy machine its wait is over before all commands have run
 		var out, log lockedBuffer
-		assert.Zero(t, execute(append([]string{"--nodes", strings.Join(nodes.URLs(), ",")}, strings.Fields(c.args)...), &out, &log), c.args)
+		args := append([]string{"--nodes", strings.Join(nodes.URLs(), ",")}, strings.Fields(c.args)...)
+		assert.Zero(t, execute(args, &out, &log), c.args)
 		assert.Regexp(t, c.lines, log.String(), c.args)
 		if strings.HasPrefix(c.args, "inspect job") && !strings.Contains(c.args, "--json") {
 			assert.Contains(t, out.String(), ": it does not vote for another ", c.args)

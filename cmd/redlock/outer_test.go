@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -54,16 +53,11 @@ func TestARunInsideARunOfItsLockIsRefused(t *testing.T) {
 
 // A process that the command has left behind outlives the run around it.
 func TestARunWaitsForALockThatRestsAfterItsOuterRun(t *testing.T) {
-	t.Parallel()
 	nodes := redlocktest.Start(t, 1)
 	outer := start(t, nodes, "run", "job", "--min-hold", "3s", "--", "sh", "-c", `echo "$REDLOCK_OUTER"`).end()
 	require.Zero(t, outer.code, outer.log)
-	p := &tool{t: t, over: make(chan struct{})}
-	p.cmd = exec.Command(os.Args[0], append(nodesArgs(nodes), "run", "job", "--", "true")...)
-	p.cmd.Env = append(os.Environ(), toolEnv+"=1", outerEnv+"="+strings.TrimSpace(outer.out))
-	p.cmd.Stderr = &p.log
-	p.run()
-	r := p.end()
+	t.Setenv(outerEnv, strings.TrimSpace(outer.out))
+	r := start(t, nodes, "run", "job", "--", "true").end()
 	assert.Zero(t, r.code, r.log)
 }
 

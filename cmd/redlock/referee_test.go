@@ -3,11 +3,7 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"io"
-	"net"
-	"net/url"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -15,7 +11,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -133,10 +128,10 @@ func (m *match) continued() {
 	assert.Contains(m.t, m.run("fg\n"), "lost")
 }
 
-// stop is an event that stops A for longer than its lock lasts; key does so, and shell returns what the shell says then.
-// Nothing could continue a process 1: there A goes on under its lock.
+// stop is an event that stops A for longer than its lock lasts. key stops A. Nothing could continue a process 1: there
+// A goes on under its lock.
 func stop(key func(m *match)) func(m *match) {
-	shell := func(m *match) string {
+	shell := func(m *match) string { // stops A, and returns what the shell says then
 		n := m.prompts()
 		key(m)
 		m.awaitPrompts(n + 1)
@@ -246,61 +241,3 @@ func TestNeverTwoCommandsAtOnce(t *testing.T) {
 		}
 	}
 }
-
-// link is a connection to a node that can freeze: then it passes nothing on.
-type link struct {
-	url    string
-	frozen sync.RWMutex
-}
-
-func newLink(t *testing.T, node string) *link {
-	t.Helper()
-	to, err := url.Parse(node)
-	require.NoError(t, err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	l := &link{url: "redis://" + listener.Addr().String()}
-	var all sync.WaitGroup
-	all.Go(func() {
-		for {
-			near, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			far, err := net.Dial("tcp", to.Host)
-			if err != nil {
-				_ = near.Close()
-				continue
-			}
-			context.AfterFunc(t.Context(), func() { _, _ = near.Close(), far.Close() }) // before the cleanups
-			all.Go(func() { l.pass(near, far) })
-			all.Go(func() { l.pass(far, near) })
-		}
-	})
-	t.Cleanup(func() {
-		_ = listener.Close()
-		l.frozen.TryLock()
-		l.frozen.Unlock()
-		all.Wait()
-	})
-	return l
-}
-
-func (l *link) pass(from io.Reader, to io.WriteCloser) {
-	defer to.Close()
-	buffer := make([]byte, 4096)
-	for {
-		n, err := from.Read(buffer)
-		if err != nil {
-			return
-		}
-		l.frozen.RLock()
-		_, err = to.Write(buffer[:n])
-		l.frozen.RUnlock()
-		if err != nil {
-			return
-		}
-	}
-}
-
-func (l *link) freeze() { l.frozen.Lock() }

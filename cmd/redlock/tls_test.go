@@ -7,13 +7,10 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
-	"io"
 	"math/big"
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -58,8 +55,8 @@ func shortLived(t *testing.T) (pair tls.Certificate, file string) {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(12 * time.Hour), IPAddresses: []net.IP{{127, 0, 0, 1}},
-		IsCA: true, BasicConstraintsValid: true}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(12 * time.Hour),
+		IPAddresses: []net.IP{{127, 0, 0, 1}}, IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
 	require.NoError(t, err)
 	file = filepath.Join(t.TempDir(), "ca.pem")
@@ -67,40 +64,14 @@ func shortLived(t *testing.T) (pair tls.Certificate, file string) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, file
 }
 
-// serveTLS passes TLS connections on to a server, and returns the address for them.
-func serveTLS(t *testing.T, pair tls.Certificate, server string) (addr string) {
-	t.Helper()
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}})
-	require.NoError(t, err)
-	var all sync.WaitGroup
-	t.Cleanup(func() { _ = listener.Close(); all.Wait() })
-	all.Go(func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			all.Go(func() {
-				defer client.Close()
-				to, err := net.Dial("tcp", server)
-				if err != nil {
-					return
-				}
-				all.Go(func() { _, _ = io.Copy(client, to); _ = client.Close() })
-				_, _ = io.Copy(to, client)
-				_ = to.Close()
-			})
-		}
-	})
-	return listener.Addr().String()
-}
-
 func TestDoctorWarnsOfACertificateThatEndsSoon(t *testing.T) {
 	nodes := redlocktest.Start(t, 1)
 	pair, ca := shortLived(t)
-	addr := serveTLS(t, pair, strings.TrimPrefix(nodes.URLs()[0], "redis://"))
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}})
+	require.NoError(t, err)
+	linkFrom(t, listener, nodes.URLs()[0])
 	var out bytes.Buffer
 	var log lockedBuffer
-	execute([]string{"--nodes", "rediss://" + addr + "?ca=" + ca, "doctor", "--for", "0s"}, &out, &log)
+	execute([]string{"--nodes", "rediss://" + listener.Addr().String() + "?ca=" + ca, "doctor", "--for", "0s"}, &out, &log)
 	assert.Regexp(t, `WARNING  node 0 \(.*\): its certificate, or one of its issuers', ends in 0 days, at `, out.String(), log.String())
 }

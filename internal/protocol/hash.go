@@ -7,8 +7,8 @@ import (
 )
 
 // HashOf returns the name by which Redis knows a script: its SHA-1, as SCRIPT LOAD answers it. The name protects nothing.
-// crypto/sha1 panics in a process that permits the algorithms of FIPS 140-3 alone, and fips140.WithoutEnforcement came with
-// Go 1.26: the module supports 1.25. SCRIPT LOAD answers the name, but a client sends the first calls behind it without
+// crypto/sha1 panics in a process that permits the algorithms of FIPS 140-3 alone, and fips140.WithoutEnforcement came
+// with Go 1.26: the module supports 1.25. SCRIPT LOAD answers the name, but a client sends the first calls behind it without
 // awaiting the answer. A table of names would change with each line of a part, in every script that has the part.
 func HashOf(script string) string {
 	text := append([]byte(script), 0x80) // a one, and zeros up to the length, which ends a block

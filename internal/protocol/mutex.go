@@ -134,8 +134,8 @@ type TrimCall struct {
 	Keys   []any
 }
 
-// oldestHold is how many days ago a lease began at most whose key is cut. So a foreign value in an owner's form is
-// taken for one once in ten thousand times.
+// oldestHold is a number of days: a key is cut only if its lease began no earlier. So a foreign value in an owner's
+// form is taken for an owner once in ten thousand times.
 const oldestHold = 30
 
 // Eval returns the arguments of EVAL.
