@@ -208,7 +208,7 @@ func (m *Member) RightToRenew(ttl time.Duration) (*VoteRight, error) {
 }
 
 // Trim returns a call that has keys end in time at the server.
-func (r *VoteRight) Trim(keys []any) protocol.TrimCall {
+func (r *VoteRight) Trim(keys []string) protocol.TrimCall {
 	return protocol.TrimCall{Run: r.run, Record: r.Record, Keys: keys}
 }
 

@@ -19,6 +19,7 @@ import (
 // counters that are collected from now on include every lease that the node forgot.
 func (a *admission) refill(ctx context.Context, q *protocol.Barred) time.Duration {
 	m, terms := a.member, &a.member.group.terms
+	looked := m.group.cfg.Majority.HasSeenAll() // at the nodes that are asked now
 	c, err := a.collect(ctx, q.First)
 	if err != nil {
 		return a.fail(a.explain(err))
@@ -32,7 +33,9 @@ func (a *admission) refill(ctx context.Context, q *protocol.Barred) time.Duratio
 		// A client used a longer ttl than the guard allowed for.
 		m.group.raiseLongest(c.longest)
 		return time.Millisecond
-	case from != others && m.hasVoted && q.Guard < MajorityLossGuard:
+	case from != others && !looked:
+		return a.failAs(VoteRight{bare: true, why: errors.New("it is new, or lost its memory, and votes again once this client has looked at all other nodes")})
+	case from != others && (m.hasVoted || !c.isNew(from, terms)) && q.Guard < MajorityLossGuard:
 		// The record of the longest ttl may be lost; another client may still know it.
 		a.minGuard = MajorityLossGuard
 		return time.Millisecond
@@ -111,6 +114,12 @@ func (c *collected) together(from basis) string {
 		return strings.Join(c.firsts, " ")
 	}
 	return ""
+}
+
+// isNew reports whether no node of the cluster had a record when counters began from the clock: nothing shows that any
+// node has ever voted.
+func (c *collected) isNew(from basis, terms *Terms) bool {
+	return len(strings.Fields(c.together(from))) == terms.Nodes-1
 }
 
 // collect asks all other nodes for their records, and this one for an older one. first is

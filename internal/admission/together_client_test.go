@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/admission"
 	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
@@ -86,14 +87,14 @@ func TestServersThatForgotTogetherAreAdmittedWhoeverComesBetween(t *testing.T) {
 				return ""
 			}
 		})
-		time.Sleep(3 * time.Second)
+		time.Sleep(2*time.Second + admission.MajorityLossGuard + time.Second)
 		require.NoError(t, first.Close())
 		require.NotEmpty(t, net.Nodes[0].Redis.HGet(net.Nodes[0].Record(), "nodes"))
 		net.Nodes[1].Set(func(n *testnet.Node) { n.Override = nil })
-		second := net.NewClient(redlock.WithTTL(10*time.Second), redlock.WithRestartGuard(time.Millisecond))
+		second := net.NewClient(redlock.WithTTL(30*time.Second), redlock.WithRestartGuard(time.Millisecond))
 		synctest.Wait()
-		_, took := lockWithin(t, second, 25*time.Second)
-		require.Greater(t, took, 9*time.Second, "the quarantine began anew, for the longer ttl")
+		_, took := lockWithin(t, second, 45*time.Second)
+		require.Greater(t, took, 29*time.Second, "the quarantine began anew, for the longer ttl")
 	})
 }
 

@@ -80,7 +80,7 @@ type Primitive interface {
 	Reader() quorum.Reader
 
 	// HeldKeys returns the keys that say who holds the lock.
-	HeldKeys() []any
+	HeldKeys() []string
 }
 
 // Release is a release, and what it does beside what the node is told.
@@ -98,6 +98,9 @@ func (l *Lock) Terms() *Terms { return l.terms }
 
 // Keys returns the lock's keys at the nodes: one for each of its names.
 func (l *Lock) Keys() []string { return l.keys }
+
+// HeldKeys implements Primitive.
+func (l *Lock) HeldKeys() []string { return l.keys }
 
 // Overlap reports whether two locks' keys have one in common.
 func Overlap(a, b []string) bool {
@@ -161,9 +164,6 @@ func (k *keyed) init(e *Engine, t *Terms, name, key string, primitive Primitive,
 
 // Reader implements Primitive.
 func (k *keyed) Reader() quorum.Reader { return k.terms.reader() }
-
-// HeldKeys implements Primitive.
-func (k *keyed) HeldKeys() []any { return []any{k.key[0]} }
 
 // granted implements Primitive.
 func (k *keyed) granted(*Attempt) {}

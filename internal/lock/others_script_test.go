@@ -187,7 +187,7 @@ func othersRows() map[string]othersRow {
 			restoredAs("51", `"me" for 20s, count 51, %s`)},
 		"ask": {protocol.Ask, call([]any{othersKey, othersAsked}), "0", "",
 			map[string]string{shared: `1: "redlock::shared" for 10s, shares of [them], ` + othersAsked}},
-		"trim":         {protocol.Trim, call([]any{"record", "redlock::bar:x", othersKey}, 3650), "0", "", nil},
+		"trim":         {protocol.Trim, call([]any{"record", "redlock::bar:x", othersKey, othersReaders}, 3650, 2000), "0", "", nil},
 		"wake":         {protocol.Wake, call(queue, slots, 1), "0", "", nil},
 		"inspect":      {protocol.Inspect, call(share, "7"), "*", "", nil},
 		"inspectslots": {protocol.InspectSlots, call([]any{queue[0], "record"}, slots, 1, "7"), "*", "", nil},

@@ -99,4 +99,4 @@ func (p *Permits) ReleaseArgs(c protocol.ReleaseCall, undo bool) []any {
 func (p *Permits) Reader() quorum.Reader { return permitting }
 
 // HeldKeys implements Primitive.
-func (p *Permits) HeldKeys() []any { return p.wire.All() }
+func (p *Permits) HeldKeys() []string { return p.wire.All() }

@@ -60,7 +60,7 @@ func TestTrimCutsTheKeysOfThisLibraryAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
 				n := net.Nodes[0]
-				call := protocol.TrimCall{Run: "run", Record: "record", Keys: []any{"redlock:x", "redlock:free"}}
+				call := protocol.TrimCall{Run: "run", Record: "record", Keys: []string{"redlock:x", "redlock:free"}}
 				set := func() {
 					require.NoError(t, n.Redis.Set("redlock:x", c.value()))
 					n.Redis.SetTTL("redlock:x", c.left)
@@ -87,6 +87,62 @@ func TestTrimCutsTheKeysOfThisLibraryAlone(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The shares end in time, too: one that did not would prolong the key again when the next reader comes or goes.
+func TestTrimCutsTheSharesThatLastTooLong(t *testing.T) {
+	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+		r := net.Nodes[0].Redis
+		now := time.Now()
+		at := func(d time.Duration) float64 { return float64(now.Add(d).UnixMilli()) }
+		for owner, d := range map[string]time.Duration{"dead": time.Hour, "alive": 3 * time.Second} {
+			_, err := r.ZAdd("redlock::readers:redlock:x", at(d), owner)
+			require.NoError(t, err)
+		}
+		r.SetTTL("redlock::readers:redlock:x", time.Hour)
+		require.NoError(t, r.Set("redlock:x", protocol.Shared))
+		r.SetTTL("redlock:x", 2*time.Second) // as an older client has cut it
+		r.HSet("record", "ttl", "5000")
+		_, err := net.Nodes[0].Eval(protocol.TrimCall{Run: "run", Record: "record", Keys: []string{"redlock:x"}}.Eval())
+		require.NoError(t, err)
+		shares, err := r.SortedSet("redlock::readers:redlock:x")
+		require.NoError(t, err)
+		require.Equal(t, map[string]float64{"dead": at(5*time.Second + ms), "alive": at(3 * time.Second)}, shares)
+		require.Equal(t, 5*time.Second+ms, r.TTL("redlock::readers:redlock:x"))
+		require.Equal(t, 2*time.Second, r.TTL("redlock:x"))
+	})
+}
+
+// A reader dies, and the clocks are set back. Other readers come and go: a writer that does not wait gets the lock when the
+// dead reader's ttl is over.
+func TestShareOfADeadReaderEndsInTimeThoughOtherReadersComeAndGo(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		dead, c := net.Guarded(redlock.WithTTL(5*time.Second)), net.Guarded(redlock.WithTTL(5*time.Second))
+		l, err := dead.RWMutex("x").RLock(t.Context())
+		require.NoError(t, err)
+		synctest.Wait()
+		testhook.Engine(dead).Renewer.Forget(testhook.Lease(l))
+		setBack(net)
+		for _, n := range net.Nodes {
+			shares, err := n.Redis.SortedSet("redlock::readers:redlock:x")
+			require.NoError(t, err)
+			for owner, ends := range shares {
+				_, err := n.Redis.ZAdd("redlock::readers:redlock:x", ends+float64(time.Hour.Milliseconds()), owner)
+				require.NoError(t, err)
+			}
+		}
+		_, err = c.RWMutex("x").TryLock(t.Context()) // its refusals show the keys that last too long
+		require.ErrorIs(t, err, redlock.ErrHeld)
+		for range 10 {
+			reader, err := c.RWMutex("x").RLock(t.Context())
+			require.NoError(t, err)
+			time.Sleep(time.Second)
+			require.NoError(t, reader.Unlock(t.Context()))
+		}
+		writer, err := c.RWMutex("x").TryLock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, writer.Unlock(t.Context()))
+	})
 }
 
 // The holder dies, and the clocks are set back: a waiter of each kind gets the lock when the holder's ttl is over, and not an

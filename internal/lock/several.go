@@ -59,8 +59,5 @@ func (s *Several) ReleaseArgs(c protocol.ReleaseCall, _ bool) []any {
 // Reader implements Primitive.
 func (s *Several) Reader() quorum.Reader { return s.terms.reader() }
 
-// HeldKeys implements Primitive.
-func (s *Several) HeldKeys() []any { return s.wire.Keys }
-
 // granted implements Primitive.
 func (s *Several) granted(*Attempt) {}

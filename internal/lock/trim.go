@@ -1,15 +1,10 @@
 package lock
 
 import (
-	"time"
-
 	"github.com/redlock-go/redlock/internal/admission"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorum"
 )
-
-// longestReservation is how long a reservation lasts at most: one for a ticket of several locks.
-const longestReservation = 2 * time.Second
 
 // trim asks nodes to cut the keys that refused an attempt and last longer than any lease relies on them: the server's
 // clock was set back. It does not wait for the answers. docs/safety.md (Clocks that are set back) has the argument.
@@ -26,7 +21,7 @@ func (l *Lock) trim(b *quorum.Ballot) {
 		}
 		most := v.Right.Longest
 		if protocol.IsReservation(a.Holder) {
-			most = longestReservation
+			most = protocol.LongestReservation
 		}
 		if a.Remaining > most {
 			at = append(at, place{v.Node, v.Right})

@@ -80,6 +80,9 @@ const (
 	// a node executed: see reserve.lua.
 	ReservationTTL = 500 * time.Millisecond
 
+	// LongestReservation is how long a reservation for a ticket of several locks lasts at most: see reserve.lua.
+	LongestReservation = 2 * time.Second
+
 	// QueueTTL is how long a wait queue lasts at a node, at most: see join.lua.
 	QueueTTL = 751 * time.Second
 )

@@ -131,7 +131,7 @@ func (k *Keys) Release(s *Settings, c ReleaseCall) []any {
 type TrimCall struct {
 	Run    Run
 	Record any // the key of the run's record
-	Keys   []any
+	Keys   []string
 }
 
 // oldestHold is a number of days: a key is cut only if its lease began no earlier. So a foreign value in an owner's
@@ -140,7 +140,11 @@ const oldestHold = 30
 
 // Eval returns the arguments of EVAL.
 func (c TrimCall) Eval() []any {
-	return eval(Trim, append([]any{c.Record, c.Run.Bar()}, c.Keys...), oldestHold)
+	keys := []any{c.Record, c.Run.Bar()}
+	for _, key := range c.Keys {
+		keys = append(keys, key, Key("readers", key))
+	}
+	return eval(Trim, keys, oldestHold, LongestReservation.Milliseconds())
 }
 
 // RestAfter makes the arguments of a release of one lock into those of a release after which the

@@ -58,7 +58,7 @@ func (k *SemaphoreKeys) Permits(s *Settings, c *PermitCall) (at func(record any)
 }
 
 // All returns the keys of all slots.
-func (k *SemaphoreKeys) All() (keys []any) {
+func (k *SemaphoreKeys) All() (keys []string) {
 	for slot := range k.size {
 		keys = append(keys, k.base+strconv.Itoa(slot))
 	}
