@@ -20,7 +20,7 @@ func (l *Lock) trim(b *quorum.Ballot) {
 			continue
 		}
 		most := v.Right.Longest
-		if protocol.IsReservation(a.Holder) {
+		if protocol.IsReservation(a.Holder) && len(l.keys) == 1 { // of several, the remaining time may be another key's
 			most = protocol.LongestReservation
 		}
 		if a.Remaining > most {

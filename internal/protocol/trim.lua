@@ -35,11 +35,12 @@ end
 
 -- Has no share last beyond this instant: one that did would prolong the lock's key again when the next reader comes.
 local function cutShares(readers, last)
-  local over = redis.call('ZRANGE', readers, '(' .. last, '+inf', 'BYSCORE')
-  for _, owner in ipairs(over) do
-    redis.call('ZADD', readers, last, owner)
-  end
-  if #over > 0 then
+  local shares = redis.call('ZRANGE', readers, 0, -1, 'WITHSCORES')
+  for i = #shares, 2, -2 do
+    if tonumber(shares[i]) <= last then
+      return
+    end
+    redis.call('ZADD', readers, last, shares[i - 1])
     redis.call('PEXPIREAT', readers, last)
   end
 end
@@ -60,7 +61,7 @@ for i = 3, #KEYS, 2 do
     cut = cut + 1
   end
   if value == 'redlock::shared' then
-    cutShares(KEYS[i + 1], string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000) + most))
+    cutShares(KEYS[i + 1], clock[1] * 1000 + math.floor(clock[2] / 1000) + most)
   end
 end
 return cut

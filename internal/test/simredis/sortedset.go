@@ -59,9 +59,12 @@ func (s store) sortedSetCommand(command, key string, rest []string, now int64) a
 		}
 		return nil
 	}
-	from, _ := strconv.Atoi(rest[0])
-	to, _ := strconv.Atoi(rest[1])
+	from, wrongFrom := strconv.Atoi(rest[0])
+	to, wrongTo := strconv.Atoi(rest[1])
 	withScores := len(rest) > 2
+	if wrongFrom != nil || wrongTo != nil || len(rest) > 3 || withScores && rest[2] != "WITHSCORES" {
+		return redis.Error("ERR the simulation knows ranges of ranks alone")
+	}
 	all := []any{}
 	for _, m := range e.span(from, to) {
 		all = append(all, []byte(m.name))
