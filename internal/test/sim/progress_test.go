@@ -12,13 +12,20 @@ import (
 )
 
 // idleness returns for how long a lock may be free while a caller waits. Where a clock was set back, a waiter finds that by its
-// next look, and the keys end the longest ttl after that.
-func (p *simPlan) idleness() time.Duration {
+// next look, and the keys end after that: in the longest ttl, or in the guard of the node's last quarantine.
+func (h *simHistory) idleness() time.Duration {
+	p := h.plan
 	ttl := p.longestOf(p.longest())
-	if p.setBack && p.knows(checksSetBack) {
-		return 6*time.Second + 2*ttl
+	if !p.setBack || !p.knows(checksSetBack) {
+		return 3*time.Second + ttl
 	}
-	return 3*time.Second + ttl
+	for _, s := range h.run.servers {
+		for _, k := range s.Keys() {
+			guard, _ := strconv.Atoi(k.Fields["guard"])
+			ttl = max(ttl, time.Duration(guard)*time.Millisecond)
+		}
+	}
+	return 6*time.Second + 2*ttl
 }
 
 // progress checks that a lock is not free for long while a caller waits for it, and a
@@ -56,7 +63,7 @@ func (h *simHistory) progress(leases []*simVisit, lock string) (wrong []string) 
 
 // idle checks that a lock was not free for long while a call waited, but for times that are excused.
 func (h *simHistory) idle(v *simVisit, lock string, excused simSpans) []string {
-	return h.idleFor(h.plan.idleness(), math.MaxInt64, v, lock, excused)
+	return h.idleFor(h.idleness(), math.MaxInt64, v, lock, excused)
 }
 
 // idleFor is idle, for so long at most, and until an instant.

@@ -70,7 +70,7 @@ func checkTransfers(h *simHistory) (wrong []string) {
 		wrong = append(wrong, lostByATransfer(h, v)...)
 	}
 	for _, t := range h.resumptions {
-		if o := of[t.from]; h.outside == "" && o != nil && t.at > o.until && h.stepsIn(o.at, t.at) == 0 {
+		if o := of[t.from]; h.outside == "" && o != nil && t.at > o.until && h.stepsIn(o.of.began, t.at) == 0 {
 			wrong = append(wrong, fmt.Sprintf("%v: node %d let it be resumed %v after its end", o, t.node, t.at-o.until))
 		}
 	}

@@ -77,6 +77,7 @@ type Key struct {
 	Text    string        // "" if it is not a string
 	Left    time.Duration // -1: it never expires
 	Members []Member      // of a sorted set, in its order
+	Fields  map[string]string
 }
 
 // Member is one member of a sorted set.
@@ -94,7 +95,7 @@ func (s store) keys(now int64) []Key {
 			if e.expires == 0 {
 				left = -1
 			}
-			k := Key{Name: name, Text: string(e.text), Left: left}
+			k := Key{Name: name, Text: string(e.text), Left: left, Fields: e.hash}
 			for _, m := range e.members {
 				k.Members = append(k.Members, Member{m.name, time.Duration(m.score-now) * time.Millisecond})
 			}
