@@ -58,3 +58,15 @@ func TestOneOfSeveralShortClientsAfterTheGuardGetsItsLock(t *testing.T) {
 		})
 	}
 }
+
+// A new cluster has a node that is frozen. The clients live for one TryLock, which is too short to find the node silent.
+func TestShortClientsAloneAdmitAClusterWithAFrozenNode(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		net.Nodes[2].Freeze()
+		began := time.Now()
+		for runShortClient(t, net) != nil {
+			require.Less(t, time.Since(began), time.Minute)
+			time.Sleep(time.Second)
+		}
+	})
+}
