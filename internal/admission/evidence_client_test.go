@@ -89,8 +89,8 @@ func TestClientThatSawAnotherNodeVoteDoesNotTakeTheClusterForNew(t *testing.T) {
 	})
 }
 
-// Of the twenty seconds of MajorityLossGuard the client that knows the longest ttl is cut off for ten and a half, between two
-// of its probes. It fails: A6 of docs/safety.md says that it must be cut off for twenty seconds.
+// Of the twenty seconds of MajorityLossGuard the client that knows the longest ttl is cut off for ten and a half, between
+// two of its probes. It fails: A6 of docs/safety.md says that it must be cut off for twenty seconds.
 func TestClientThatIsCutOffForElevenSecondsNamesItsTTLInTime(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		old := net.Guarded(shortGuard...)

@@ -67,7 +67,7 @@ func TestShortClientOfANewClusterAwaitsItsFirstLooks(t *testing.T) {
 		require.Error(t, err)
 		require.NoError(t, first.Close())
 		time.Sleep(5 * time.Second)
-		net.Nodes[2].Set(func(n *testnet.Node) { n.Delay = 200 * ms })
+		net.Nodes[2].Set(func(n *testnet.Node) { n.Delay = 30 * ms })
 		c := net.NewClient(redlock.WithTTL(5*time.Second), redlock.WithRestartGuard(time.Millisecond))
 		took := testnet.Elapsed(func() { _, err = c.Mutex("x").Lock(t.Context()) })
 		require.NoError(t, err)

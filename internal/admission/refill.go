@@ -20,6 +20,7 @@ import (
 func (a *admission) refill(ctx context.Context, q *protocol.Barred) time.Duration {
 	m, terms := a.member, &a.member.group.terms
 	looked := m.group.cfg.Majority.HasSeenAll() // at the nodes that are asked now
+	voted := m.group.voted.Load()               // before they are asked, too
 	c, err := a.collect(ctx, q.First)
 	if err != nil {
 		return a.fail(a.explain(err))
@@ -35,7 +36,11 @@ func (a *admission) refill(ctx context.Context, q *protocol.Barred) time.Duratio
 		return time.Millisecond
 	case from != others && !looked:
 		return a.failAs(VoteRight{bare: true, why: errors.New("it is new, or lost its memory, and votes again once this client has looked at all other nodes")})
-	case from != others && (m.hasVoted || !c.isNew(from, terms)) && q.Guard < MajorityLossGuard:
+	case from != others && c.guard > q.Guard:
+		// A client that looked at another node knew a longer ttl.
+		a.minGuard = c.guard
+		return time.Millisecond
+	case from != others && (m.hasVoted || from == clock && voted || !c.isNew(from, terms)) && q.Guard < MajorityLossGuard:
 		// The record of the longest ttl may be lost; another client may still know it.
 		a.minGuard = MajorityLossGuard
 		return time.Millisecond
@@ -66,6 +71,7 @@ type collected struct {
 	unadmitted int           // nodes that answered that they have none, this one among them
 	ready      int           // of these, the ones whose quarantine is over
 	left       time.Duration // the least time that another one's quarantine has left; 0: none has any
+	guard      time.Duration // the longest of the quarantines of the other unadmitted ones
 	firsts     []string      // the first quarantines of the other unadmitted ones
 	listed     string        // the list of those that forgot together, on a record that names this node
 	times      []int64       // the server times among them, in microseconds
@@ -116,10 +122,10 @@ func (c *collected) together(from basis) string {
 	return ""
 }
 
-// isNew reports whether no node of the cluster had a record when counters began from the clock: nothing shows that any
-// node has ever voted.
+// isNew reports whether no node of the cluster had a record when counters began from the clock, and this one's server has no
+// older one.
 func (c *collected) isNew(from basis, terms *Terms) bool {
-	return len(strings.Fields(c.together(from))) == terms.Nodes-1
+	return c.older == "" && len(strings.Fields(c.together(from))) == terms.Nodes-1
 }
 
 // collect asks all other nodes for their records, and this one for an older one. first is
@@ -171,6 +177,7 @@ func (c *collected) addUnadmitted(its *protocol.Standing) bool {
 		return false
 	}
 	c.firsts = append(c.firsts, its.First)
+	c.guard = max(c.guard, its.Guard)
 	switch {
 	case its.Left <= 0:
 		c.ready++

@@ -117,11 +117,12 @@ func (m *Majority) votesWithout(index int) (votes, known bool) {
 	return sure >= m.need, m.isSettled() && (sure >= m.need || sure+perhaps < m.need)
 }
 
-// HasSeenAll reports whether each node has been looked at, or could not be reached.
+// HasSeenAll reports whether each node has been looked at, could not be reached, or has not answered by the end of the
+// first connections.
 func (m *Majority) HasSeenAll() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.unseen == 0
+	return m.begun || m.unseen == 0
 }
 
 // isSettled reports whether every node has been looked at, and the first connections are settled: nothing is logged

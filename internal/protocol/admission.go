@@ -171,6 +171,7 @@ type Standing struct {
 	Looked bool          // whether a client has looked at it since it lost its memory
 	First  string        // its first quarantine since then
 	Left   time.Duration // of its quarantine
+	Guard  time.Duration // of its quarantine
 }
 
 // ReadStanding reads the answer to a RecordCall.
@@ -182,6 +183,9 @@ func ReadStanding(reply any, err error) (Standing, error) {
 	s := Standing{Memory: memory(fields), First: fields["first"]}
 	ms, err := strconv.ParseInt(fields["left"], 10, 64)
 	s.Looked, s.Left = err == nil, milliseconds(ms)
+	if ms, err := strconv.ParseInt(fields["guard"], 10, 64); err == nil {
+		s.Guard = milliseconds(ms)
+	}
 	return s, nil
 }
 

@@ -5,7 +5,7 @@
 -- ARGV[1]  the prefix of this run's records, before the name
 --
 -- Returns the record's fields and values; where there is no record, {'first', the name of
--- the first quarantine since the loss, 'left', milliseconds of the quarantine}, or an empty
+-- the first quarantine since the loss, 'left', milliseconds of the quarantine, 'guard', its guard}, or an empty
 -- list if the server has lost its memory and no client has looked since.
 local name = redis.call('HGET', KEYS[1], 'name')
 if not name then
@@ -19,4 +19,5 @@ local left = redis.call('PTTL', KEYS[2])
 if left == 0 then
   left = 1 -- less than a millisecond, but not over
 end
-return {'first', redis.call('HGET', KEYS[1], 'first') or name, 'left', tostring(math.max(left, 0))}
+return {'first', redis.call('HGET', KEYS[1], 'first') or name, 'left', tostring(math.max(left, 0)),
+  'guard', redis.call('HGET', KEYS[1], 'guard')}
