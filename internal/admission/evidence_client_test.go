@@ -88,23 +88,3 @@ func TestClientThatSawAnotherNodeVoteDoesNotTakeTheClusterForNew(t *testing.T) {
 		requireNoSecond(t, next, held, 15*time.Second)
 	})
 }
-
-// Of the twenty seconds of MajorityLossGuard the client that knows the longest ttl is cut off for ten and a half, between
-// two of its probes. It fails: A6 of docs/safety.md says that it must be cut off for twenty seconds.
-func TestClientThatIsCutOffForElevenSecondsNamesItsTTLInTime(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		old := net.Guarded(shortGuard...)
-		c, pools := net.CuttableClient(shortGuard...)
-		pools[2].Hold(true)
-		held, err := c.Mutex("x", redlock.WithTTL(time.Minute), redlock.WithoutRenewal()).Lock(t.Context())
-		require.NoError(t, err)
-		net.Nodes[0].Redis.FlushAll()
-		net.Nodes[1].Redis.FlushAll()
-		_, err = old.Mutex("y").TryLock(t.Context()) // it looks at once
-		require.Error(t, err)
-		time.Sleep(9500 * ms)
-		testnet.Hold(pools, true)
-		defer testnet.Hold(pools, false)
-		requireNoSecond(t, old, held, 11*time.Second)
-	})
-}

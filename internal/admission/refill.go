@@ -19,30 +19,23 @@ import (
 // counters that are collected from now on include every lease that the node forgot.
 func (a *admission) refill(ctx context.Context, q *protocol.Barred) time.Duration {
 	m, terms := a.member, &a.member.group.terms
-	looked := m.group.cfg.Majority.HasSeenAll() // at the nodes that are asked now
-	voted := m.group.voted.Load()               // before they are asked, too
+	// Both as they are before the nodes are asked: a node that connects meanwhile is not asked.
+	looked, voted := m.group.cfg.Majority.HasSeenAll(), m.group.voted.Load()
 	c, err := a.collect(ctx, q.First)
 	if err != nil {
 		return a.fail(a.explain(err))
 	}
 	from := c.basis(terms)
+	least := a.leastGuard(c, from, voted)
 	switch {
 	case from == nothing:
 		return a.failAs(VoteRight{bare: true, why: fmt.Errorf("it is new, or lost its memory, and votes again with the counters of %d other nodes that vote (%d answered)",
 			terms.Quorum, c.admitted)})
-	case max(c.longest, m.longestTTL()) > q.Guard:
-		// A client used a longer ttl than the guard allowed for.
-		m.group.raiseLongest(c.longest)
-		return time.Millisecond
 	case from != others && !looked:
 		return a.failAs(VoteRight{bare: true, why: errors.New("it is new, or lost its memory, and votes again once this client has looked at all other nodes")})
-	case from != others && c.guard > q.Guard:
-		// A client that looked at another node knew a longer ttl.
-		a.minGuard = c.guard
-		return time.Millisecond
-	case from != others && (m.hasVoted || from == clock && voted || !c.isNew(from, terms)) && q.Guard < MajorityLossGuard:
-		// The record of the longest ttl may be lost; another client may still know it.
-		a.minGuard = MajorityLossGuard
+	case least > q.Guard:
+		m.group.raiseLongest(c.longest)
+		a.minGuard = least
 		return time.Millisecond
 	case from == clock && c.admitted+c.ready < terms.Quorum:
 		return a.wait(cmp.Or(c.left, retryInterval), "") // until there is a quorum that can be admitted together
@@ -61,6 +54,21 @@ func (a *admission) refill(ctx context.Context, q *protocol.Barred) time.Duratio
 	}
 	a.levelUntil = m.group.cfg.Clock() + 4*retryInterval
 	return a.step(ctx)
+}
+
+// leastGuard returns how long the quarantine must be: for the longest ttl that any client is known to have used. Where no
+// quorum of others remembers that, another client's quarantine may show it; and unless the cluster is new, its record may be lost,
+// and a client that knows it looks within MajorityLossGuard. voted says whether this client has seen any node vote.
+func (a *admission) leastGuard(c *collected, from basis, voted bool) time.Duration {
+	m := a.member
+	least := max(c.longest, m.longestTTL())
+	if from == others {
+		return least
+	}
+	if m.hasVoted || from == clock && voted || !c.isNew(from, &m.group.terms) {
+		least = max(least, MajorityLossGuard)
+	}
+	return max(least, c.guard)
 }
 
 // collected are the nodes' counters, and what else their records and clocks show.

@@ -7,8 +7,8 @@
 -- ARGV[1]  a key is cut only if its lease began at most so many days ago, by the clock in its owner
 -- ARGV[2]  the longest reservation, in milliseconds
 --
--- Returns how many keys it has cut: to the longest ttl on record, or to the guard of the last quarantine if that is
--- longer; a reservation to the longest one. A reader's share ends no later either. Without a record it cuts none.
+-- Returns how many keys it has cut: a reservation to ARGV[2], all others to the longest ttl on record, or to the guard of the
+-- last quarantine if that is longer. It cuts shares to the same end. Without a record it cuts none.
 --@value
 local longest = tonumber(redis.call('HGET', KEYS[1], 'ttl'))
 if not longest then
