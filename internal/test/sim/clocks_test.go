@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/admission"
 )
 
 // drawExtremes gives one client a ttl of 100 ms and another one the longest, in a network that the
@@ -62,6 +64,10 @@ func drawSteps(p *simPlan, draw *rand.Rand) {
 // simStepped is how long after a step waiters may be passed: the first of them may look every 1.2 s, then clients read the
 // clocks, and it looks once more.
 const simStepped = 5 * time.Second
+
+// simOldClocks is how long after a step a new caller may draw a ticket by clocks that its client read before: no waiter of the
+// client fell back, and its probes read them.
+const simOldClocks = admission.ProbeInterval + time.Second
 
 // setsBack plans that clocks of servers are set back.
 func (p *simPlan) setsBack(at, by time.Duration, nodes ...int) {

@@ -182,7 +182,7 @@ func (h *simHistory) order(leases []*simVisit, lock string) (wrong []string) {
 	}
 	for _, v := range h.visits {
 		c := v.caller.client
-		if !v.wants(lock) || !v.waits || v.called < h.plan.calm || c.diedAt > 0 || h.stepsIn(v.called-simStepped, v.called) > 0 ||
+		if !v.wants(lock) || !v.waits || v.called < h.plan.calm || c.diedAt > 0 || h.stepsIn(v.called-simOldClocks, v.called) > 0 ||
 			h.run.wellness.starved(c.index, h.plan.nodes, need).touch(v.called, v.answered) {
 			continue
 		}
