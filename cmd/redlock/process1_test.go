@@ -73,14 +73,14 @@ func TestZombiesThatNobodyReapsDoNotDelayTheEnd(t *testing.T) {
 	eventually(t, func() bool { return textOf(file+".code") == "code:76\n" }, "the end")
 }
 
-func TestZombiesAreNoMembersOfAGroup(t *testing.T) {
-	for line, is := range map[string]bool{
-		"12 (sh) S 1 7 7 0":          true,
-		"12 (sh) Z 1 7 7 0":          false,
-		"12 (sh) S 1 8 7 0":          false,
-		"12 (a) Z 1 7 (b) R 1 7 7 0": true,
-		"12 (sh":                     false,
+func TestStateOfAProcessInAGroup(t *testing.T) {
+	for line, state := range map[string]byte{
+		"12 (sh) S 1 7 7 0":          'S',
+		"12 (sh) Z 1 7 7 0":          'Z',
+		"12 (sh) S 1 8 7 0":          0,
+		"12 (a) Z 1 7 (b) R 1 7 7 0": 'R',
+		"12 (sh":                     0,
 	} {
-		assert.Equal(t, is, isMember([]byte(line), 7), line)
+		assert.Equal(t, state, stateIn(7, []byte(line)), line)
 	}
 }
