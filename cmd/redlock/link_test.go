@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,6 +16,7 @@ import (
 type link struct {
 	url    string
 	frozen sync.RWMutex
+	waits  atomic.Bool // something has come that the frozen link did not pass on
 }
 
 func newLink(t *testing.T, node string) *link {
@@ -64,7 +66,10 @@ func (l *link) pass(from io.Reader, to io.WriteCloser) {
 		if err != nil {
 			return
 		}
-		l.frozen.RLock()
+		if !l.frozen.TryRLock() {
+			l.waits.Store(true)
+			l.frozen.RLock()
+		}
 		_, err = to.Write(buffer[:n])
 		l.frozen.RUnlock()
 		if err != nil {
@@ -74,3 +79,5 @@ func (l *link) pass(from io.Reader, to io.WriteCloser) {
 }
 
 func (l *link) freeze() { l.frozen.Lock() }
+
+func (l *link) thaw() { l.frozen.Unlock() }
