@@ -22,10 +22,10 @@ import (
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
-// workArg makes the test binary work until it ends: it appends its name to the file WORK, and so does a child
+// workArg makes the test binary work until it is ended: it appends its name to the file WORK, and so does a child
 // that does not stop at Ctrl-Z itself. (A shell would lose a Ctrl-C between two of its processes.) SIGTERM ends both
 // in the kernel, ahead of a SIGCONT that follows it: Go's own handler leaves other threads time for a step. If
-// STUBBORN is set, both ignore SIGTERM.
+// STUBBORN is set, both ignore SIGTERM. What a failed test leaves behind works for five minutes.
 const workArg = "work-as"
 
 func init() {
@@ -48,7 +48,7 @@ func init() {
 		panic(err)
 	}
 	f, err := os.OpenFile(os.Getenv("WORK"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	for ; err == nil; time.Sleep(20 * time.Millisecond) {
+	for begin := time.Now(); err == nil && time.Since(begin) < 5*time.Minute; time.Sleep(20 * time.Millisecond) {
 		_, err = f.WriteString(os.Args[2] + "\n")
 	}
 	os.Exit(1)
