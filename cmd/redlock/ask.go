@@ -137,7 +137,8 @@ func (f *nodeFacts) ask(ctx context.Context, e endpoint.Endpoint, l look, begun 
 		f.expiry, _ = e.Expiry(dialling) // the connection above says what fails
 	}
 	a := &asker{ctx, conn, l.timeout, begun}
-	if _, err := a.do("PING"); err != nil && !node.IsCode(err, "MISCONF") && !node.IsCode(err, "NOPERM") { // the trials show these
+	// The trials show a MISCONF and a NOPERM.
+	if _, err := a.do("PING"); err != nil && !node.IsCode(err, "MISCONF") && !node.IsCode(err, "NOPERM") {
 		return fmt.Errorf("connected, but PING fails: %w", err)
 	}
 	f.Answers = true

@@ -160,7 +160,8 @@ func (b *bench) write(w io.Writer, p paint, nodes []*nodeFacts) {
 		fmt.Fprintf(w, "No round succeeded: %s\n", printable.Line(fmt.Sprint(b.lastFailure)))
 		return
 	}
-	rows := [][]string{{"", "COUNT", "MIN", "P50", "P90", "P99", "MAX"}, profile("Lock", b.lock), profile("Unlock", b.unlock)}
+	rows := [][]string{{"", "COUNT", "MIN", "P50", "P90", "P99", "MAX"}, profile("Lock", b.lock),
+		profile("Unlock", b.unlock)}
 	for _, f := range nodes {
 		if f.err != nil {
 			rows = append(rows, []string{f.Node, "? " + f.Error})
@@ -174,7 +175,8 @@ func (b *bench) write(w io.Writer, p paint, nodes []*nodeFacts) {
 	}
 	writeTable(w, p, rows)
 	if b.failed > 0 {
-		fmt.Fprintf(w, "%s; the last one: %s\n", p.red(fmt.Sprintf("%d rounds failed", b.failed)), printable.Line(fmt.Sprint(b.lastFailure)))
+		fmt.Fprintf(w, "%s; the last one: %s\n", p.red(fmt.Sprintf("%d rounds failed", b.failed)),
+			printable.Line(fmt.Sprint(b.lastFailure)))
 	}
 	fmt.Fprintf(w, "\nLock, %d rounds:\n", len(b.lock))
 	writeHistogram(w, p, b.lock)

@@ -49,7 +49,8 @@ func startChild(path string, args, env []string) (*child, error) {
 	c.cmd.SysProcAttr = c.jobs.attributes()
 	if err := c.cmd.Start(); err != nil {
 		c.jobs.end()
-		return nil, &exit{code: codeNotExecutable, why: fmt.Errorf("%s cannot be executed (a script must begin with #!): %w", args[0], err)}
+		return nil, &exit{code: codeNotExecutable,
+			why: fmt.Errorf("%s cannot be executed (a script must begin with #!): %w", args[0], err)}
 	}
 	c.jobs.begin(c.cmd.Process.Pid)
 	go c.await() // ends with the command, or as process 1 with its last child

@@ -12,7 +12,8 @@ import (
 
 // notForwarded are the signals that are for redlock itself: of the kernel (SIGCHLD), of Go's
 // runtime (SIGURG), of a reader that is gone (SIGPIPE), and of job control.
-var notForwarded = append([]os.Signal{syscall.SIGCHLD, syscall.SIGURG, syscall.SIGPIPE, syscall.SIGKILL, syscall.SIGSTOP}, ofJobs...)
+var notForwarded = append([]os.Signal{syscall.SIGCHLD, syscall.SIGURG, syscall.SIGPIPE, syscall.SIGKILL,
+	syscall.SIGSTOP}, ofJobs...)
 
 // forwarded returns the signals that redlock forwards to the command: all that can be caught.
 func forwarded() []os.Signal {
@@ -34,7 +35,8 @@ func signalCode(sig os.Signal) int { return codeSignal + int(sig.(syscall.Signal
 
 // ending are the signals that ask a program to end. A stopped command must be continued to handle
 // one.
-var ending = []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGALRM, syscall.SIGABRT}
+var ending = []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGALRM,
+	syscall.SIGABRT}
 
 // forward sends a signal to the command's group.
 func (c *child) forward(sig os.Signal) error {

@@ -83,20 +83,26 @@ func newDoctor(s *settings) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, s) },
 	}
 	flags := cmd.Flags()
-	flags.DurationVar(&f.ttl, "ttl", 10*time.Second, "the ttl that your locks have: the node timeout and the guard follow from it")
+	flags.DurationVar(&f.ttl, "ttl", 10*time.Second,
+		"the ttl that your locks have: the node timeout and the guard follow from it")
 	flags.DurationVar(&f.timeout, "timeout", 2*time.Second, "time for a node to answer at all")
 	flags.DurationVar(&f.window, "for", 3*time.Second, "how long to measure round trips and clocks")
-	flags.DurationVar(&f.slow, "slow", 0, "warn of a median round trip above this time (default a fifth of the node timeout)")
-	flags.DurationVar(&f.offset, "clock-offset", time.Second, "warn of a clock that differs from the others' by more than this")
-	flags.Float64Var(&f.drift, "clock-rate", 10000, "report a danger if a clock gains or loses more than so many `parts` per million (the library allows for 1 %)")
-	flags.StringVar(&f.last, "last", "", "compare the clocks with those of the last look, which this `file` has, and write this look there")
+	flags.DurationVar(&f.slow, "slow", 0,
+		"warn of a median round trip above this time (default a fifth of the node timeout)")
+	flags.DurationVar(&f.offset, "clock-offset", time.Second,
+		"warn of a clock that differs from the others' by more than this")
+	flags.Float64Var(&f.drift, "clock-rate", 10000,
+		"report a danger if a clock gains or loses more than so many `parts` per million (the library allows for 1 %)")
+	flags.StringVar(&f.last, "last", "",
+		"compare the clocks with those of the last look, which this `file` has, and write this look there")
 	flags.BoolVar(&f.asJSON, "json", false, "one JSON object")
 	return cmd
 }
 
 // limits returns the thresholds, with defaults filled in.
 func (f *doctorFlags) limits(s *settings) limits {
-	l := limits{guard: max(f.ttl, s.guard), nodeTimeout: s.nodeTimeout, slow: f.slow, offset: f.offset, driftPPM: f.drift}
+	l := limits{guard: max(f.ttl, s.guard), nodeTimeout: s.nodeTimeout, slow: f.slow, offset: f.offset,
+		driftPPM: f.drift}
 	if s.guardGiven && s.guard == 0 {
 		l.guard = 0
 	}
@@ -209,7 +215,8 @@ type sameFinding struct {
 func alike(findings []finding) (all []*sameFinding) {
 	for _, f := range findings {
 		i := slices.IndexFunc(all, func(s *sameFinding) bool {
-			return s.Severity == f.Severity && s.Code == f.Code && s.Consequence == f.Consequence && s.Remedy == f.Remedy
+			return s.Severity == f.Severity && s.Code == f.Code && s.Consequence == f.Consequence &&
+				s.Remedy == f.Remedy
 		})
 		if i < 0 {
 			i, all = len(all), append(all, &sameFinding{finding: f, nodes: make(map[string][]string)})
@@ -270,12 +277,14 @@ func (f *nodeFacts) row() []string {
 		clock = fmt.Sprintf("%+.1f ms, %+.0f ppm (± %.0f)", f.Clock.Offset, f.Clock.Drift, f.Clock.Uncertainty)
 	}
 	persistence := "rdb " + f.RDB + ", aof " + f.AOF
-	votes := map[string]string{"votes": "yes", "waits": fmt.Sprintf("in %.0f s", f.Admitted.Left), "new": "not yet", "damaged": "no (damaged)", "unknown": "?"}[f.Admitted.State]
+	votes := map[string]string{"votes": "yes", "waits": fmt.Sprintf("in %.0f s", f.Admitted.Left), "new": "not yet",
+		"damaged": "no (damaged)", "unknown": "?"}[f.Admitted.State]
 	up := "?"
 	if f.info["uptime_in_seconds"] != "" {
 		up = (time.Duration(f.Uptime) * time.Second).String()
 	}
-	return []string{f.Node, trip, f.Server.String(), orUnknown(f.Role), up, votes, persistence, orUnknown(f.Eviction), clock}
+	return []string{f.Node, trip, f.Server.String(), orUnknown(f.Role), up, votes, persistence, orUnknown(f.Eviction),
+		clock}
 }
 
 func orUnknown(s string) string {

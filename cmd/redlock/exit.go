@@ -32,13 +32,18 @@ var exitTable = []struct{ code, meaning string }{
 	{"0", "success; of run and resume: the command's own success"},
 	{"1 to 255", "of run and resume: the command's own exit code, unless one of those below"},
 	{"1", "doctor found a danger; or redlock itself failed, or its output could not be written"},
-	{"64", "usage: the command line is wrong, or redlock run was started under a run that already holds this lock (REDLOCK_OUTER)"},
+	{"64", "usage: the command line is wrong, or redlock run was started under a run that already holds this lock " +
+		"(REDLOCK_OUTER)"},
 	{"66", "free: nobody holds the lock, or the permits, that unlock --force was to break; nothing was changed"},
 	{"69", "no quorum: too few nodes answer or may vote; the command was not run, or its lock was not transferred"},
 	{"75", "held: somebody else holds the lock (--no-wait, --wait); the command was not run"},
-	{"76", "lost: the lock was lost, or could no longer be kept, while the command ran: it was stopped, or had ended before redlock noticed; this replaces the command's own code. Of resume, also: it came too late, and the command was not run"},
-	{"77", "goes on: as 76, but processes of the command are still there and work WITHOUT the lock: redlock may not signal them, or they wait for a disk"},
-	{"78", "configuration: no nodes, a bad URL, settings that do not fit together, a text for resume that is missing, damaged, of other nodes or another prefix, or open to other users"},
+	{"76", "lost: the lock was lost, or could no longer be kept, while the command ran: it was stopped, or had ended " +
+		"before redlock noticed; this replaces the command's own code. Of resume, also: it came too late, and the " +
+		"command was not run"},
+	{"77", "goes on: as 76, but processes of the command are still there and work WITHOUT the lock: redlock may not " +
+		"signal them, or they wait for a disk"},
+	{"78", "configuration: no nodes, a bad URL, settings that do not fit together, a text for resume that is " +
+		"missing, damaged, of other nodes or another prefix, or open to other users"},
 	{"126", "the command cannot be executed"},
 	{"127", "the command was not found"},
 	{"128+n", "the command, or redlock while it waited, was ended by signal n"},

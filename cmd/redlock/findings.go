@@ -116,7 +116,8 @@ func (x *examination) judgeServer(f *nodeFacts) {
 	}
 	if f.RunID == "" {
 		x.add(warning, "no-run-id", f.Node, "its INFO has no run_id",
-			"a server given twice goes unnoticed, and after a restart with old data it votes at once: two may hold one lock",
+			"a server given twice goes unnoticed, and after a restart with old data it votes at once: two "+
+				"may hold one lock",
 			"use a server that names its run, or run it without persistence")
 	}
 	switch f.Role {
@@ -167,7 +168,8 @@ func (x *examination) judgeAdmission(f *nodeFacts) {
 		return
 	}
 	if adm.State == "votes" && adm.Nodes != len(x.Nodes) {
-		x.add(danger, "other-list", f.Node, fmt.Sprintf("its record is of %d nodes, and %d are given here", adm.Nodes, len(x.Nodes)),
+		x.add(danger, "other-list", f.Node,
+			fmt.Sprintf("its record is of %d nodes, and %d are given here", adm.Nodes, len(x.Nodes)),
 			"it does not vote for clients with this list; clients with different lists count different majorities",
 			"give every client the same, whole list; how to change it: docs/protocol.md, Changes")
 	}
@@ -176,8 +178,10 @@ func (x *examination) judgeAdmission(f *nodeFacts) {
 	}
 	switch {
 	case adm.State == "unknown" && strings.Contains(adm.Error, "WRONGTYPE"):
-		x.add(danger, "foreign-keys", f.Node, "another program has a key of another type under redlock::, the prefix of this library's own: "+adm.Error,
-			"it does not vote", "delete those keys of another type that are redlock::record:* or redlock::bar:*, and find the program")
+		x.add(danger, "foreign-keys", f.Node,
+			"another program has a key of another type under redlock::, the prefix of this library's own: "+adm.Error,
+			"it does not vote",
+			"delete those keys of another type that are redlock::record:* or redlock::bar:*, and find the program")
 	case adm.State == "unknown":
 		x.add(warning, "admission-unknown", f.Node, "whether it may vote cannot be read: "+adm.Error,
 			"if the user lacks rights, it never votes", "grant the user the commands in docs/reference/rights.md")
@@ -195,10 +199,13 @@ func (x *examination) judgeAdmission(f *nodeFacts) {
 	remedy := overview.WaitForIt
 	switch {
 	case f.info["uptime_in_seconds"] != "" && up < x.limits.guard:
-		x.add(warning, "young", f.Node, fmt.Sprintf("it was started %v ago, less than the guard of %v for which a new or restarted node does not vote; %s", up, x.limits.guard, state),
+		x.add(warning, "young", f.Node,
+			fmt.Sprintf("it was started %v ago, less than the guard of %v for which a new or restarted node "+
+				"does not vote; %s", up, x.limits.guard, state),
 			consequence, remedy)
 	case adm.State == "new" || adm.State == "waits":
-		x.add(warning, "not-admitted", f.Node, "it does not vote yet, since it has no record of this run (it is new, was restarted, or was wiped); "+state,
+		x.add(warning, "not-admitted", f.Node,
+			"it does not vote yet, since it has no record of this run (it is new, was restarted, or was wiped); "+state,
 			consequence, remedy)
 	}
 }
@@ -229,19 +236,22 @@ func (x *examination) judgeDamage(f *nodeFacts) {
 	what := "its record is damaged: it has a count that no clock explains"
 	if whole >= x.Quorum {
 		x.add(warning, "damaged", f.Node, what,
-			"the first client that reads the count deletes the record; the node votes again after a quarantine, with the counters of the others",
+			"the first client that reads the count deletes the record; the node votes again after a quarantine, with "+
+				"the counters of the others",
 			"nothing, but find out what wrote it: another program, or failing memory")
 		return
 	}
 	x.add(danger, "damaged", f.Node, what+", and no quorum of other nodes can replace it",
 		"it does not vote: if this makes a majority impossible, no lock is granted",
-		"delete its key redlock::record:* when the others vote, or at all nodes that say this: tokens then begin anew from the clocks. Find out what wrote it: another program, or failing memory")
+		"delete its key redlock::record:* when the others vote, or at all nodes that say this: tokens then begin "+
+			"anew from the clocks. Find out what wrote it: another program, or failing memory")
 }
 
 // judgeSpeed reports a slow round trip.
 func (x *examination) judgeSpeed(f *nodeFacts) {
 	median := time.Duration(f.Trip.Median * float64(time.Millisecond))
-	what := fmt.Sprintf("its round trip is %v (median; worst %v)", short(median), short(time.Duration(f.Trip.Max*float64(time.Millisecond))))
+	what := fmt.Sprintf("its round trip is %v (median; worst %v)", short(median),
+		short(time.Duration(f.Trip.Max*float64(time.Millisecond))))
 	switch {
 	case median >= x.limits.nodeTimeout:
 		x.add(danger, "slow", f.Node, what+fmt.Sprintf(", and the node timeout %v", x.limits.nodeTimeout),
@@ -249,7 +259,8 @@ func (x *examination) judgeSpeed(f *nodeFacts) {
 			overview.FindDelay+"; or raise the node timeout and the ttl")
 	case median >= x.limits.slow:
 		x.add(warning, "slow", f.Node, what+fmt.Sprintf(", above %v", x.limits.slow),
-			fmt.Sprintf("its votes miss the verdict, and are lost when it reaches the node timeout of %v; it is as good as absent", x.limits.nodeTimeout),
+			fmt.Sprintf("its votes miss the verdict, and are lost when it reaches the node timeout of %v; it is "+
+				"as good as absent", x.limits.nodeTimeout),
 			overview.FindDelay)
 	}
 }
@@ -260,7 +271,8 @@ const certificateNotice = 14 * 24 * time.Hour
 // judgeCertificates reports certificates that end soon. Those that have ended are why the node does not answer.
 func (x *examination) judgeCertificates(f *nodeFacts, now time.Time) {
 	end := func(at time.Time) string {
-		return fmt.Sprintf("ends in %s, at %s", counted(int(at.Sub(now).Hours()/24), "day"), at.UTC().Format("2006-01-02 15:04 UTC"))
+		return fmt.Sprintf("ends in %s, at %s", counted(int(at.Sub(now).Hours()/24), "day"),
+			at.UTC().Format("2006-01-02 15:04 UTC"))
 	}
 	if at := f.expiry.Server; !at.IsZero() && at.Sub(now) < certificateNotice {
 		x.add(warning, "certificate", f.Node, "its certificate, or one of its issuers', "+end(at),

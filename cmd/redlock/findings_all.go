@@ -20,7 +20,8 @@ func (x *examination) judgeTwins() {
 		}
 		if other, twice := first[f.RunID]; twice {
 			x.add(danger, "duplicate", f.Node, "it is the same server as "+other,
-				"one server has one vote: this one does not count, and the majority is still counted over the whole list",
+				"one server has one vote: this one does not count, and the majority is still counted "+
+					"over the whole list",
 				"give every server once; look for proxies, aliases and forwarded ports")
 			continue
 		}
@@ -44,19 +45,25 @@ func (x *examination) judgeClocks() {
 			continue
 		}
 		if rate := math.Abs(f.Clock.Drift) - f.Clock.Uncertainty; rate > x.limits.driftPPM {
-			x.add(danger, "clock-rate", f.Node, fmt.Sprintf("while doctor looked, its clock gained %.0f ppm on this machine's (± %.0f): it was stepped, or runs at another rate", f.Clock.Drift, f.Clock.Uncertainty),
+			x.add(danger, "clock-rate", f.Node,
+				fmt.Sprintf("while doctor looked, its clock gained %.0f ppm on this machine's (± %.0f): it was "+
+					"stepped, or runs at another rate", f.Clock.Drift, f.Clock.Uncertainty),
 				"keys may expire while their holders still trust them: two may hold one lock",
-				"let the clock be slewed, never stepped (chrony without makestep, ntpd -x), or raise the drift allowance of all clients")
+				"let the clock be slewed, never stepped (chrony without makestep, ntpd -x), or raise the drift "+
+					"allowance of all clients")
 		}
 		if away := millisec(f.Clock.Offset - middle); away.Abs() > x.limits.offset {
-			x.add(warning, "clock-offset", f.Node, fmt.Sprintf("its clock is %v %s that of the others", short(away.Abs()), aheadOrBehind(away)),
-				"locks do not depend on the time that it shows. But a correction in one step forward ends keys early, so that two may hold one lock; "+
-					"and where a majority loses its memory, tokens begin from the latest clock: one that is far ahead now makes them go back later",
+			x.add(warning, "clock-offset", f.Node,
+				fmt.Sprintf("its clock is %v %s that of the others", short(away.Abs()), aheadOrBehind(away)),
+				"locks do not depend on the time that it shows. But a correction in one step forward ends keys "+
+					"early, so that two may hold one lock; and where a majority loses its memory, tokens begin "+
+					"from the latest clock: one that is far ahead now makes them go back later",
 				"run chrony or ntpd at the server, and let it slew the clock, not step it")
 		}
 	}
 	if away := millisec(-middle); away.Abs() > x.limits.offset {
-		x.add(note, "own-clock", "", fmt.Sprintf("this machine's clock is %v %s the nodes'", short(away.Abs()), aheadOrBehind(away)),
+		x.add(note, "own-clock", "",
+			fmt.Sprintf("this machine's clock is %v %s the nodes'", short(away.Abs()), aheadOrBehind(away)),
 			"none for locks and tokens; times in logs do not match", "run chrony or ntpd here")
 	}
 }
@@ -91,13 +98,15 @@ func (x *examination) judgePersistence() {
 	what := "persistence is off (neither RDB nor AOF): " + strings.Join(without, ", ")
 	if left := len(x.Nodes) - len(without); left >= x.Quorum {
 		x.add(note, "persistence", "", what,
-			"none as long as a majority keeps its memory: a node that restarts waits for the guard, and takes its counters from the others",
+			"none as long as a majority keeps its memory: a node that restarts waits for the guard, and takes its "+
+				"counters from the others",
 			"nothing; appendonly yes if that majority may restart, too")
 		return
 	}
 	x.add(warning, "persistence", "", what,
-		"exclusion does not need it. But if a majority restarts at once (one power supply, one upgrade) all counters are gone, "+
-			"and fencing tokens begin anew from the nodes' clocks: they stay in order only if no clock had been far ahead",
+		"exclusion does not need it. But if a majority restarts at once (one power supply, one upgrade) all "+
+			"counters are gone, and fencing tokens begin anew from the nodes' clocks: they stay in order "+
+			"only if no clock had been far ahead",
 		"appendonly yes (appendfsync everysec will do) at a majority, where tokens protect something")
 }
 
@@ -107,10 +116,12 @@ func (x *examination) judgeList() {
 	switch {
 	case n < 3:
 		x.add(warning, "few", "", fmt.Sprintf("%d nodes are given", n),
-			"not one of them may fail: the majority is all of them", "use three, which tolerate one failure, or five, which tolerate two")
+			"not one of them may fail: the majority is all of them",
+			"use three, which tolerate one failure, or five, which tolerate two")
 	case n%2 == 0:
 		x.add(note, "even", "", fmt.Sprintf("%d nodes are given, an even number", n),
-			fmt.Sprintf("they tolerate no more failures (%d) than %d would", n-x.Quorum, n-1), "add one, or take one away")
+			fmt.Sprintf("they tolerate no more failures (%d) than %d would", n-x.Quorum, n-1),
+			"add one, or take one away")
 	}
 	hosts := make(map[string]int)
 	for _, f := range x.Nodes {
@@ -119,7 +130,8 @@ func (x *examination) judgeList() {
 	for host, count := range hosts {
 		if count > 1 && count > n-x.Quorum {
 			x.add(note, "one-host", "", fmt.Sprintf("%d of %d nodes are at %s", count, n, host),
-				"if that machine fails, no locks can be acquired", "let them fail apart: other machines, racks, datacenters")
+				"if that machine fails, no locks can be acquired",
+				"let them fail apart: other machines, racks, datacenters")
 		}
 	}
 	fit, waiting := 0, 0
@@ -134,7 +146,8 @@ func (x *examination) judgeList() {
 	}
 	switch {
 	case fit+waiting < x.Quorum:
-		x.add(danger, "no-quorum", "", fmt.Sprintf("only %d of %d nodes can vote, and %d must", fit+waiting, n, x.Quorum),
+		x.add(danger, "no-quorum", "",
+			fmt.Sprintf("only %d of %d nodes can vote, and %d must", fit+waiting, n, x.Quorum),
 			"no lock is granted, and leases that are held expire", "see to the nodes above")
 	case fit < x.Quorum:
 		how, what := warning, ""
@@ -142,12 +155,15 @@ func (x *examination) judgeList() {
 			how, what = note, "a new cluster, or one whose servers have all restarted: "
 		}
 		// This finding says it of all of them.
-		x.Findings = slices.DeleteFunc(x.Findings, func(f finding) bool { return f.Code == "young" || f.Code == "not-admitted" })
+		x.Findings = slices.DeleteFunc(x.Findings,
+			func(f finding) bool { return f.Code == "young" || f.Code == "not-admitted" })
 		remedy := "nothing: it passes by itself once a client is there"
 		if slices.ContainsFunc(x.Findings, func(f finding) bool { return f.Code == "damaged" }) {
 			remedy = "see to the damaged records; then it passes by itself once a client is there"
 		}
-		x.add(how, "no-quorum-yet", "", what+fmt.Sprintf("%d of %d nodes vote, %d more wait until they may, and %d must", fit, n, waiting, x.Quorum),
+		x.add(how, "no-quorum-yet", "",
+			what+fmt.Sprintf("%d of %d nodes vote, %d more wait until they may, and %d must", fit, n, waiting,
+				x.Quorum),
 			x.votesIn(), remedy)
 	}
 }
@@ -170,7 +186,8 @@ func (x *examination) votesIn() string {
 	wait := node.VotesIn(lefts, x.Quorum)
 	switch {
 	case len(begun) < x.Quorum:
-		return fmt.Sprintf("the next lock waits for %v from its client's first connection on, and for %v if a client still runs that saw the nodes vote",
+		return fmt.Sprintf("the next lock waits for %v from its client's first connection on, and for %v if a client "+
+			"still runs that saw the nodes vote",
 			wait, max(wait, admission.MajorityLossGuard))
 	case wait == 0:
 		return "none: the waits are over, and the next client lets the nodes vote"

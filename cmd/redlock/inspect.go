@@ -20,29 +20,34 @@ import (
 // inspectHelp is the help of redlock inspect, and a part of its manual.
 const inspectHelp = `inspect shows, for each lock: the holder, which is the owner that has the key at a
 majority of the nodes, or the readers that hold it together; for how long they hold it, by the clock of
-the machine of each and this machine's; how long the lock lasts unless it is renewed; the fencing counter, which no lease has exceeded yet; its state at
-each node; and the wait queue. Votes are split if several owners have nodes and none has a
-majority. A node shows the hundred readers that hold the lock for longest. Owners and labels are text of
-other clients: if it is not printable, it is quoted and escaped. A key without any value
-is held by "(an empty value)". A lock that rests has the last holder's owner: its lease has
-ended, and its minimum hold has not.
+the machine of each and this machine's; how long the lock lasts unless it is renewed; the fencing counter,
+which no lease has exceeded yet; its state at each node; and the wait queue. Votes are split if several
+owners have nodes and none has a majority. A node shows the hundred readers that hold the lock for
+longest. Owners and labels are text of other clients: if it is not printable, it is quoted and escaped.
+A key without any value is held by "(an empty value)". A lock that rests has the last holder's owner:
+its lease has ended, and its minimum hold has not.
 
 Of a semaphore it shows the permits that are held: slot, holder, and the slot's fencing
 counter. Nothing at the nodes says how many permits there are: each caller says it, and all should say the
 same. inspect shows what those that wait say, and warns if they differ. A slot that is not below
 your number is of a program with a greater one. A mutex of the same name is
-another lock: inspect shows both, the mutex first and then the permits. Slot k is the lock with the semaphore's name, # and k.
+another lock: inspect shows both, the mutex first and then the permits. Slot k is the lock with the
+semaphore's name, # and k.
 
 It changes nothing about the locks. The output is a snapshot, which may be out of date
 already. It exits with 0 also if nobody holds the lock, and with 69 if fewer nodes than a
 majority answer.
 
-With --json there is one object for each lock, on a line of its own: name, name_base64 (only if the name is not UTF-8; name shows
-its other bytes as one and the same character then), quorum (a majority answered), holder (empty: nobody, or readers), resting (the holder's lease has
-ended), reserved (the ticket of the waiter for which a majority keeps the lock, for a moment), notifiable (the holder wants to know that others want the lock), since (when the holder got it, by its own clock; missing if that is not known), remaining_ms (-1: without an end), token, split, readers (owner, label, since, remaining_ms, nodes; 0 ms if no majority has the
-share), permits (slot, owner, label, since, remaining_ms, nodes, token; 0 ms if no majority has it),
-queue (ticket, label, since, nodes, wants: how many permits, 0: the lock itself; limit: how many the semaphore has, as this caller says), nodes (node, holder, readers, permits, reserved,
-remaining_ms, count, waiting, error). Fields may be added, never renamed.`
+With --json there is one object for each lock, on a line of its own: name, name_base64 (only if the name
+is not UTF-8; name shows its other bytes as one and the same character then), quorum (a majority
+answered), holder (empty: nobody, or readers), resting (the holder's lease has ended), reserved (the
+ticket of the waiter for which a majority keeps the lock, for a moment), notifiable (the holder wants to
+know that others want the lock), since (when the holder got it, by its own clock; missing if that is not
+known), remaining_ms (-1: without an end), token, split, readers (owner, label, since, remaining_ms,
+nodes; 0 ms if no majority has the share), permits (slot, owner, label, since, remaining_ms, nodes,
+token; 0 ms if no majority has it), queue (ticket, label, since, nodes, wants: how many permits, 0: the
+lock itself; limit: how many the semaphore has, as this caller says), nodes (node, holder, readers,
+permits, reserved, remaining_ms, count, waiting, error). Fields may be added, never renamed.`
 
 func newInspect(s *settings) *cobra.Command {
 	var watch, asJSON bool

@@ -16,7 +16,7 @@ import (
 // lockView is a lock in JSON: stable names.
 type lockView struct {
 	Name       string       `json:"name"`
-	Bytes      []byte       `json:"name_base64,omitempty"` // the name, if it is not UTF-8: Name does not have all of it then
+	Bytes      []byte       `json:"name_base64,omitempty"` // the name, if it is not UTF-8, of which Name has a part
 	Quorum     bool         `json:"quorum"`
 	Holder     string       `json:"holder"`
 	Resting    bool         `json:"resting"`
@@ -57,17 +57,21 @@ func newLockView(s redlock.Status) lockView {
 	v := lockView{
 		Name: s.Name, Quorum: !s.Incomplete, Holder: s.Holder, Resting: s.Resting, Reserved: s.Reserved,
 		Notifiable: s.Notifiable, Since: s.Since, Remaining: millis(s.Remaining), Token: s.Token,
-		Split: overview.IsSplit(s) && !s.Incomplete, Readers: newReaderViews(s.Readers), Permits: newPermitViews(s.Permits),
-		Queue: []waiterView{},
+		Split: overview.IsSplit(s) && !s.Incomplete, Readers: newReaderViews(s.Readers),
+		Permits: newPermitViews(s.Permits),
+		Queue:   []waiterView{},
 	}
 	if !utf8.ValidString(s.Name) {
 		v.Bytes = []byte(s.Name)
 	}
 	for _, w := range s.Queue {
-		v.Queue = append(v.Queue, waiterView{Ticket: w.Ticket, Label: w.Label, Since: w.Since, Nodes: w.Nodes, Wants: w.Permits, Limit: w.Limit})
+		v.Queue = append(v.Queue,
+			waiterView{Ticket: w.Ticket, Label: w.Label, Since: w.Since, Nodes: w.Nodes, Wants: w.Permits,
+				Limit: w.Limit})
 	}
 	for _, n := range s.Nodes {
-		node := nodeView{Node: n.Node, Holder: n.Holder, Readers: newNodeReaderViews(n.Readers), Permits: newNodePermitViews(n.Permits), Reserved: n.Reserved,
+		node := nodeView{Node: n.Node, Holder: n.Holder, Readers: newNodeReaderViews(n.Readers),
+			Permits: newNodePermitViews(n.Permits), Reserved: n.Reserved,
 			Remaining: millis(n.Remaining), Count: n.Count, Waiting: len(n.Queue)}
 		if n.Err != nil {
 			node.Error = n.Err.Error()
@@ -134,7 +138,8 @@ func writeLock(w io.Writer, p paint, s redlock.Status) {
 			short(max(time.Since(waiter.Since), 0)), what, counted(waiter.Nodes, "node"))
 	}
 	if text := overview.DifferentLimits(overview.LimitsOf(s.Queue)); text != "" {
-		fmt.Fprintf(w, "  %s\n", p.yellow("callers give "+text+": as many as the greatest may be held; give all callers the same number"))
+		fmt.Fprintf(w, "  %s\n",
+			p.yellow("callers give "+text+": as many as the greatest may be held; give all callers the same number"))
 	}
 }
 

@@ -26,7 +26,8 @@ func readLastLook(file string) (*lastLook, error) {
 	}
 	last := &lastLook{}
 	if err := json.Unmarshal(text, last); err != nil {
-		return nil, fmt.Errorf("--last: %s is no file that doctor has written; remove it, or name another one: %w", file, err)
+		return nil, fmt.Errorf("--last: %s is no file that doctor has written; remove it, or name another one: %w",
+			file, err)
 	}
 	return last, nil
 }
@@ -83,13 +84,17 @@ func (x *examination) judgeSteps(last *lastLook, now time.Time) {
 	for _, f := range x.Nodes {
 		gain, known := gains[f.Node]
 		if by := millisec(gain - middle); known && by.Abs() > x.limits.offset {
-			x.add(warning, "clock-stepped", f.Node, fmt.Sprintf("its clock was set %s by %v %s", forwardOrBack(by), short(by.Abs()), since),
-				"set forward, it ended keys and quarantines early: leases were lost as revoked, and two may have held a lock; set back, it makes them last longer",
-				"let the clock be slewed, never stepped (chrony without makestep, ntpd -x); docs/operations.md, A master's clock was stepped")
+			x.add(warning, "clock-stepped", f.Node,
+				fmt.Sprintf("its clock was set %s by %v %s", forwardOrBack(by), short(by.Abs()), since),
+				"set forward, it ended keys and quarantines early: leases were lost as revoked, and two may have "+
+					"held a lock; set back, it makes them last longer",
+				"let the clock be slewed, never stepped (chrony without makestep, ntpd -x); docs/operations.md, A "+
+					"master's clock was stepped")
 		}
 	}
 	if by := millisec(-middle); by.Abs() > x.limits.offset {
-		x.add(note, "own-clock-stepped", "", fmt.Sprintf("this machine's clock was set %s by %v %s", forwardOrBack(by), short(by.Abs()), since),
+		x.add(note, "own-clock-stepped", "",
+			fmt.Sprintf("this machine's clock was set %s by %v %s", forwardOrBack(by), short(by.Abs()), since),
 			"none for locks and tokens; times in logs do not match", "let the clock be slewed here too")
 	}
 }

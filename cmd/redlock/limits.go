@@ -77,9 +77,12 @@ func (x *examination) judgeLimits() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if what := overview.DifferentLimits(slices.Sorted(maps.Keys(all[name]))); what != "" {
-			x.add(warning, "limits", "", fmt.Sprintf("callers of the semaphore %s give %s", printable.Quote(name), what),
-				"as many permits as the greatest number may be held: more than the callers of the smaller numbers expect",
-				"give all callers the same number; while a new one is rolled out, nothing: it passes when the old callers have ended")
+			x.add(warning, "limits", "",
+				fmt.Sprintf("callers of the semaphore %s give %s", printable.Quote(name), what),
+				"as many permits as the greatest number may be held: more than the callers of the "+
+					"smaller numbers expect",
+				"give all callers the same number; while a new one is rolled out, nothing: it passes when the old "+
+					"callers have ended")
 		}
 	}
 }

@@ -47,7 +47,8 @@ func (h terse) Handle(ctx context.Context, r slog.Record) error {
 	switch {
 	case said("a lease "):
 		return nil
-	case h.showsNodes && (waits || said("a node waits for longer") || said("a node's wait is over") || said("a majority of the nodes has no record")):
+	case h.showsNodes && (waits || said("a node waits for longer") || said("a node's wait is over") ||
+		said("a majority of the nodes has no record")):
 		return nil
 	case waits:
 		r.Message = "redlock: a node does not vote yet"

@@ -20,11 +20,13 @@ const passwordFileEnv = "REDLOCK_PASSWORD_FILE"
 type loginFlags struct{ passwordFile string }
 
 func (l *loginFlags) register(flags *pflag.FlagSet) {
-	flags.StringVar(&l.passwordFile, "password-file", "", "`file` with the password, read at each connection, for URLs without one, such as redis://user@host (default $"+passwordFileEnv+")")
+	flags.StringVar(&l.passwordFile, "password-file", "",
+		"`file` with the password, read at each connection, for URLs without one, such as "+
+			"redis://user@host (default $"+passwordFileEnv+")")
 }
 
-// addTo returns the URLs with the file as a field of their queries, where they have no password. What is wrong with a URL
-// stays wrong.
+// addTo returns the URLs. Those without a password get the file as a field of their queries. A URL that is wrong stays
+// wrong.
 func (l *loginFlags) addTo(urls []string) ([]string, error) {
 	file := cmp.Or(l.passwordFile, os.Getenv(passwordFileEnv))
 	if file == "" {
@@ -53,7 +55,8 @@ func (l *loginFlags) addTo(urls []string) ([]string, error) {
 		added[i] = raw + separator + "passwordfile=" + url.QueryEscape(file)
 	}
 	if slices.Equal(added, urls) {
-		return nil, fmt.Errorf("%s: no node takes it, since all URLs have a password of their own: which one counts?", from)
+		return nil, fmt.Errorf("%s: no node takes it, since all URLs have a password of their own: which one counts?",
+			from)
 	}
 	return added, nil
 }

@@ -16,7 +16,8 @@ func lossOf(err error, details bool) string {
 	}
 	switch lost.Reason {
 	case redlock.LostRevoked:
-		text := "its keys were deleted or replaced at a majority, by unlock --force, by hand, by servers that lost memory, or by server clocks set forward"
+		text := "its keys were deleted or replaced at a majority, by unlock --force, by hand, by servers that lost " +
+			"memory, or by server clocks set forward"
 		if lost.Holder != "" {
 			text += "; the lock is held by " + namedOwner(lost.Holder, details) + " now"
 		}

@@ -20,11 +20,11 @@ import (
 const lsHelp = `ls lists the locks for which something stands at a majority of the nodes: the name, the
 holder's label or the number of readers or permits, for how long they hold it, how long the lock lasts unless it is
 renewed, how many callers wait, and a state. For how long is by the clock of the holder, or of the first reader, and
-this machine's; - where another program wrote the key. The state is "held" (by one owner, by readers, or as permits of a semaphore),
-"resting" (the holder's lease has ended, and its minimum hold has not), "reserved" (free, and kept for a moment
-for the waiter whose turn it is), "waited for" (free, and somebody waits for it), "split" (several owners have
-nodes, and none has a majority), or "incomplete" (too few nodes answer to say more: the holder is that of most of those
-that do).
+this machine's; - where another program wrote the key. The state is "held" (by one owner, by readers, or
+as permits of a semaphore), "resting" (the holder's lease has ended, and its minimum hold has not),
+"reserved" (free, and kept for a moment for the waiter whose turn it is), "waited for" (free, and
+somebody waits for it), "split" (several owners have nodes, and none has a majority), or "incomplete"
+(too few nodes answer to say more: the holder is that of most of those that do).
 
 A semaphore shows if somebody waits for its permits; slots that are held show as locks: slot k has the name of
 the semaphore, # and k. A mutex and a semaphore of one name show each.
@@ -120,7 +120,8 @@ func newRowWriter(w io.Writer, p paint) *rowWriter { return &rowWriter{w: w, pai
 func (r *rowWriter) write(s redlock.Status) error {
 	if r.width == nil {
 		r.width = []int{30, 24, 8, 10, 7}
-		if _, err := fmt.Fprintln(r.w, r.paint.dim(r.line("NAME", "HOLDER", "HELD FOR", "REMAINING", "WAITERS", "STATE"))); err != nil {
+		if _, err := fmt.Fprintln(r.w,
+			r.paint.dim(r.line("NAME", "HOLDER", "HELD FOR", "REMAINING", "WAITERS", "STATE"))); err != nil {
 			return err
 		}
 	}

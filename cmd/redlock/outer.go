@@ -63,5 +63,6 @@ func (f *runFlags) wouldWaitFor(s redlock.Status, owners []string) bool {
 		return f.hasTooMany(s, owners)
 	}
 	return slices.Contains(owners, s.Holder) && !s.Resting ||
-		slices.ContainsFunc(overview.HoldingReaders(s), func(r redlock.ShareStatus) bool { return slices.Contains(owners, r.Owner) })
+		slices.ContainsFunc(overview.HoldingReaders(s),
+			func(r redlock.ShareStatus) bool { return slices.Contains(owners, r.Owner) })
 }

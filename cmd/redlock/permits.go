@@ -117,7 +117,8 @@ func breakPermits(ctx context.Context, out io.Writer, client *redlock.Client, na
 	if len(slots) == 0 {
 		why := fmt.Errorf("nobody holds permits of %q: nothing was changed", name)
 		if s.Holder != "" || len(overview.HoldingReaders(s)) > 0 {
-			why = fmt.Errorf("%q is held as a lock, and no permits of it are held: nothing was changed; break the lock without --permits", name)
+			why = fmt.Errorf("%q is held as a lock, and no permits of it are held: nothing was changed; break the "+
+				"lock without --permits", name)
 		}
 		return &exit{code: codeFree, why: why}
 	}

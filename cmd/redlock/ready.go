@@ -21,8 +21,8 @@ var (
 	errNoAnswer = errors.New("no answer yet")               // the node has shown no other fault
 )
 
-// awaitReady waits, for as long as --ready allows, until a majority of the nodes votes: never for a holder. A signal ends
-// the wait.
+// awaitReady waits, for as long as --ready allows, until a majority of the nodes votes. It never waits for a holder. A
+// signal ends the wait.
 func (r *runner) awaitReady(client *redlock.Client) error {
 	if r.flags.ready == 0 {
 		return nil
@@ -46,14 +46,15 @@ func (r *runner) awaitReady(client *redlock.Client) error {
 	}
 	// Other processes may have reached the nodes all the time, and the rest of their leases may be over.
 	if hold := r.flags.minHold; hold > 0 && unseen > hold/2 {
-		return &exit{code: codeNoQuorum, why: fmt.Errorf("no majority could be reached for %v, more than half of --min-hold (%v): "+
-			"the command is not run, since another machine may have run it meanwhile", short(unseen), hold)}
+		return &exit{code: codeNoQuorum,
+			why: fmt.Errorf("no majority could be reached for %v, more than half of --min-hold (%v): "+
+				"the command is not run, since another machine may have run it meanwhile", short(unseen), hold)}
 	}
 	return nil
 }
 
-// awaitVotes waits until a majority of the nodes votes, or ctx ends. unseen is the time for which other processes may have got
-// locks: since the call began, or since so many nodes were seen to wait that nobody could.
+// awaitVotes waits until a majority of the nodes votes, or ctx ends. unseen is the time in which other processes may
+// have got locks: since the call began, or since so many nodes were seen to wait that no process could.
 func awaitVotes(ctx context.Context, client *redlock.Client) (unseen time.Duration, err error) {
 	ready := make(chan error, 1)
 	go func() { ready <- client.WaitReady(ctx) }() // ends before this function does
@@ -96,8 +97,10 @@ func (r *runner) notReady(client *redlock.Client, err error) error {
 	}
 	remedy := "redlock doctor says what to do"
 	if q := (*redlock.QuorumError)(nil); errors.As(err, &q) && q.RetryAfter > 0 {
-		remedy = fmt.Sprintf("they vote in %v: give --ready more time than the longest ttl of all clients, and than 20s", short(q.RetryAfter))
+		remedy = fmt.Sprintf("they vote in %v: give --ready more time than the longest ttl of all "+
+			"clients, and than 20s", short(q.RetryAfter))
 	}
-	return &exit{code: codeNoQuorum, why: fmt.Errorf("no majority of the nodes votes after %v (--ready), and the command is not run: %s",
-		r.flags.ready, strings.Join(append(nodes, remedy), "; "))}
+	return &exit{code: codeNoQuorum,
+		why: fmt.Errorf("no majority of the nodes votes after %v (--ready), and the command is not run: %s",
+			r.flags.ready, strings.Join(append(nodes, remedy), "; "))}
 }

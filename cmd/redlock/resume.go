@@ -30,7 +30,7 @@ can be used again only if resume had not asked the nodes (64, 78, 127).
 
 COMMAND's environment, its signals, and its end when the lock is lost are those of run.`
 
-const resumeExamples = `  redlock resume --from built -- make deploy       # after redlock run release --transfer built -- make build
+const resumeExamples = `  redlock resume --from built -- make deploy       # after run release --transfer built -- make build
   redlock resume --from built --transfer deployed -- make deploy   # and hands it on
   ssh build-host cat built | redlock resume --ttl 30s -- make deploy   # the text from stdin`
 

@@ -83,13 +83,15 @@ func trialsOf(prefix string) []trial {
 		{forLists, "+scan", "", "SCAN", []any{0, "COUNT", 1}},
 	}
 	for _, kind := range []string{"bar", "quarantine", "alive", "bid"} {
-		all = append(all, trial{forMutexes, "+exists", "~" + protocol.Key(kind, "*"), "EXISTS", []any{protocol.Key(kind, name)}})
+		all = append(all, trial{forMutexes, "+exists", "~" + protocol.Key(kind, "*"), "EXISTS",
+			[]any{protocol.Key(kind, name)}})
 	}
 	for _, key := range []string{protocol.NewestKey, protocol.FormatKey, protocol.LookKey} {
 		all = append(all, trial{forMutexes, "+exists", "~" + key, "EXISTS", []any{key}})
 	}
 	// The last one: a connection that has subscribed answers nothing else.
-	return append(all, trial{forWakeUps, "+subscribe", "&" + protocol.Key("wake", "*"), "SUBSCRIBE", []any{protocol.Key("wake", name)}})
+	return append(all, trial{forWakeUps, "+subscribe", "&" + protocol.Key("wake", "*"), "SUBSCRIBE",
+		[]any{protocol.Key("wake", name)}})
 }
 
 // pxat is no right, but an option of SET that old servers lack.
@@ -143,7 +145,8 @@ func (f *nodeFacts) try(a *asker, trials []trial) error {
 		if broken(err) {
 			return fmt.Errorf("%s: %w", t.command, err)
 		}
-		if refuses := node.IsRefusal(err) && !node.LacksCommand(err) || node.IsCode(err, "READONLY") && f.Role == "master"; refuses && f.refusal == nil {
+		if refuses := node.IsRefusal(err) && !node.LacksCommand(err) || node.IsCode(err, "READONLY") &&
+			f.Role == "master"; refuses && f.refusal == nil {
 			f.refusal = err
 		}
 		if isUnknown(err) && !slices.Contains(f.unknown[t.purpose], t.command) {
@@ -182,7 +185,8 @@ func (x *examination) judgeUnknown(f *nodeFacts) {
 		how, consequence = warning, "these do not work there: "+strings.Join(without, ", ")+"; other locks do"
 	}
 	slices.Sort(all)
-	x.add(how, "unknown-command", f.Node, "it does not know "+strings.Join(slices.Compact(all), ", ")+": renamed there, or disabled",
+	x.add(how, "unknown-command", f.Node,
+		"it does not know "+strings.Join(slices.Compact(all), ", ")+": renamed there, or disabled",
 		consequence, restoreCommand)
 }
 
@@ -217,13 +221,14 @@ var features = []struct {
 func someNames(lacks []string) string {
 	for _, lack := range lacks {
 		if prefix, isKey := strings.CutPrefix(lack, "~"); isKey && !strings.HasPrefix(prefix, protocol.Reserved) {
-			return "; if it is for some names only, try these: redlock doctor --prefix " + strings.TrimSuffix(prefix, "*") + "BEGINNING"
+			return "; if it is for some names only, try these: redlock doctor --prefix " +
+				strings.TrimSuffix(prefix, "*") + "BEGINNING"
 		}
 	}
 	return ""
 }
 
-// judgeRefusal reports that the node answers, and does not do what a lock needs, for another reason than a missing right.
+// judgeRefusal reports that the node answers and does not do what a lock needs. The reason is not a missing right.
 func (x *examination) judgeRefusal(f *nodeFacts) {
 	if f.refusal == nil {
 		return
@@ -236,17 +241,20 @@ func (x *examination) judgeRefusal(f *nodeFacts) {
 func (x *examination) judgeRights(f *nodeFacts) {
 	if f.killErr != nil {
 		x.add(warning, "no-kill", f.Node, "it does not let a client close its own old connections: "+f.killErr.Error(),
-			"an attempt that was on its way there when a connection broke may be executed after its undo, and keep a lock's key for a ttl",
+			"an attempt that was on its way there when a connection broke may be executed after its undo, and keep a "+
+				"lock's key for a ttl",
 			grant(f.killErr, "grant the user +client|id and +client|kill (docs/reference/rights.md)"))
 	}
 	if f.hasNarrowKeys {
-		x.add(note, "narrow-keys", f.Node, "the user may not use every key, and without a prefix doctor does not know which keys your locks have",
+		x.add(note, "narrow-keys", f.Node,
+			"the user may not use every key, and without a prefix doctor does not know which keys your locks have",
 			"locks whose names its patterns do not match are refused there",
 			"see that its patterns match the names, or try those that begin alike: redlock doctor --prefix BEGINNING")
 	}
 	if lacks := strings.Join(f.lacks[forMutexes], " "); lacks != "" {
 		x.add(danger, "no-rights", f.Node, "locks do not work there: the user lacks "+lacks,
-			"it refuses votes, renewals, waiters or releases, and counts as failed", "grant the user "+lacks+" (docs/reference/rights.md)"+someNames(f.lacks[forMutexes]))
+			"it refuses votes, renewals, waiters or releases, and counts as failed",
+			"grant the user "+lacks+" (docs/reference/rights.md)"+someNames(f.lacks[forMutexes]))
 	}
 	if lacks := strings.Join(f.lacks[forReaders], " "); lacks != "" {
 		what := "locks for readers do not work there; mutexes do: missing are "
@@ -258,7 +266,8 @@ func (x *examination) judgeRights(f *nodeFacts) {
 			remedy = "use Redis 6.2 or later, and grant the rights for readers (docs/reference/rights.md)"
 		}
 		x.add(warning, "no-readers", f.Node, what+lacks,
-			"it refuses shares, their renewals or releases, Lease.Downgrade, and the release of a mutex for which a reader waits",
+			"it refuses shares, their renewals or releases, Lease.Downgrade, and the release of a mutex for "+
+				"which a reader waits",
 			remedy+"; nothing, where no client uses RWMutex or redlock run --read")
 	}
 	for _, feature := range features {
@@ -269,7 +278,8 @@ func (x *examination) judgeRights(f *nodeFacts) {
 	}
 	if lacks := strings.Join(f.lacks[forWakeUps], " "); lacks != "" {
 		x.add(note, "no-wake-ups", f.Node, "it does not wake waiters: the user lacks "+lacks,
-			"waiters poll, every 0.25 to 1 s: a lock is handed off later", "grant the user "+lacks+" (docs/reference/rights.md)")
+			"waiters poll, every 0.25 to 1 s: a lock is handed off later",
+			"grant the user "+lacks+" (docs/reference/rights.md)")
 	}
 	if lacks := strings.Join(f.lacks[forLists], " "); lacks != "" {
 		x.add(note, "no-lists", f.Node, "it does not list its locks: the user lacks "+lacks,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/endpoint"
@@ -43,9 +44,9 @@ and valkeys:// are the same), or unix:///path/to/socket. A URL with TLS may end 
 ?ca=file&cert=file&key=file&servername=name; the flags --tls-… say that for all of them.
 redis://user@host?passwordfile=file, or --password-file, has the password in a file of one line, which is read at
 each new connection: so it can be changed while redlock runs. Give all of them, always, the same to every client: the
-majority is counted over this list, and nodes remember how many they are. Put them into ` + nodesEnv + ` rather than on the
-command line where they have passwords: a command line can be read by every user of
-the machine. Commands under redlock run inherit it. redlock never prints passwords.
+majority is counted over this list, and nodes remember how many they are. Put them into
+` + nodesEnv + ` rather than on the command line where they have passwords: a command line can be
+read by every user of the machine. Commands under redlock run inherit it. redlock never prints passwords.
 
 Messages of redlock itself, on stderr, begin with "redlock:". Colours need a terminal, and an empty NO_COLOR.`,
 		Example: `  # Three Redis servers that have nothing to do with one another:
@@ -61,7 +62,8 @@ Messages of redlock itself, on stderr, begin with "redlock:". Colours need a ter
   # In the crontabs of many machines, a job that one of them runs, where clocks differ by less than 30s; it is no
   # error if another machine runs it (75):
   ` + nodesEnv + `=redis://10.0.0.1,redis://10.0.1.1,redis://10.0.2.1
-  0 3 * * *  /usr/local/bin/redlock run nightly --no-wait --ready 1m --ttl 30s --min-hold 30s -q -- /usr/local/bin/nightly || [ $? -eq 75 ]`,
+  0 3 * * *  /usr/local/bin/redlock run nightly --no-wait --ready 1m --ttl 30s --min-hold 30s -q -- ` +
+			`/usr/local/bin/nightly || [ $? -eq 75 ]`,
 		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -69,22 +71,31 @@ Messages of redlock itself, on stderr, begin with "redlock:". Colours need a ter
 			s.guardGiven = cmd.Flags().Changed("restart-guard")
 		},
 	}
-	flags := root.PersistentFlags()
-	flags.StringArrayVar(&s.nodes, "nodes", nil, "the Redis masters' `URLs`, separated by commas; may be repeated (default $"+nodesEnv+")")
-	flags.StringVar(&s.prefix, "prefix", "redlock:", "`text` before a lock's name in its key at the nodes")
-	flags.DurationVar(&s.nodeTimeout, "node-timeout", 0, "one node's time to answer (default a twentieth of the ttl, within 5ms and 500ms)")
-	flags.DurationVar(&s.guard, "restart-guard", 0, "time for which a node that lost its memory does not vote, at least (default the longest ttl ever used); 0 trusts such nodes at once: for tests and caches only, and for all clients or none")
-	flags.BoolVarP(&s.verbose, "verbose", "v", false, "log more to stderr, such as nodes that are back, and print whole owners")
-	s.login.register(flags)
-	s.tls.register(flags)
+	s.register(root.PersistentFlags())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &exit{code: codeUsage, why: err, hint: "Try " + cmd.CommandPath() + " --help"}
 	})
 	root.SetHelpTemplate(helpTemplate())
 	root.SetVersionTemplate("redlock {{.Version}}\n")
-	root.AddCommand(newRun(s), newResume(s), newInspect(s), newLs(s), newTop(s), newWatch(s), newDoctor(s), newAsk(s), newUnlock(s), newBench(s),
-		newVersion())
+	root.AddCommand(newRun(s), newResume(s), newInspect(s), newLs(s), newTop(s), newWatch(s), newDoctor(s), newAsk(s),
+		newUnlock(s), newBench(s), newVersion())
 	return root
+}
+
+// register adds the flags that all commands have.
+func (s *settings) register(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&s.nodes, "nodes", nil,
+		"the Redis masters' `URLs`, separated by commas; may be repeated (default $"+nodesEnv+")")
+	flags.StringVar(&s.prefix, "prefix", "redlock:", "`text` before a lock's name in its key at the nodes")
+	flags.DurationVar(&s.nodeTimeout, "node-timeout", 0,
+		"one node's time to answer (default a twentieth of the ttl, within 5ms and 500ms)")
+	flags.DurationVar(&s.guard, "restart-guard", 0, "time for which a node that lost its memory does not vote, at "+
+		"least (default the longest ttl ever used); 0 trusts such nodes at once: for tests and caches only, and for "+
+		"all clients or none")
+	flags.BoolVarP(&s.verbose, "verbose", "v", false,
+		"log more to stderr, such as nodes that are back, and print whole owners")
+	s.login.register(flags)
+	s.tls.register(flags)
 }
 
 // refuseOtherShells lets completion, cobra's own command, refuse a shell that it does not know.
@@ -115,11 +126,13 @@ func (s *settings) urls() ([]string, error) {
 	}
 	var urls []string
 	for _, list := range given {
-		urls = append(urls, strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\t' })...)
+		urls = append(urls, strings.FieldsFunc(list,
+			func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\t' })...)
 	}
 	if len(urls) == 0 {
-		return nil, &exit{code: codeConfig, why: fmt.Errorf("no nodes: give --nodes or set %s to the URLs of the Redis masters, "+
-			"such as redis://10.0.0.1:6379,redis://10.0.1.1:6379,redis://10.0.2.1:6379", nodesEnv)}
+		return nil, &exit{code: codeConfig,
+			why: fmt.Errorf("no nodes: give --nodes or set %s to the URLs of the Redis masters, "+
+				"such as redis://10.0.0.1:6379,redis://10.0.1.1:6379,redis://10.0.2.1:6379", nodesEnv)}
 	}
 	urls, err := s.login.addTo(urls)
 	if err != nil {
@@ -127,7 +140,8 @@ func (s *settings) urls() ([]string, error) {
 	}
 	for i, url := range urls {
 		if _, err := endpoint.Parse(url); err != nil {
-			return nil, &exit{code: codeConfig, why: fmt.Errorf("%s: URL %d of %d is bad: %w", from, i+1, len(urls), err)}
+			return nil, &exit{code: codeConfig,
+				why: fmt.Errorf("%s: URL %d of %d is bad: %w", from, i+1, len(urls), err)}
 		}
 	}
 	if urls, err = s.tls.addTo(urls); err != nil {

@@ -58,9 +58,9 @@ it fails.
 With --permits 3, NAME is a semaphore: as many as three commands run at the same time, each with one
 of its three permits, or with several of them (--take). Give the same number everywhere. A
 command that wants many is not passed by later ones that want few. REDLOCK_SLOTS has the numbers of its
-permits, from 0, with spaces between (it is empty without --permits): no other command has one of them at that time. The fencing token
-is greater than that of every earlier holder of the same slots. What the permits protect must keep one
-number for each slot.
+permits, from 0, with spaces between (it is empty without --permits): no other command has one of them
+at that time. The fencing token is greater than that of every earlier holder of the same slots. What the
+permits protect must keep one number for each slot.
 
 A run inside another run of the same lock would wait for itself, and fails (64); REDLOCK_OUTER, by which
 it knows, has the locks of all runs around it.
@@ -101,9 +101,10 @@ record in its own data that it is done.
 
 Nodes that were restarted do not vote for the longest ttl of all clients, and for 20s if a majority was. That
 time begins when a client looks, so a job at night finds no majority (69). With --ready 1m run first
-waits for up to a minute until a majority votes, and never for a holder: --wait begins, and --no-wait counts, after that.
-Choose it longer than these times. It is a delay, as above. A run that reached no majority for more than half of its
---min-hold does not run COMMAND (69): another machine may have run it meanwhile.
+waits for up to a minute until a majority votes, and never for a holder: --wait begins, and --no-wait
+counts, after that. Choose it longer than these times. It is a delay, as above. A run that reached no
+majority for more than half of its --min-hold does not run COMMAND (69): another machine may have run it
+meanwhile.
 
 Other callers, redlock top and redlock inspect show who holds a lock: the text of --label or REDLOCK_LABEL, by default
 this machine's name and redlock's process.
@@ -162,13 +163,17 @@ func newRun(s *settings) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&f.read, "read", false, "hold a share of the lock, together with other commands that run with --read")
-	flags.IntVar(&f.permits, "permits", 0, "NAME is a semaphore with so many permits, 1 to 256: as many commands run at the same time")
+	flags.IntVar(&f.permits, "permits", 0,
+		"NAME is a semaphore with so many permits, 1 to 256: as many commands run at the same time")
 	flags.IntVar(&f.take, "take", 1, "with --permits: so many permits for this command")
-	flags.DurationVar(&f.minHold, "min-hold", 0, "keep the lock taken until this time after it was asked for, also when COMMAND has ended; at most the ttl")
+	flags.DurationVar(&f.minHold, "min-hold", 0,
+		"keep the lock taken until this time after it was asked for, also when COMMAND has ended; at most the ttl")
 	flags.DurationVar(&f.wait, "wait", 0, "wait this time at most for the lock (default without limit)")
 	flags.BoolVar(&f.noWait, "no-wait", false, "do not wait for a holder: fail at once")
-	flags.DurationVar(&f.ready, "ready", 0, "first wait this time at most until a majority of the nodes votes, and never for a holder")
-	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing about a lock that somebody else holds (the exit code shows it), nor about nodes while a majority votes")
+	flags.DurationVar(&f.ready, "ready", 0,
+		"first wait this time at most until a majority of the nodes votes, and never for a holder")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing about a lock that somebody else holds (the exit "+
+		"code shows it), nor about nodes while a majority votes")
 	f.addShared(cmd)
 	return cmd
 }
@@ -176,11 +181,15 @@ func newRun(s *settings) *cobra.Command {
 // addShared adds the flags that run and resume have in common.
 func (f *runFlags) addShared(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.DurationVar(&f.ttl, "ttl", 10*time.Second, "how long the lock outlives a redlock that was killed, and can go without renewals; below 5s one silent cut of the network ends COMMAND")
+	flags.DurationVar(&f.ttl, "ttl", 10*time.Second, "how long the lock outlives a redlock that was killed, and can "+
+		"go without renewals; below 5s one silent cut of the network ends COMMAND")
 	flags.DurationVar(&f.grace, "grace", 0, "time between SIGTERM and SIGKILL (default three tenths of the ttl)")
-	flags.DurationVar(&f.stopBefore, "stop-before", 0, "send SIGTERM when renewals fail and this much validity is left; 0: when none is left (default the grace, at most a third of the ttl)")
-	flags.StringVar(&f.transfer, "transfer", "", "when COMMAND succeeds, do not release the lock, but write the text for redlock resume to this `file`")
-	flags.StringVar(&f.label, "label", "", "`text` by which others see who holds the lock or waits for it, of at most 256 bytes (default $"+labelEnv+", else host:pid)")
+	flags.DurationVar(&f.stopBefore, "stop-before", 0, "send SIGTERM when renewals fail and this much validity is "+
+		"left; 0: when none is left (default the grace, at most a third of the ttl)")
+	flags.StringVar(&f.transfer, "transfer", "",
+		"when COMMAND succeeds, do not release the lock, but write the text for redlock resume to this `file`")
+	flags.StringVar(&f.label, "label", "", "`text` by which others see who holds the lock or waits for it, of at most "+
+		"256 bytes (default $"+labelEnv+", else host:pid)")
 }
 
 // check checks the flags, and sets those that were not given.
@@ -241,7 +250,8 @@ func (f *runFlags) checkShared(cmd *cobra.Command) error {
 		f.stopBefore = min(f.grace, f.ttl/3)
 	}
 	if f.stopBefore > f.ttl/2 {
-		return usage("--stop-before %v: it must be at most half of the ttl (%v), or a renewal would always come too late", f.stopBefore, f.ttl)
+		return usage("--stop-before %v: it must be at most half of the ttl (%v), or a renewal would "+
+			"always come too late", f.stopBefore, f.ttl)
 	}
 	return nil
 }
@@ -264,7 +274,8 @@ func (f *runFlags) run(cmd *cobra.Command, s *settings, names, command []string)
 }
 
 // runUnder runs a command under the lease that acquire returns, and returns what run does.
-func (f *runFlags) runUnder(cmd *cobra.Command, s *settings, command []string, acquire func(*runner, *redlock.Client) (*redlock.Lease, error)) error {
+func (f *runFlags) runUnder(cmd *cobra.Command, s *settings, command []string,
+	acquire func(*runner, *redlock.Client) (*redlock.Lease, error)) error {
 	path, err := findCommand(command[0])
 	if err != nil {
 		return err
@@ -316,9 +327,12 @@ func (r *runner) finish(code int, why error) error {
 	switch end := r.lease.Unlock(context.Background()); {
 	case why != nil || end == nil:
 	case errors.Is(end, redlock.ErrLost):
-		why = &exit{code: codeLost, why: fmt.Errorf("the command has ended, but the lock was lost before, and somebody else may have held it meanwhile: %s", lossOf(end, r.verbose))}
+		why = &exit{code: codeLost,
+			why: fmt.Errorf("the command has ended, but the lock was lost before, and somebody else may have held "+
+				"it meanwhile: %s", lossOf(end, r.verbose))}
 	default:
-		r.print("the release was not confirmed by a majority, so the lock may stay held for up to %v: %v", r.flags.ttl, end)
+		r.print("the release was not confirmed by a majority, so the lock may stay held for up to %v: %v", r.flags.ttl,
+			end)
 	}
 	switch {
 	case why != nil:

@@ -9,8 +9,8 @@ import (
 	"github.com/redlock-go/redlock/internal/loginreply"
 )
 
-// withoutUsers returns a message without users and passwords of URLs on the command line, which errors repeat where they
-// are in the place of something else.
+// withoutUsers returns a message without users and passwords of URLs on the command line. Errors repeat such a URL if
+// it stands where something else is expected.
 func withoutUsers(text string, args []string) string {
 	for _, arg := range args {
 		shown := endpoint.WithoutUser(arg)

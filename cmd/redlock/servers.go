@@ -20,7 +20,8 @@ const (
 
 // text returns it in words.
 func (s support) text() string {
-	return map[support]string{tested: "tested", read: "not tested, should work by its documentation", unsupported: "does not work"}[s]
+	return map[support]string{tested: "tested", read: "not tested, should work by its documentation",
+		unsupported: "does not work"}[s]
 }
 
 // serverFacts name a node's server program. The JSON names are stable.
@@ -146,11 +147,14 @@ func (x *examination) judgePrograms() {
 		what := fmt.Sprintf("%s at %s", s, strings.Join(nodes[s], ", "))
 		switch {
 		case s.Support == read:
-			x.add(note, code, "", what+": the project's tests have not run on it", "none is known: it should work by its documentation",
-				fmt.Sprintf("see %q in docs/servers.md; where you can start the program, REDLOCK_TEST_SERVERS=PATH make servers tests it", s.Row))
+			x.add(note, code, "", what+": the project's tests have not run on it",
+				"none is known: it should work by its documentation",
+				fmt.Sprintf("see %q in docs/servers.md; where you can start the program, REDLOCK_TEST_SERVERS=PATH "+
+					"make servers tests it", s.Row))
 		case s.Support == unsupported && s.Row != clusterModeRow:
 			x.add(warning, code, "", what+": docs/servers.md says that it does not work",
-				"locks may be refused, or be held twice after a restart or a failover", fmt.Sprintf("see %q in docs/servers.md", s.Row))
+				"locks may be refused, or be held twice after a restart or a failover",
+				fmt.Sprintf("see %q in docs/servers.md", s.Row))
 		}
 	}
 }

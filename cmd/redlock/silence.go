@@ -22,7 +22,8 @@ func (x *examination) judgeSilence(f *nodeFacts) {
 func causeOf(err error, answered bool) overview.Cause {
 	if errors.Is(err, errSentinel) {
 		return overview.Cause{Code: "sentinel", What: err.Error(), Consequence: overview.NeverVotes,
-			Remedy: "give the master's own port: SENTINEL GET-MASTER-ADDR-BY-NAME shows it; better, use masters that no sentinel watches"}
+			Remedy: "give the master's own port: SENTINEL GET-MASTER-ADDR-BY-NAME shows it; better, use masters that " +
+				"no sentinel watches"}
 	}
 	return overview.CauseOf(err, answered)
 }

@@ -22,7 +22,8 @@ func (r *runner) stop(c *child, why error) error {
 	kill := time.NewTimer(r.flags.grace)
 	defer kill.Stop()
 	if err := c.terminate(); errors.Is(err, fs.ErrPermission) {
-		r.print("%v: cannot signal the command (operation not permitted): it goes on WITHOUT the lock; redlock waits %v for its end", why, r.flags.grace)
+		r.print("%v: cannot signal the command (operation not permitted): it goes on WITHOUT the lock; redlock "+
+			"waits %v for its end", why, r.flags.grace)
 	} else {
 		r.print("%v: the command gets SIGTERM, and in %v SIGKILL", why, r.flags.grace)
 	}
@@ -34,9 +35,13 @@ func (r *runner) stop(c *child, why error) error {
 		return &exit{code: codeLost}
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		return &exit{code: codeGoesOn, why: errors.New("processes of the command go on WITHOUT the lock: redlock may not signal them (operation not permitted)")}
+		return &exit{code: codeGoesOn,
+			why: errors.New("processes of the command go on WITHOUT the lock: redlock may not signal them " +
+				"(operation not permitted)")}
 	}
-	return &exit{code: codeGoesOn, why: fmt.Errorf("processes of the command go on WITHOUT the lock, %v after SIGKILL: they run as another user, or wait for a disk", killPatience)}
+	return &exit{code: codeGoesOn,
+		why: fmt.Errorf("processes of the command go on WITHOUT the lock, %v after SIGKILL: they run as another "+
+			"user, or wait for a disk", killPatience)}
 }
 
 // awaitEnd waits for the end of the command and of its group, and reports whether it came in time.

@@ -13,10 +13,13 @@ type tlsFlags struct {
 }
 
 func (t *tlsFlags) register(flags *pflag.FlagSet) {
-	flags.StringVar(&t.ca, "tls-ca", "", "`file` of the certificate authorities to trust, in PEM, for rediss:// URLs without ?ca= (default the system's)")
-	flags.StringVar(&t.cert, "tls-cert", "", "`file` of this client's certificate, in PEM, for rediss:// URLs without ?cert=")
+	flags.StringVar(&t.ca, "tls-ca", "", "`file` of the certificate authorities to trust, in PEM, for rediss:// URLs "+
+		"without ?ca= (default the system's)")
+	flags.StringVar(&t.cert, "tls-cert", "",
+		"`file` of this client's certificate, in PEM, for rediss:// URLs without ?cert=")
 	flags.StringVar(&t.key, "tls-key", "", "`file` of the key of --tls-cert, in PEM")
-	flags.StringVar(&t.serverName, "tls-server-name", "", "`name` in the nodes' certificates, for rediss:// URLs without ?servername= (default the host of the URL)")
+	flags.StringVar(&t.serverName, "tls-server-name", "",
+		"`name` in the nodes' certificates, for rediss:// URLs without ?servername= (default the host of the URL)")
 }
 
 // addTo returns the URLs with the flags as their parameters. They must be well formed.

@@ -25,17 +25,19 @@ blocks whom. Locks that callers wait for come first, the longest wait first; the
 ttl, running down, resting); then the rest.
 
 The columns are the name, the holder's label or the number of readers or permits, since when it is held (by the
-holder's clock), the time left (↻: the holder renews it, ↓: nobody does), what each node says, how many callers wait, for how
-long the first of them, who that is or what is odd, and the end of the fencing token. A narrow terminal shows fewer. Below a
-semaphore stand the holders of its permits. The names of one owner show as one row. If too few nodes answer, the last
-list stays, with its age, and with what the others say.
+holder's clock), the time left (↻: the holder renews it, ↓: nobody does), what each node says, how many
+callers wait, for how long the first of them, who that is or what is odd, and the end of the fencing token.
+A narrow terminal shows fewer. Below a semaphore stand the holders of its permits. The names of one
+owner show as one row. If too few nodes answer, the last list stays, with its age, and with what the
+others say.
 
 Keys: / filters by a part of a name or label, s sorts, Enter shows the details of a lock (each holder, each node's word,
 the wait queue), u takes a lock away from its holder as unlock --force does, and only if you type its name in
 full; ? is help, and q or Ctrl-C quits. Arrows, Page Up and Page Down move; Ctrl-Z stops top until fg.
 
 PATTERN is for the name, as that of ls. Into a pipe or a file, and on a terminal with TERM=dumb, top prints all
-rows once, and exits with 0, or with 69 if there is no quorum. A reader that closes the pipe, as head does, is no failure.
+rows once, and exits with 0, or with 69 if there is no quorum. A reader that closes the pipe, as head does,
+is no failure.
 
 top asks the nodes for the list of all locks for a quarter of the time at most, and for the locks that it
 shows each second. It changes nothing but by the key u. It needs the rights of ls, with +scan; u needs those of unlock.`

@@ -62,12 +62,18 @@ func (r *runner) transfer(to *textFile) error {
 	text, err := r.lease.Transfer(context.Background())
 	switch {
 	case errors.Is(err, redlock.ErrLost):
-		return &exit{code: codeLost, why: fmt.Errorf("the command has ended, but the lock was lost before it could be transferred, and somebody else may have held it meanwhile: %s", lossOf(err, r.verbose))}
+		return &exit{code: codeLost,
+			why: fmt.Errorf("the command has ended, but the lock was lost before it could be transferred, and "+
+				"somebody else may have held it meanwhile: %s", lossOf(err, r.verbose))}
 	case err != nil:
-		return &exit{code: coded(err).(*exit).code, why: fmt.Errorf("the command has succeeded, but its lock could not be transferred, and is released: %s", withoutName(err))}
+		return &exit{code: coded(err).(*exit).code,
+			why: fmt.Errorf("the command has succeeded, but its lock could not be transferred, and is released: %s",
+				withoutName(err))}
 	}
 	if err := to.write(text); err != nil {
-		return &exit{code: codeDanger, why: fmt.Errorf("the command has succeeded, but the text to transfer its lock could not be written, and the lock stays held for up to %v: %w", r.flags.ttl, err)}
+		return &exit{code: codeDanger,
+			why: fmt.Errorf("the command has succeeded, but the text to transfer its lock could not be written, and "+
+				"the lock stays held for up to %v: %w", r.flags.ttl, err)}
 	}
 	return nil
 }
@@ -86,7 +92,8 @@ func readText(path string, in io.Reader) (string, error) {
 	}
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", &exit{code: codeConfig, why: fmt.Errorf("--from %s: there is no such file: no lock was transferred to it, or it was resumed", path)}
+		return "", &exit{code: codeConfig,
+			why: fmt.Errorf("--from %s: there is no such file: no lock was transferred to it, or it was resumed", path)}
 	}
 	if err != nil {
 		return "", &exit{code: codeConfig, why: fmt.Errorf("--from: %w", err)}
@@ -94,7 +101,8 @@ func readText(path string, in io.Reader) (string, error) {
 	defer f.Close()
 	info, err := f.Stat()
 	if err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		err = fmt.Errorf("other users may read or write it (%v), and a process that has the text can take the lock: it must have mode 0600", info.Mode().Perm())
+		err = fmt.Errorf("other users may read or write it (%v), and a process that has the text can take the lock: "+
+			"it must have mode 0600", info.Mode().Perm())
 	}
 	if err != nil {
 		return "", &exit{code: codeConfig, why: fmt.Errorf("--from %s: %w", path, err)}

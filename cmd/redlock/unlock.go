@@ -81,7 +81,8 @@ func isToBreak(s redlock.Status, err error) error {
 	case err != nil || s.Holder != "" || overview.NodesWithKey(s) > 0 || slices.ContainsFunc(s.Nodes, isForeign):
 		return nil
 	case len(held) > 0:
-		return usage("%q is a semaphore, of which %s held: add --permits to break all of them, or break one, as '%s#%d'; nothing was changed",
+		return usage("%q is a semaphore, of which %s held: add --permits to break all of them, or break one, as "+
+			"'%s#%d'; nothing was changed",
 			s.Name, are(len(held), "permit"), printable.Quote(s.Name), held[0].Slot)
 	}
 	return &exit{code: codeFree, why: fmt.Errorf("nobody holds the lock %q: nothing was changed", s.Name)}
@@ -114,9 +115,11 @@ func printBroken(w io.Writer, was redlock.Status, verbose bool) {
 		fmt.Fprintf(w, "%s: broken. It was held by %s %s.\n", name, countReaders(was), remains(was.Remaining))
 		writeReaders(w, was.Readers)
 	case overview.IsSplit(was):
-		fmt.Fprintf(w, "%s: nobody held it; the keys at %s are deleted.\n", name, counted(overview.NodesWithKey(was), "node"))
+		fmt.Fprintf(w, "%s: nobody held it; the keys at %s are deleted.\n", name,
+			counted(overview.NodesWithKey(was), "node"))
 	default:
 		fmt.Fprintf(w, "%s: nobody held it.\n", name)
 	}
-	fmt.Fprintf(w, "The token %d is greater than that of every earlier holder, and less than those of later ones: a resource that has seen it refuses the earlier holders.\n", was.Token)
+	fmt.Fprintf(w, "The token %d is greater than that of every earlier holder, and less than those of later ones: a "+
+		"resource that has seen it refuses the earlier holders.\n", was.Token)
 }

@@ -9,9 +9,10 @@ import (
 
 func newVersion() *cobra.Command {
 	return &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version of this build",
-		Long:    `version prints the version of this build, its commit and the version of Go. So does --version. It asks no node.`,
+		Use:   "version",
+		Short: "Print the version of this build",
+		Long: "version prints the version of this build, its commit and the version of Go. So does --version. It " +
+			"asks no node.",
 		Example: `  redlock version`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -58,8 +58,8 @@ type interrupted struct{ sig os.Signal }
 
 func (e *interrupted) Error() string { return "ended by signal: " + e.sig.String() }
 
-// interruption returns the error of a call that a signal ended: what redlock was doing, and the signal. If the call got the
-// lease at the same time, interruption releases it. It returns nil if no signal ended the call.
+// interruption returns the error of a call that a signal ended: what redlock was doing, and the signal. If the call
+// got the lease at the same time, interruption releases it. It returns nil if no signal ended the call.
 func interruption(ctx context.Context, lease *redlock.Lease, doing string) error {
 	var end *interrupted
 	if !errors.As(context.Cause(ctx), &end) {
@@ -145,7 +145,8 @@ func (r *runner) announce(ctx context.Context, over <-chan struct{}, client *red
 			return
 		}
 	}
-	r.print("waiting for %q: nobody holds it, but too few nodes may vote yet, or another waiter comes first", strings.Join(names, ", "))
+	r.print("waiting for %q: nobody holds it, but too few nodes may vote yet, or another waiter comes first",
+		strings.Join(names, ", "))
 }
 
 // announceHeld prints which of the names is held, or why that cannot be learned, and reports whether it printed.
@@ -167,7 +168,8 @@ func (r *runner) announceHeld(ctx context.Context, client *redlock.Client, names
 func (r *runner) announcePermits(name string, s redlock.Status) bool {
 	held := len(overview.HeldPermits(s))
 	if held > 0 {
-		r.print("waiting for %s of %q: %d of %d are held, %d in the wait queue", counted(r.flags.take, "permit"), name, held, r.flags.permits, len(s.Queue))
+		r.print("waiting for %s of %q: %d of %d are held, %d in the wait queue", counted(r.flags.take, "permit"), name,
+			held, r.flags.permits, len(s.Queue))
 	}
 	return held > 0
 }
@@ -177,9 +179,11 @@ func (r *runner) announceHolders(name string, s redlock.Status) bool {
 	readers := overview.HoldingReaders(s)
 	switch {
 	case s.Resting:
-		r.print("waiting for %q: it rests after %s, %s, %d in the wait queue", name, printable.Quote(overview.ReadableOwner(s.Holder)), remains(s.Remaining), len(s.Queue))
+		r.print("waiting for %q: it rests after %s, %s, %d in the wait queue", name,
+			printable.Quote(overview.ReadableOwner(s.Holder)), remains(s.Remaining), len(s.Queue))
 	case s.Holder != "":
-		r.print("waiting for %q: %s holds it, %d in the wait queue", name, printable.Quote(overview.ReadableOwner(s.Holder)), len(s.Queue))
+		r.print("waiting for %q: %s holds it, %d in the wait queue", name,
+			printable.Quote(overview.ReadableOwner(s.Holder)), len(s.Queue))
 	case len(readers) == 1:
 		r.print("waiting for %q: 1 reader holds it, %d in the wait queue", name, len(s.Queue))
 	case len(readers) > 1:

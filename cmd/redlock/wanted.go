@@ -55,9 +55,13 @@ func printAsked(w io.Writer, is redlock.Status, verbose bool) {
 	case is.Notifiable:
 		fmt.Fprintf(w, "%s: asked %s.\n", name, holder)
 	case is.Holder != "":
-		fmt.Fprintf(w, "%s: nobody was asked. It is held by %s %s, and that holder does not want to be told (WithWanted).\n", name, holder, unlessRenewed(is.Remaining))
+		fmt.Fprintf(w,
+			"%s: nobody was asked. It is held by %s %s, and that holder does not want to be told (WithWanted).\n", name,
+			holder, unlessRenewed(is.Remaining))
 	case len(overview.HoldingReaders(is)) > 0:
-		fmt.Fprintf(w, "%s: asked those of %s that want to be told (WithWanted): they learn of it by their next renewal.\n", name, countReaders(is))
+		fmt.Fprintf(w,
+			"%s: asked those of %s that want to be told (WithWanted): they learn of it by their next renewal.\n", name,
+			countReaders(is))
 	default:
 		fmt.Fprintf(w, "%s: nobody holds it.\n", name)
 	}

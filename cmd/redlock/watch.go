@@ -42,9 +42,9 @@ master, state and cause. What comes and goes between two looks is not seen: it
 looks at the first 200 locks each second, and at the others as often as it lists them. Without a quorum it prints
 changes of nodes alone.
 
-watch changes nothing, but by --unlock. It needs the right +scan, as ls does, and spends at most a quarter of its time on
-listing locks, however many browsers watch; none while no browser does, but for some seconds after a request. It
-ends with 0 when a signal ends it.`
+watch changes nothing, but by --unlock. It needs the right +scan, as ls does, and spends at most a quarter
+of its time on listing locks, however many browsers watch; none while no browser does, but for some
+seconds after a request. It ends with 0 when a signal ends it.`
 
 // watchFlags are the flags of redlock watch.
 type watchFlags struct {
@@ -83,7 +83,8 @@ func newWatch(s *settings) *cobra.Command {
 	flags.BoolVar(&f.log, "log", false, "print one JSON object for each change, on a line of its own")
 	flags.BoolVar(&f.beyond, "beyond-loopback", false, "serve other machines too: the page asks for no password")
 	flags.BoolVar(&f.unlock, "unlock", false, "let the page take locks away from their holders")
-	flags.StringArrayVar(&f.hosts, "host", nil, "a `name` by which browsers reach the page, beside loopback names and the address; may be repeated")
+	flags.StringArrayVar(&f.hosts, "host", nil,
+		"a `name` by which browsers reach the page, beside loopback names and the address; may be repeated")
 	flags.StringVar(&f.title, "title", "", "the cluster's name, in the page's head")
 	return cmd
 }
@@ -106,7 +107,8 @@ func (f *watchFlags) servePage(ctx context.Context, cmd *cobra.Command, s *setti
 	if err != nil {
 		return &exit{code: codeConfig, why: err}
 	}
-	opts := []redlockweb.Option{redlockweb.WithTitle(f.title), redlockweb.WithHosts(f.hosts...), redlockweb.WithRoundTrips(trips)}
+	opts := []redlockweb.Option{redlockweb.WithTitle(f.title), redlockweb.WithHosts(f.hosts...),
+		redlockweb.WithRoundTrips(trips)}
 	if f.unlock {
 		opts = append(opts, redlockweb.WithUnlock())
 	}

@@ -80,16 +80,18 @@ func (f *firstLooks) end(g *Group) bool {
 		return false
 	}
 	last := slices.MaxFunc(f.found, func(a, b quarantine) int { return cmp.Compare(a.until, b.until) })
-	g.cfg.Events.Log(slog.LevelWarn, "a majority of the nodes has no record of this run of its server (a new cluster, or servers that were restarted or wiped); "+
-		"locks wait until every lease that the nodes may have forgotten has ended",
+	g.cfg.Events.Log(slog.LevelWarn, "a majority of the nodes has no record of this run of its server (a new "+
+		"cluster, or servers that were restarted or wiped); locks wait until every "+
+		"lease that the nodes may have forgotten has ended",
 		"nodes", len(f.found), "of", g.terms.Nodes, "wait", last.until-now)
 	return true
 }
 
 // logQuarantine logs that the node does not vote until its quarantine is over.
 func (m *Member) logQuarantine(left time.Duration) {
-	m.group.cfg.Events.Log(slog.LevelWarn, "a node has no record of this run of its server (it is new, or was restarted, or wiped); "+
-		"it votes once every lease that it may have forgotten has ended", "node", m.Name, "wait", left)
+	m.group.cfg.Events.Log(slog.LevelWarn,
+		"a node has no record of this run of its server (it is new, or was restarted, or wiped); "+
+			"it votes once every lease that it may have forgotten has ended", "node", m.Name, "wait", left)
 }
 
 // loggedWait is what the log says of a node that does not vote yet.
@@ -100,20 +102,22 @@ type loggedWait struct {
 	over       bool          // it says that the node does not vote though the wait is over
 }
 
-// logLongerWait logs that the node's wait ends later than was logged. A longer guard has a quarantine of another name; a
-// quarantine of the same name lasts longer by its server's clock alone.
+// logLongerWait logs that the node's wait ends later than was logged. A longer guard has a quarantine of another name.
+// A quarantine of the same name lasts longer only if its server's clock was set back.
 func (m *Member) logLongerWait(left time.Duration, quarantine string) {
 	if quarantine != "" && quarantine == m.logged.quarantine {
-		m.group.cfg.Events.Log(slog.LevelWarn, "a node waits for longer than was logged: its server's clock was set back",
+		m.group.cfg.Events.Log(slog.LevelWarn,
+			"a node waits for longer than was logged: its server's clock was set back",
 			"node", m.Name, "wait", left)
 		return
 	}
-	m.group.cfg.Events.Log(slog.LevelWarn, "a node waits for longer than was logged: a majority of the nodes lost its memory, "+
-		"or a client uses a longer ttl", "node", m.Name, "wait", left)
+	m.group.cfg.Events.Log(slog.LevelWarn,
+		"a node waits for longer than was logged: a majority of the nodes lost its memory, "+
+			"or a client uses a longer ttl", "node", m.Name, "wait", left)
 }
 
-// logOverdue logs, once, that the node does not vote though the wait that was logged is over, and why. Until when is not
-// known: the line names the nodes for which it may wait.
+// logOverdue logs, once, that the node does not vote though the wait that was logged is over, and why. The end of that
+// is unknown, so the line names the nodes for which it may wait.
 func (a *admission) logOverdue(why error) {
 	m := a.member
 	if m.logged.run != a.run || m.logged.over || m.group.cfg.Clock() <= m.logged.until+waitTolerance {

@@ -67,7 +67,8 @@ func shareable(conn redis.Conn) error {
 	_, timeouts := conn.(redis.ConnWithTimeout)
 	_, contexts := conn.(redis.ConnWithContext)
 	if !timeouts || !contexts {
-		return fmt.Errorf("its connections (%T) must implement redis.ConnWithTimeout and redis.ConnWithContext, as redigo's do", conn)
+		return fmt.Errorf("its connections (%T) must implement redis.ConnWithTimeout and "+
+			"redis.ConnWithContext, as redigo's do", conn)
 	}
 	return nil
 }

@@ -68,7 +68,8 @@ func isOfClusterMode(reply redis.Error) bool {
 	return false
 }
 
-// isOfOtherServer reports whether an error reply with this code shows that the server is no longer the one of the handshake.
+// isOfOtherServer reports whether an error reply with this code shows that the server is not that of the handshake any
+// more.
 func isOfOtherServer(code string) bool {
 	switch code {
 	case "READONLY", "LOADING", "MASTERDOWN", "NOAUTH":
@@ -98,7 +99,8 @@ func code(reply redis.Error) string {
 			text = text[i+len(": -"):]
 		}
 	}
-	if strings.Contains(text, "The user executing the script can't") || strings.HasPrefix(text, "ERR ACL failure in script") {
+	if strings.Contains(text, "The user executing the script can't") ||
+		strings.HasPrefix(text, "ERR ACL failure in script") {
 		return "NOPERM" // up to Redis 7.0, and since 7.2
 	}
 	word, _, _ := strings.Cut(text, " ")
@@ -134,31 +136,40 @@ func Advise(err error) error {
 	}
 	switch {
 	case IsCode(err, "NOPERM"):
-		return fmt.Errorf("%w (%sgrant the user the commands listed in docs/reference/rights.md, on the locks' keys)", err, missingRight(reply))
+		return fmt.Errorf("%w (%sgrant the user the commands listed in docs/reference/rights.md, on the locks' keys)",
+			err, missingRight(reply))
 	case IsCode(err, "OOM"):
 		return fmt.Errorf("%w (the server is full: raise maxmemory)", err)
 	case IsCode(err, "MISCONF") && strings.Contains(string(reply), "AOF"):
 		return fmt.Errorf("%w (the server cannot write its AOF: free or mend its disk)", err)
 	case IsCode(err, "MISCONF"):
-		return fmt.Errorf("%w (the server cannot write its snapshot: free or mend its disk, or CONFIG SET save \"\" if it needs none)", err)
+		return fmt.Errorf("%w (the server cannot write its snapshot: free or mend its disk, or CONFIG SET save \"\" "+
+			"if it needs none)", err)
 	case IsCode(err, "NOREPLICAS"):
-		return fmt.Errorf("%w (the server waits for replicas, which a master for locks should not have: CONFIG SET min-replicas-to-write 0)", err)
+		return fmt.Errorf("%w (the server waits for replicas, which a master for locks should not have: CONFIG SET "+
+			"min-replicas-to-write 0)", err)
 	case IsCode(err, "BUSY"):
-		return fmt.Errorf("%w (another client's script does not end: SCRIPT KILL at the server, and find that client)", err)
+		return fmt.Errorf("%w (another client's script does not end: SCRIPT KILL at the server, and find that client)",
+			err)
 	case isUnknown(err):
-		return fmt.Errorf("%w (%sthe server does not know a command that locks need: take its rename-command out of redis.conf)", err, refusedCommand(reply, "it lacks "))
+		return fmt.Errorf("%w (%sthe server does not know a command that locks need: take its rename-command "+
+			"out of redis.conf)", err, refusedCommand(reply, "it lacks "))
 	case IsCode(err, "READONLY"):
 		return fmt.Errorf("%w (it is a replica; give the pool the master's address)", err)
 	case IsCode(err, "WRONGTYPE"):
-		return fmt.Errorf("%w (the lock's key, or a key of the lock under redlock::, is used for something else: choose another name or prefix, or delete that key)", err)
+		return fmt.Errorf("%w (the lock's key, or a key of the lock under redlock::, is used for something else: "+
+			"choose another name or prefix, or delete that key)", err)
 	case isOfClusterMode(reply):
-		return fmt.Errorf("%w (the server runs in cluster mode: give the pool the address of a server with cluster-enabled no)", err)
+		return fmt.Errorf("%w (the server runs in cluster mode: give the pool the address of a server with "+
+			"cluster-enabled no)", err)
 	case IsCode(err, "DENIED"):
-		return fmt.Errorf("%w (the server is in protected mode: give it a password, and this client the same; or, in a closed network only, set protected-mode no)", err)
+		return fmt.Errorf("%w (the server is in protected mode: give it a password, and this client the same; or, in "+
+			"a closed network only, set protected-mode no)", err)
 	case IsCode(err, "LOADING"):
 		return fmt.Errorf("%w (wait until the server has read its data)", err)
 	case IsFull(err):
-		return fmt.Errorf("%w (raise maxclients at the server, or find the clients that have its connections: CLIENT LIST)", err)
+		return fmt.Errorf("%w (raise maxclients at the server, or find the clients that have its "+
+			"connections: CLIENT LIST)", err)
 	case IsPermanent(err):
 		return fmt.Errorf("%w (check the user and the password)", err)
 	}

@@ -144,8 +144,8 @@ func (h handshake) explain(ctx context.Context, replies []Reply, err error) erro
 	return fmt.Errorf("handshake failed: %w", err)
 }
 
-// askAgain returns what the server says over a new connection: other libraries' connections cannot be read after a write
-// that failed. One short command is written before the server's end of the connection is known to be closed. It
+// askAgain returns what the server says over a new connection: other libraries' connections cannot be read after a
+// write that failed. askAgain writes one short command before it can know that the server has closed its end. It
 // returns nil if the server says nothing.
 func (h handshake) askAgain(ctx context.Context) error {
 	_ = h.conn.Close() // ahead of the other one: a pool may have room for one only
@@ -165,17 +165,19 @@ func (h handshake) askAgain(ctx context.Context) error {
 	return firstError(replies)
 }
 
-// doubt returns the error of a connection over which no answer came, with a question if the server closed it and has never
-// answered this client.
+// doubt returns the error of a connection over which no answer came. It adds a question if the server closed the
+// connection and has never answered this client.
 func (n *Node) doubt(err error) error {
 	var asked interface{ IsPlain() bool } // an error of TLS, which has its own question
 	if !IsClosed(err) || errors.As(err, &asked) || n.Counters.Connects.Load() > 0 {
 		return err
 	}
-	return fmt.Errorf("it closed the connection without an answer (%w): is this a Redis server, and does it speak TLS?", err)
+	return fmt.Errorf("it closed the connection without an answer (%w): is this a Redis server, and "+
+		"does it speak TLS?", err)
 }
 
 // IsClosed reports whether err is that of a connection that the other end has closed.
 func IsClosed(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
+		errors.Is(err, syscall.EPIPE)
 }

@@ -53,7 +53,8 @@ func (h handshake) refuse(id identity) (err error) {
 	case id.role == "slave" || id.role == "replica":
 		err = n.Status.Unfit("it is a replica; only masters vote: give the pool the master's address")
 	case id.role != "master" && id.role != "": // a server that does not report its role counts as a master
-		err = n.Status.Unfit(fmt.Sprintf("its role is %q; only masters vote: give the pool the address of a server whose role is master", known(id.role, knownRoles)))
+		err = n.Status.Unfit(fmt.Sprintf("its role is %q; only masters vote: give the pool the address of a server "+
+			"whose role is master", known(id.role, knownRoles)))
 	case id.cluster:
 		err = n.Status.Unfit("it runs in cluster mode, in which a script cannot use all keys of a lock; " +
 			"give the pool the address of a server with cluster-enabled no")
@@ -69,7 +70,8 @@ func (h handshake) refuse(id identity) (err error) {
 func (h handshake) judge(id identity, noInfo error) error {
 	n := h.node
 	if other, ok := n.cfg.Identities.register(n.Index, id.runID); !ok {
-		return n.Status.Unfit(fmt.Sprintf("it is the same server as node %d; every pool must lead to a server of its own", other))
+		return n.Status.Unfit(fmt.Sprintf("it is the same server as node %d; every pool must lead to a "+
+			"server of its own", other))
 	}
 	n.Status.logProblems(hazards(id, noInfo)...)
 	return nil
@@ -79,13 +81,16 @@ func (h handshake) judge(id identity, noInfo error) error {
 // noInfo is the server's answer if it refuses INFO, else nil.
 func hazards(id identity, noInfo error) (all []string) {
 	if noInfo != nil {
-		return []string{fmt.Sprintf("the server does not answer INFO, so a replica, a server given twice, or a restart with old data goes unnoticed: %v", noInfo)}
+		return []string{fmt.Sprintf("the server does not answer INFO, so a replica, a server given twice, or a "+
+			"restart with old data goes unnoticed: %v", noInfo)}
 	}
 	if id.runID == "" {
-		all = append(all, "the server's INFO has no run_id, so a server given twice, or a restart with old data, goes unnoticed: use a server that names its run")
+		all = append(all, "the server's INFO has no run_id, so a server given twice, or a restart with old data, "+
+			"goes unnoticed: use a server that names its run")
 	}
 	if id.evicts != "" && id.evicts != "noeviction" {
-		all = append(all, fmt.Sprintf("the server may evict locks under memory pressure: set maxmemory-policy noeviction, not %s", known(id.evicts, knownPolicies)))
+		all = append(all, fmt.Sprintf("the server may evict locks under memory pressure: set maxmemory-policy "+
+			"noeviction, not %s", known(id.evicts, knownPolicies)))
 	}
 	return all
 }
@@ -93,7 +98,8 @@ func hazards(id identity, noInfo error) (all []string) {
 // Words of servers that messages repeat. Others can be anything.
 var (
 	knownRoles    = strings.Fields("active-replica sentinel primary leader follower")
-	knownPolicies = strings.Fields("allkeys-lru allkeys-lfu allkeys-lrm allkeys-random volatile-lru volatile-lfu volatile-lrm volatile-random volatile-ttl")
+	knownPolicies = strings.Fields("allkeys-lru allkeys-lfu allkeys-lrm allkeys-random volatile-lru volatile-lfu " +
+		"volatile-lrm volatile-random volatile-ttl")
 )
 
 // known returns a server's word for a message.

@@ -46,7 +46,8 @@ const (
 
 // NewMajority makes the Majority of so many nodes, of which need must vote.
 func NewMajority(nodes, need int, clock system.Clock, events *notify.Queue) *Majority {
-	return &Majority{need: need, clock: clock, events: events, nodes: make([]standing, nodes), refusing: make([]bool, nodes), unseen: nodes}
+	return &Majority{need: need, clock: clock, events: events, nodes: make([]standing, nodes),
+		refusing: make([]bool, nodes), unseen: nodes}
 }
 
 // Begin lets lines be logged. announced is set if the log says already that a majority waits: as
@@ -147,14 +148,16 @@ func (m *Majority) judge() {
 	case !m.isSettled():
 	case m.stopped && votes >= m.need:
 		m.stopped = false
-		m.events.Log(slog.LevelInfo, "a majority of the nodes votes again; locks are granted", "voting", votes, "of", len(m.nodes))
+		m.events.Log(slog.LevelInfo, "a majority of the nodes votes again; locks are granted", "voting", votes, "of",
+			len(m.nodes))
 	case !m.stopped && gone > len(m.nodes)-m.need && (m.stoppedAt == 0 || now-m.stoppedAt >= downLogInterval):
 		m.stopped, m.stoppedAt = true, now
 		attrs := []any{"voting", votes, "of", len(m.nodes), "needed", m.need}
 		if wait := VotesIn(m.lefts(now), m.need); wait > 0 {
 			attrs = append(attrs, "wait", wait)
 		}
-		m.events.Log(slog.LevelError, "no majority of the nodes votes; no lock is granted, and leases end with their validity", attrs...)
+		m.events.Log(slog.LevelError,
+			"no majority of the nodes votes; no lock is granted, and leases end with their validity", attrs...)
 	}
 }
 

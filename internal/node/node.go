@@ -163,7 +163,8 @@ func (u Urgency) limit(timeout time.Duration) pipe.Limit {
 // Queue puts a call into the node's queue. p is not nil when the caller must flush it;
 // load is the number of commands unanswered there. With an error nothing was queued. If on is
 // not nil, the call relies on that connection, and goes over no other.
-func (n *Node) Queue(c *pipe.Call, on *pipe.Pipe, now, timeout time.Duration, u Urgency) (p *pipe.Pipe, load int, err error) {
+func (n *Node) Queue(c *pipe.Call, on *pipe.Pipe, now, timeout time.Duration,
+	u Urgency) (p *pipe.Pipe, load int, err error) {
 	p = n.link.pipe.Load()
 	if p == nil {
 		return nil, 0, n.Why()
@@ -243,8 +244,8 @@ const (
 	downLogInterval   = 30 * time.Second
 )
 
-// Status is what the log and the observer know of a node. Its exported methods but Refusal, Refuse and Accept are called
-// from Run's goroutine.
+// Status is what the log and the observer know of a node. Run's goroutine calls its exported methods. Refusal, Refuse
+// and Accept may be called from any.
 type Status struct {
 	index int // of the node
 	name  string
@@ -263,7 +264,8 @@ type Status struct {
 	problems   []string      // of the last handshake, which were logged
 }
 
-// setCondition sets the condition, and reports whether the observer must know: a node that refuses is not reported as up.
+// setCondition sets the condition, and reports whether the observer must know. A node that refuses is not reported as
+// up.
 func (s *Status) setCondition(to condition) (report bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -325,7 +327,8 @@ func (s *Status) logDown(now time.Duration, err error) {
 	}
 	s.downLogged, s.downAt = true, now
 	if votes {
-		s.cfg.Events.Log(slog.LevelWarn, "a node is down; locks go on while a majority votes", "node", s.name, "error", err)
+		s.cfg.Events.Log(slog.LevelWarn, "a node is down; locks go on while a majority votes", "node", s.name, "error",
+			err)
 	} else {
 		s.cfg.Events.Log(slog.LevelWarn, "a node is down, and no majority votes", "node", s.name, "error", err)
 	}

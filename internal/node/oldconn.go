@@ -101,6 +101,7 @@ func (o *oldConnections) logRefusal(err error) {
 		return
 	}
 	o.refusalLogged = true
-	o.cfg.Events.Log(slog.LevelWarn, "the server does not close this client's old connections: an attempt that was sent there may be executed after its undo, "+
-		"and keep a lock's key for a ttl; grant the user CLIENT ID and CLIENT KILL", "node", o.name, "error", err)
+	o.cfg.Events.Log(slog.LevelWarn, "the server does not close this client's old connections: an attempt that was "+
+		"sent there may be executed after its undo, and keep a lock's key for a ttl; "+
+		"grant the user CLIENT ID and CLIENT KILL", "node", o.name, "error", err)
 }

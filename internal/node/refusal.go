@@ -49,7 +49,8 @@ func (s *Status) Refuse(err error) {
 	}
 	if !s.isLogged && (s.loggedAt == 0 || now-s.loggedAt >= downLogInterval) {
 		s.isLogged, s.loggedAt = true, now
-		s.cfg.Events.Log(slog.LevelWarn, "a node answers, and refuses what every lock needs; locks go on while a majority votes",
+		s.cfg.Events.Log(slog.LevelWarn,
+			"a node answers, and refuses what every lock needs; locks go on while a majority votes",
 			"node", s.name, "error", r.Err)
 	}
 	if before == nil && s.cfg.Observer != nil {
@@ -78,7 +79,8 @@ func (s *Status) Accept() {
 	s.cfg.Majority.refuse(s.index, false)
 	if s.isLogged {
 		s.isLogged = false
-		s.cfg.Events.Log(slog.LevelInfo, "a node does what locks need again", "node", s.name, "after", s.cfg.Clock()-r.Since)
+		s.cfg.Events.Log(slog.LevelInfo, "a node does what locks need again", "node", s.name, "after",
+			s.cfg.Clock()-r.Since)
 	}
 	if s.condition == up && s.cfg.Observer != nil {
 		s.cfg.Observer.NodeUp(s.index, s.name)
@@ -94,8 +96,8 @@ func IsRefusal(err error) bool {
 	return LacksCommand(err)
 }
 
-// LacksCommand reports whether a server refuses a command, which the user may not call or the server does not know. Other
-// locks may not need it: a look shows whether all do.
+// LacksCommand reports whether a server refuses a command because the user may not call it, or because the server does
+// not know it. Other locks may not need it: a look shows whether all do.
 func LacksCommand(err error) bool { return codeOf(err) == "NOPERM" || isUnknown(err) }
 
 // codeOf returns the first word of a server's error reply; "" if err is none.

@@ -34,12 +34,15 @@ func (n *Node) NeedScripts(f protocol.Families) {
 	}
 }
 
-// queue queues the scripts of families for loading. If flush is true, the caller must flush the pipe, whatever the error is.
-func (s *scriptLoader) queue(p *pipe.Pipe, clock system.Clock, f protocol.Families, again bool) (flush bool, err error) {
+// queue queues the scripts of families for loading. If flush is true, the caller must flush the pipe, even after an
+// error.
+func (s *scriptLoader) queue(p *pipe.Pipe, clock system.Clock, f protocol.Families,
+	again bool) (flush bool, err error) {
 	scripts := f.Scripts()
 	for i, script := range scripts {
 		to := &loaded{loader: s, last: again && i == len(scripts)-1}
-		writer, _, err := p.Queue(&pipe.Call{Command: "SCRIPT", Args: []any{"LOAD", script.Text()}, To: to}, clock(), nil)
+		writer, _, err := p.Queue(&pipe.Call{Command: "SCRIPT", Args: []any{"LOAD", script.Text()}, To: to}, clock(),
+			nil)
 		flush = flush || writer
 		if err != nil {
 			return flush, err

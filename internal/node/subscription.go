@@ -59,7 +59,8 @@ func (s *subscription) run(ctx context.Context) {
 		case errors.As(err, &refusal):
 			if !refusalLogged && ctx.Err() == nil {
 				refusalLogged = true
-				n.cfg.Events.Log(slog.LevelWarn, "cannot subscribe to wake-ups at this node; waiters fall back to polling",
+				n.cfg.Events.Log(slog.LevelWarn,
+					"cannot subscribe to wake-ups at this node; waiters fall back to polling",
 					"node", n.Name, "error", Advise(err))
 			}
 			pause = refusedPause
@@ -98,7 +99,8 @@ func (s *subscription) subscribe(ctx context.Context) error {
 		close(cut)
 	})
 	pinging := make(chan struct{})
-	silence := s.node.cfg.DeadAfter + maxSilence // a timer beside the deadline of each reply: a connection need not have any
+	// A connection need not have deadlines for its replies. So there is a timer beside them.
+	silence := s.node.cfg.DeadAfter + maxSilence
 	silent := time.AfterFunc(silence, end)
 	defer func() {
 		silent.Stop()

@@ -77,7 +77,8 @@ func (l *undoLog) add(u *Undo) (queued bool) {
 	if _, known := l.byOwner[u.Owner]; !known && len(l.byOwner) >= maxUndos {
 		if !l.overflowLogged {
 			l.overflowLogged = true
-			l.cfg.Events.Log(slog.LevelWarn, "a node has too many unconfirmed releases; further ones are given up, and their keys expire with their ttl",
+			l.cfg.Events.Log(slog.LevelWarn, "a node has too many unconfirmed releases; further ones are given up, "+
+				"and their keys expire with their ttl",
 				"node", l.name, "unconfirmed", maxUndos)
 		}
 		return false

@@ -21,7 +21,7 @@ type signals struct {
 	woken    bool           // a node has woken it
 	soon     bool           // it shall look within about a second
 	now      bool           // it shall look at once
-	rejoinBy time.Duration  // when it shall look at the latest, since nodes may have dropped its ticket; 0: no such time
+	rejoinBy time.Duration  // when nodes may have dropped its ticket, so it looks by then; 0: no such time
 }
 
 // ready records that a node has the lock reserved for the waiter: by a wake-up, or by the
@@ -45,8 +45,8 @@ func (b *bell) lookSoon() { b.ring(func(s *signals) { s.soon = true }) }
 // lookNow makes the waiter look again at once.
 func (b *bell) lookNow() { b.ring(func(s *signals) { s.now = true }) }
 
-// rejoinBy makes the waiter look again at that instant at the latest. A waiter for several locks may be told to once for
-// each of them, in any order.
+// rejoinBy makes the waiter look again by that instant. It may be called for each lock of a waiter for several, in any
+// order.
 func (b *bell) rejoinBy(at time.Duration) {
 	b.ring(func(s *signals) {
 		if s.rejoinBy == 0 || at < s.rejoinBy {

@@ -35,6 +35,6 @@
 //
 // # Locks
 //
-// Queue.mu comes before Waiter.mu; the locks of a bell and of Holders are innermost. A lease's lock comes before both; ballots', nodes' and
-// pipes' locks come after both.
+// Queue.mu comes before Waiter.mu; the locks of a bell and of Holders are innermost. A lease's lock comes before both;
+// ballots', nodes' and pipes' locks come after both.
 package waitqueue

@@ -42,7 +42,8 @@ type Parked struct {
 
 // Park makes an attempt one that nodes may execute late.
 func (w *Waiter) Park(attempt *quorum.Ballot) *Parked {
-	p := &Parked{waiter: w, attempt: attempt, serials: w.queue.subscriptions(), tokens: make([]int64, len(attempt.Votes))}
+	p := &Parked{waiter: w, attempt: attempt, serials: w.queue.subscriptions(),
+		tokens: make([]int64, len(attempt.Votes))}
 	if !w.lock.Terms.Parking {
 		clear(p.serials)
 	}
@@ -97,7 +98,8 @@ func (w *Waiter) executed(n *admission.Member, serial uint64, owner, token strin
 	w.mu.Lock()
 	p := w.parked
 	current := p != nil && p.attempt.Owner == owner
-	if current && serial != 0 && serial == p.serials[n.Index] && p.attempt.Votes[n.Index].Right.SameRecord(n.Current()) {
+	if current && serial != 0 && serial == p.serials[n.Index] &&
+		p.attempt.Votes[n.Index].Right.SameRecord(n.Current()) {
 		p.tokens[n.Index] = count
 	}
 	w.mu.Unlock()

@@ -52,8 +52,8 @@ func (w *Waiter) AwaitTurn(ctx context.Context, s Standing) error {
 	}
 }
 
-// IsAwaited reports whether nodes await the waiter's next attempt: one has called it since the last, or it is its client's
-// foremost waiter, by whose attempts the nodes know that the client lives.
+// IsAwaited reports whether nodes await the waiter's next attempt. Either a node has called it since the last one, or
+// it is its client's foremost waiter: by its attempts the nodes know that the client lives.
 func (w *Waiter) IsAwaited() bool {
 	s := w.bell.read()
 	return s.woken || s.now || s.nodes.Len() >= w.queue.cfg.Cluster.Need || w.isForemost()

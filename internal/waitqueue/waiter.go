@@ -63,7 +63,7 @@ type lastAttempt struct {
 	recorder quorum.Recorder
 	took     time.Duration
 	queuedAt quorum.NodeSet // nodes in whose queues the waiter may stand
-	misses   int            // attempts in a row that followed a wake-up, or a rollback that left the lock reserved, and were refused
+	misses   int            // refused attempts in a row after a wake-up, or a rollback that left the lock reserved
 	vain     int            // attempts in a row that followed the wake-ups of a quorum, and were refused
 	rejoined bool           // it was made because the client was to rejoin
 }
@@ -85,9 +85,9 @@ func (q *Queue) NewWaiter(ctx context.Context, lock Lock, asked time.Duration) (
 // lateTicket is by how much a ticket may be later than the nodes' time: their clocks are known no better.
 const lateTicket = time.Second
 
-// IsPassed reports whether callers that come now get earlier tickets than the waiter's: the nodes' clocks were set back. Then it
-// leaves the queues, and another waiter takes its place, with a ticket of the same call by the new time. A waiter that a node has
-// woken asks first.
+// IsPassed reports whether callers that come now get earlier tickets than the waiter's, since the nodes' clocks were
+// set back. Then it leaves the queues, and another waiter takes its place, with a ticket of the same call by the new
+// time. A waiter that a node has woken asks first.
 func (w *Waiter) IsPassed() bool {
 	q, s := w.queue, w.bell.read()
 	passed := w.place > q.cfg.Clock()+q.serverTime()+lateTicket && !s.woken && s.nodes == 0

@@ -52,7 +52,8 @@ func detailLines(s *overview.Snapshot, r *overview.Row, now time.Time, columns i
 	}
 	for i := range r.Waiters {
 		w := &r.Waiters[i]
-		text := fmt.Sprintf("  waits for %s, wants %s, at %s", since(w.Since, now), w.Wants, overview.Counted(w.Masters, "master"))
+		text := fmt.Sprintf("  waits for %s, wants %s, at %s", since(w.Since, now), w.Wants,
+			overview.Counted(w.Masters, "master"))
 		add(line{{fmt.Sprintf("%4d. ", i+1), dim}, {w.Label, plain}, {text, plain}})
 	}
 	return all
@@ -88,7 +89,8 @@ func holderLines(h *overview.Holder, r *overview.Row, now time.Time, columns int
 	if h.Left < 0 {
 		time = append(time, span{overview.NoEnd, warn})
 	} else {
-		time = append(time, span{"ends in ", dim}, span{remaining(leftAt(h, r, now)), plain}, span{turn(h.Direction), dim})
+		time = append(time, span{"ends in ", dim}, span{remaining(leftAt(h, r, now)), plain},
+			span{turn(h.Direction), dim})
 	}
 	all = append(all, append(time, span{", at " + overview.Counted(h.Masters, "master"), dim}))
 	if h.Token > 0 {

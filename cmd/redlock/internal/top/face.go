@@ -168,7 +168,8 @@ var keysHelp = map[mode]string{
 }
 
 // keysWords are the words whose signs stand beside the keys: help has all.
-var keysWords = []overview.Word{overview.SaysHolder, overview.SaysFree, overview.SaysOther, overview.SaysResting, overview.SaysNothing}
+var keysWords = []overview.Word{overview.SaysHolder, overview.SaysFree, overview.SaysOther, overview.SaysResting,
+	overview.SaysNothing}
 
 // footer returns the message or the prompt, and the keys.
 func (f *face) footer(columns int) (all []line) {

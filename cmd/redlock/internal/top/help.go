@@ -5,7 +5,8 @@ import "github.com/redlock-go/redlock/internal/overview"
 // helpSentences say what stands where.
 var helpSentences = []string{
 	"The first line says whether locks are available, and how many masters may still fail. " +
-		"Below it stand the masters that vote, with their round trips, and those that do not: since when, why, and what to do.",
+		"Below it stand the masters that vote, with their round trips, and those that do not: since when, why, " +
+		"and what to do.",
 	"The locks stand by need: those that callers wait for, the longest first; those to look at; the rest. " +
 		"The lines below a semaphore are the holders of its permits, by slot.",
 	"SINCE is by the holder's clock. LEFT is when the lock ends unless it is renewed: " +

@@ -48,8 +48,8 @@ func (t *target) prompt(input string, columns int) (all []line) {
 	text := "Take " + texts + " away from " + t.by + "? The holder is not asked, and may be at work. " +
 		"It must be dead or stuck: look at the details first."
 	if len(t.names) > 1 {
-		text = "Take one of these locks away from its holder: " + texts + ". The holder is not asked, may be at work, " +
-			"and loses all that it has taken together."
+		text = "Take one of these locks away from its holder: " + texts +
+			". The holder is not asked, may be at work, and loses all that it has taken together."
 	}
 	for _, part := range wrap(text, columns) {
 		all = append(all, line{{part, bad}})
