@@ -125,6 +125,35 @@ func TestAMutexNeedsThePatternOfReaders(t *testing.T) {
 	require.ErrorIs(t, lease.Unlock(t.Context()), redlock.ErrNoQuorum)
 }
 
+// Every client looks whether the servers execute what locks need, and asks no server for votes that refuses a look.
+func TestEveryClientNeedsThePatternOfLooks(t *testing.T) {
+	t.Parallel()
+	nodes := cluster.Use(t, 3)
+	urls := restrict(t, nodes, "~redlock:*")
+	for _, n := range nodes {
+		n.Do(t, "ACL", append([]any{"SETUSER", "locks"}, allButLooks...)...)
+	}
+	refused := openUnready(t, urls)
+	for name, call := range map[string]func(ctx context.Context) error{
+		"mutex":   func(ctx context.Context) error { _, err := refused.Mutex("name").TryLock(ctx); return err },
+		"reader":  func(ctx context.Context) error { _, err := refused.RWMutex("name").TryRLock(ctx); return err },
+		"names":   func(ctx context.Context) error { _, err := refused.Multi([]string{"a", "b"}).TryLock(ctx); return err },
+		"permits": func(ctx context.Context) error { _, err := refused.Semaphore("name", 2).TryAcquire(ctx, 1); return err },
+		"no lock": refused.Ping,
+	} {
+		err := call(within(t, soon))
+		require.ErrorIs(t, err, redlock.ErrNoQuorum, name)
+		require.ErrorContains(t, err, "NOPERM", name)
+	}
+	for _, n := range nodes {
+		n.Do(t, "ACL", "SETUSER", "locks", "~redlock::look")
+	}
+	openClient(t, urls) // a quorum votes for it
+}
+
+// allButLooks are patterns of all keys but that of looks, as ACL SETUSER takes them.
+var allButLooks = []any{"~redlock:[^:]*", "~redlock::[^l]*", "~redlock::line:*"}
+
 // allButReaders are patterns of all keys but the readers', as ACL SETUSER takes them.
 var allButReaders = []any{"~redlock:[^:]*", "~redlock::[^r]*", "~redlock::record:*"}
 
