@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"cmp"
 	"path"
 	"regexp"
 	"strings"
@@ -71,4 +72,30 @@ func TestTheGateHasFixedSeeds(t *testing.T) {
 	assert.Contains(t, recipe("simulated"), "-sim.runs=300 -sim.seed=1\n")
 	assert.Contains(t, recipe("sim-fresh"), "-sim.fresh")
 	assert.Contains(t, recipe("sim-fresh"), "date -u")
+}
+
+// docs/testing.md lists the parts of each command, and how long those of the gate take.
+func TestTheTablesOfPartsListWhatMakeRuns(t *testing.T) {
+	parts := make(map[string][]string)
+	for _, m := range regexp.MustCompile(`(?m)^\t\$\(PARTS\) "(make \w+)" (.*)$`).FindAllStringSubmatch(read(t, "Makefile"), -1) {
+		parts[m[1]] = strings.Fields(strings.ReplaceAll(m[2], `"`, " "))
+	}
+	page := read(t, "docs/testing.md")
+	listed, command := make(map[string][]string), ""
+	for _, m := range regexp.MustCompile("(?m)^\\| (?:`(make \\w+)` )?\\| ([\\w, -]+) \\|").FindAllStringSubmatch(page, -1) {
+		command = cmp.Or(m[1], command)
+		listed[command] = append(listed[command], strings.Split(m[2], ", ")...)
+	}
+	assert.Len(t, parts, 3, "test, verify and soak")
+	for command := range parts {
+		assert.ElementsMatch(t, parts[command], listed[command], command)
+	}
+
+	_, durations, _ := strings.Cut(page, "\n## Duration of each part\n")
+	durations, _, _ = strings.Cut(durations, "\n## ")
+	timed := []string{}
+	for _, m := range regexp.MustCompile("(?m)^\\| (\\S+|`make lint`) \\| \\d+ \\|").FindAllStringSubmatch(durations, -1) {
+		timed = append(timed, m[1])
+	}
+	assert.Equal(t, append([]string{"`make lint`"}, parts["make test"]...), timed)
 }
