@@ -100,7 +100,7 @@ func TestLeaseHasOnlyTheSlotsOfItsOwnAttempt(t *testing.T) {
 			n.Set(func(n *testnet.Node) {
 				raises := 0
 				n.Override = func(cmd string, args []string) string {
-					if n.Label(cmd, args) == "raiseall" && raises == 0 {
+					if n.Label(cmd, args) == "raise" && raises == 0 {
 						raises++
 						return "ERR not now"
 					}

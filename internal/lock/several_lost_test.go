@@ -107,7 +107,7 @@ func TestCountersOfASetAreRaisedAllOrNone(t *testing.T) {
 				require.NoError(t, n.Redis.Set(key, "owner"))
 			}
 			c.change(n)
-			require.EqualValues(t, c.answer, eval(protocol.RaiseAll, 3, "a", "b", "record", "owner", "7,8", "90", "10"), name)
+			require.EqualValues(t, c.answer, eval(protocol.Raise, 3, "a", "b", "record", "owner", "7,8", "90", "10"), name)
 			require.Equal(t, c.counts, []string{n.Redis.HGet("record", "7"), n.Redis.HGet("record", "8")}, name)
 		})
 	}

@@ -30,7 +30,7 @@ func (s *Shared) PrepareAttempt(a *Attempt) {
 
 // RaiseArgs implements Primitive.
 func (s *Shared) RaiseArgs(c protocol.RaiseCall, record any) []any {
-	return s.wire.Advance(&s.terms.settings, c, record)
+	return s.wire.Raise(&s.terms.settings, c, record)
 }
 
 // RenewalArgs implements Primitive.

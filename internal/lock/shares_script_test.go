@@ -98,7 +98,7 @@ func TestNodeWhoseCountIsTooLowGivesNoShare(t *testing.T) {
 			require.NoError(t, n.Redis.Set("redlock:x", protocol.Shared)) // it gave one before it forgot the count
 			_, err := n.Redis.ZAdd("redlock::readers:redlock:x", float64(time.Now().Add(10*time.Second).UnixMilli()), "me")
 			require.NoError(t, err)
-			raised := eval(protocol.Advance, 3, "redlock:x", "record", "redlock::readers:redlock:x", "me", "7", 20, 10)
+			raised := eval(protocol.Raise, 3, "redlock:x", "record", "redlock::readers:redlock:x", "me", "7", 20, 10, 1)
 			require.Equal(t, want > 0, raised == int64(1), count)
 		}
 	})

@@ -137,7 +137,7 @@ func TestRaiseWithoutAQuorumGrantsNothing(t *testing.T) {
 		for _, n := range net.Nodes[1:] {
 			n.Set(func(n *testnet.Node) {
 				n.Override = func(cmd string, args []string) string {
-					if testnet.IsScript(cmd, args, protocol.Raise, protocol.Advance, protocol.RaiseAll) {
+					if testnet.IsScript(cmd, args, protocol.Raise) {
 						return "OOM command not allowed"
 					}
 					return ""

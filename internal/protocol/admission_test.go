@@ -41,7 +41,7 @@ func TestLookCallsEachCommandOfAMutex(t *testing.T) {
 		return commands
 	}
 	looked := called(Look)
-	forReaders := []string{"PEXPIREAT", "ZREMRANGEBYSCORE", "TIME"}
+	forReaders := []string{"PEXPIREAT", "ZREMRANGEBYSCORE", "TIME", "ZSCORE"}
 	for _, s := range []*Script{Acquire, Raise, Renew, Release} {
 		for _, command := range called(s) {
 			if !slices.Contains(forReaders, command) {

@@ -120,7 +120,7 @@ func slotsOf(numbers []any) (slots string, ok bool) {
 	return strings.Join(all, ","), len(all) > 0
 }
 
-// ReadRaise reads the answer to raise, raiseall and advance.
+// ReadRaise reads the answer to raise.
 func ReadRaise(reply any) (Reply, bool) {
 	switch n, is := reply.(int64); {
 	case is && n == 0:

@@ -49,10 +49,8 @@ var (
 	Raise      = newScript("raise")
 	Read       = newScript("read")
 	Keep       = newScript("keep")
-	Advance    = newScript("advance")
 	AcquireAll = newScript("acquireall")
 	RenewAll   = newScript("renewall")
-	RaiseAll   = newScript("raiseall")
 	ReleaseAll = newScript("releaseall")
 	Permit     = newScript("permit")
 	GiveBack   = newScript("giveback")
@@ -93,8 +91,8 @@ const (
 func (f Families) Scripts() (all []*Script) {
 	for i, scripts := range [][]*Script{
 		{Acquire, Raise, Renew, Release, Probe, Look},
-		{Read, Keep, Advance},
-		{AcquireAll, RenewAll, RaiseAll, ReleaseAll},
+		{Read, Keep},
+		{AcquireAll, RenewAll, ReleaseAll},
 		{Permit, GiveBack},
 		{Rest},
 	} {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Several locks that one owner holds all at once: acquireall.lua, raiseall.lua, renewall.lua and
+// Several locks that one owner holds all at once: acquireall.lua, raise.lua, renewall.lua and
 // releaseall.lua. The permits of a lease are held so, too.
 
 // Held are the locks of a lease: their keys, and the counters of their grants.
@@ -22,7 +22,7 @@ func NewHeld(keys []any, stripes []string) Held {
 
 // Raise returns the arguments of a RaiseCall.
 func (h *Held) Raise(s *Settings, c RaiseCall, record any) []any {
-	return h.call(RaiseAll, record, c.Owner, h.stripes, strconv.FormatInt(c.Token, 10), s.Least)
+	return h.call(Raise, record, c.Owner, h.stripes, strconv.FormatInt(c.Token, 10), s.Least)
 }
 
 // Renew returns the arguments of a RenewalCall of a holder that is not told that others want the locks.

@@ -2,7 +2,7 @@ package protocol
 
 import "strconv"
 
-// A lock that many readers hold together: read.lua, advance.lua and keep.lua. release.lua releases a reader, too.
+// A lock that many readers hold together: read.lua and keep.lua. raise.lua and release.lua are about readers, too.
 
 // ShareKeys are those of a lock that readers need.
 type ShareKeys struct {
@@ -23,9 +23,9 @@ func (k *ShareKeys) Read(s *Settings, c *AttemptCall, record, parkFor any) []any
 		c.Owner, s.TTL, k.stripe(s), s.Least, c.Ticket, s.Label, c.Before, parkFor}
 }
 
-// Advance returns the arguments of a RaiseCall for a share.
-func (k *ShareKeys) Advance(s *Settings, c RaiseCall, record any) []any {
-	return []any{Advance.SHA(), "3", k.Key, record, k.readers, c.Owner, k.Stripe, strconv.FormatInt(c.Token, 10), s.Least}
+// Raise returns the arguments of a RaiseCall for a share.
+func (k *ShareKeys) Raise(s *Settings, c RaiseCall, record any) []any {
+	return []any{Raise.SHA(), "3", k.Key, record, k.readers, c.Owner, k.Stripe, strconv.FormatInt(c.Token, 10), s.Least, "1"}
 }
 
 // Keep returns the arguments of a RenewalCall for a share. The first one of a lease that held the

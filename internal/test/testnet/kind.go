@@ -60,7 +60,7 @@ func (n *Node) Drop(l *redlock.Lease) {
 // Attempts, Renewals and Raises count commands in the log, of all kinds of lease.
 func (n *Node) Attempts() int { return n.executedAny("acquire", "read", "acquireall") }
 func (n *Node) Renewals() int { return n.executedAny("renew", "keep", "renewall") }
-func (n *Node) Raises() int   { return n.executedAny("raise", "advance", "raiseall") }
+func (n *Node) Raises() int   { return n.executedAny("raise") }
 func (n *Node) Releases() int { return n.executedAny("release", "releaseall") }
 
 func (n *Node) executedAny(scripts ...string) (all int) {
