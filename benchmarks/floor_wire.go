@@ -76,7 +76,7 @@ func (c *floorCommands) appendAcquire(to []byte, key string) []byte {
 	}
 	to = appendCommand(to, "SET", key, floorOwner, "PX", floorTTL, "NX")
 	to = appendCommand(to, "HINCRBY", floorRecord, "0", "1")
-	to = appendCommand(to, "ZCARD", "redlock::line:"+key)
+	to = appendCommand(to, "ZCARD", "redlock::queue:"+key)
 	return appendCommand(to, "GET", key)
 }
 
@@ -97,7 +97,7 @@ func (c *floorCommands) appendRenew(to []byte, key string) []byte {
 }
 
 func (c *floorCommands) appendRelease(to []byte, key string) []byte {
-	return appendCommand(to, "EVALSHA", c.release, "3", key, "redlock::line:"+key, "redlock::readers:"+key, floorOwner)
+	return appendCommand(to, "EVALSHA", c.release, "3", key, "redlock::queue:"+key, "redlock::readers:"+key, floorOwner)
 }
 
 // answers reads the replies to one call. The first shows whether it was granted.

@@ -113,7 +113,7 @@ func oneRunAfterTheGuard(t *testing.T, nodes cluster.Nodes, draw *rand.Rand, too
 func countQuarantines(t *testing.T, nodes cluster.Nodes) (count int) {
 	t.Helper()
 	for _, n := range nodes {
-		if n.Do(t, "EXISTS", "redlock::quarantine:"+n.RunID(t)) == int64(1) {
+		if n.Do(t, "EXISTS", "redlock::guard:"+n.RunID(t)) == int64(1) {
 			count++
 		}
 	}

@@ -59,8 +59,8 @@ func TestLocksListsWhatIsWaitedForAtRealServers(t *testing.T) {
 		left <- err
 	}()
 	for _, n := range nodes {
-		n.Do(t, "ZADD", "redlock::line:"+glob+"free", 0, "0123456789012345-AAAAAAAAAAAAAAAA-0000000001")
-		n.Do(t, "ZADD", "redlock::line:aXb?:decoy", 0, "0123456789012345-AAAAAAAAAAAAAAAA-0000000001")
+		n.Do(t, "ZADD", "redlock::queue:"+glob+"free", 0, "0123456789012345-AAAAAAAAAAAAAAAA-0000000001")
+		n.Do(t, "ZADD", "redlock::queue:aXb?:decoy", 0, "0123456789012345-AAAAAAAAAAAAAAAA-0000000001")
 	}
 	want := map[string]string{"free": "", "jobs": "", "jobs#0": permits.Owner(), "jobs#1": permits.Owner()}
 	require.Eventually(t, func() bool { return maps.Equal(want, listedBy(t, client, "*")) }, soon, 50*time.Millisecond)

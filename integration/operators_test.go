@@ -45,7 +45,7 @@ func TestEveryRedisCommandOfTheDocsWorks(t *testing.T) {
 	commands := operatorsCommands(t)
 	require.NotEmpty(t, commands)
 	// One of them lists quarantines: so there is one, of a run that is over.
-	commands = append([]string{`redis-cli -u "$NODE" SET redlock::quarantine:of-another-run 1 PX 60000`}, commands...)
+	commands = append([]string{`redis-cli -u "$NODE" SET redlock::guard:of-another-run 1 PX 60000`}, commands...)
 	for _, command := range commands {
 		run := exec.CommandContext(t.Context(), "sh", "-c", command)
 		run.Env = append(os.Environ(), "NODE="+nodes.URLs()[0])

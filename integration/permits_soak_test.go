@@ -27,7 +27,7 @@ func TestSoakServerTimeOfAPermitIsAtMost250PercentOfALocks(t *testing.T) {
 	require.NoError(t, err)
 	const lock, queue, turn, base = "redlock:y", "redlock::slots:redlock:x", "redlock::turn:redlock:x", "redlock:x#"
 	takeLock := []any{protocol.Acquire.SHA(), 2, lock, "record", "owner", 10_000, "7", 1, "1-A-1", "label", "", 0}
-	release := []any{protocol.Release.SHA(), 3, lock, "redlock::line:" + lock, "redlock::readers:" + lock, "owner"}
+	release := []any{protocol.Release.SHA(), 3, lock, "redlock::queue:" + lock, "redlock::readers:" + lock, "owner"}
 	// By the seed 0 the slots are tried in the order 2, 3, 8, 7, 6, 0, 1, 5, 9, 4.
 	takePermit := []any{protocol.Permit.SHA(), 3, queue, turn, "record", "owner", 10_000, "7", 1, "", "label", base, 10, 1, 0}
 	giveBack := func(slot int) []any {

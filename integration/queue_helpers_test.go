@@ -18,7 +18,7 @@ const (
 	// queueName is the lock for which the tests of the wait queue wait, queueKey the key of
 	// its queue.
 	queueName = "queue"
-	queueKey  = "redlock::line:" + prefix + queueName
+	queueKey  = "redlock::queue:" + prefix + queueName
 
 	// forever is longer than any test.
 	forever = time.Hour
@@ -129,6 +129,6 @@ func keysOfLocks(t *testing.T, nodes cluster.Nodes) map[int][]string {
 
 // stays reports whether a key stays when no client locks.
 func stays(key string) bool {
-	kept := []string{"redlock::record:", "redlock::alive:", "redlock::newest", "redlock::bar:"}
+	kept := []string{"redlock::record:", "redlock::alive:", "redlock::newest", "redlock::quarantine:"}
 	return slices.ContainsFunc(kept, func(start string) bool { return strings.HasPrefix(key, start) })
 }

@@ -64,7 +64,7 @@ func TestSoakServerTimeOfAShareIsAtMost250PercentOfALocks(t *testing.T) {
 	loadScripts(t, conn, protocol.Read, protocol.Acquire, protocol.Release)
 	_, err := conn.Do("HSET", "record", "7", 1<<50)
 	require.NoError(t, err)
-	const lock, queue, readers = "redlock:y", "redlock::line:redlock:y", "redlock::readers:redlock:y"
+	const lock, queue, readers = "redlock:y", "redlock::queue:redlock:y", "redlock::readers:redlock:y"
 	release := []any{protocol.Release.SHA(), 3, lock, queue, readers, "owner"}
 	perPair := func(acquire ...any) float64 { return serverTime(t, conn, pairs, acquire, release) }
 	var ratios []float64

@@ -203,7 +203,7 @@ func TestTheNumberOfNodesIsChangedWithAllClientsStopped(t *testing.T) {
 
 	for _, n := range nodes {
 		for _, key := range n.Keys(t) {
-			if strings.HasPrefix(key, "redlock::record:") || strings.HasPrefix(key, "redlock::bar:") {
+			if strings.HasPrefix(key, "redlock::record:") || strings.HasPrefix(key, "redlock::quarantine:") {
 				n.Do(t, "DEL", key)
 			}
 		}

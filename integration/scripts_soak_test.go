@@ -65,24 +65,24 @@ func prices() []price {
 				return call(append(keys(one(i), ""), "record"), "owner", 60_000, "7", least, "1-A-1", "label", "", 0)
 			}, granted},
 			{"renew", func(i int) []any { return call(append(keys(one(i), ""), "record"), "owner", 60_000, least) }, "1"},
-			{"release", func(i int) []any { return call(keys(one(i), "", "line", "readers"), "owner") }, "1"},
+			{"release", func(i int) []any { return call(keys(one(i), "", "queue", "readers"), "owner") }, "1"},
 		}},
 		{"set of three", []pricedCall{
 			{"acquireall", func(i int) []any {
-				return call(append(keys(set(i), "", "line"), "record"), "owner", 60_000, "7,8,9", least, "", "label", "", 0)
+				return call(append(keys(set(i), "", "queue"), "record"), "owner", 60_000, "7,8,9", least, "", "label", "", 0)
 			}, granted},
 			{"renewall", func(i int) []any { return call(append(keys(set(i), ""), "record"), "owner", 60_000, least) }, "1"},
-			{"releaseall", func(i int) []any { return call(keys(set(i), "", "line", "readers"), "owner") }, "1"},
+			{"releaseall", func(i int) []any { return call(keys(set(i), "", "queue", "readers"), "owner") }, "1"},
 		}},
 		{"share", []pricedCall{
 			{"read", func(i int) []any {
 				all := append(keys(one(i), ""), "record")
-				return call(append(all, keys(one(i), "line", "readers", "challenged")...), "owner", 60_000, "7", least, "", "label", "", 0)
+				return call(append(all, keys(one(i), "queue", "readers", "challenged")...), "owner", 60_000, "7", least, "", "label", "", 0)
 			}, granted},
 			{"keep", func(i int) []any {
-				return call(append(append(keys(one(i), ""), "record"), keys(one(i), "line", "readers")...), "owner", 60_000, least, "")
+				return call(append(append(keys(one(i), ""), "record"), keys(one(i), "queue", "readers")...), "owner", 60_000, least, "")
 			}, "1"},
-			{"release", func(i int) []any { return call(keys(one(i), "", "line", "readers"), "owner") }, "1"},
+			{"release", func(i int) []any { return call(keys(one(i), "", "queue", "readers"), "owner") }, "1"},
 		}},
 		{"permit of ten", []pricedCall{
 			{"permit", func(i int) []any {

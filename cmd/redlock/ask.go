@@ -223,7 +223,7 @@ func (f *nodeFacts) admission(a *asker) {
 	}
 	adm := &f.Admitted
 	run := protocol.Run(cmp.Or(f.RunID, "unknown"))
-	name, err := redis.String(a.do("HGET", run.Bar(), "name"))
+	name, err := redis.String(a.do("HGET", run.Quarantine(), "name"))
 	if errors.Is(err, redis.ErrNil) {
 		adm.State = "new"
 		return
@@ -241,12 +241,12 @@ func (f *nodeFacts) admission(a *asker) {
 	case errors.Is(err, redis.ErrNil):
 		adm.State = "waits"
 		var used bool
-		if used, err = f.used(a, run.Bar()); used {
+		if used, err = f.used(a, run.Quarantine()); used {
 			adm.State = "new" // its record was deleted: the next client begins a new quarantine
 			break
 		}
 		if err == nil {
-			left, err = redis.Int64(a.do("PTTL", run.Quarantine()))
+			left, err = redis.Int64(a.do("PTTL", run.Guard()))
 			adm.Left = float64(max(left, 0)) / 1000
 		}
 	}

@@ -181,7 +181,7 @@ func (x *examination) judgeAdmission(f *nodeFacts) {
 		x.add(danger, "foreign-keys", f.Node,
 			"another program has a key of another type under redlock::, the prefix of this library's own: "+adm.Error,
 			"it does not vote",
-			"delete those keys of another type that are redlock::record:* or redlock::bar:*, and find the program")
+			"delete those keys of another type that are redlock::record:* or redlock::quarantine:*, and find the program")
 	case adm.State == "unknown":
 		x.add(warning, "admission-unknown", f.Node, "whether it may vote cannot be read: "+adm.Error,
 			"if the user lacks rights, it never votes", "grant the user the commands in docs/reference/rights.md")

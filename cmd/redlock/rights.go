@@ -82,7 +82,7 @@ func trialsOf(prefix string) []trial {
 		{forWakeUps, "+publish", "&" + protocol.Key("wake", "*"), "PUBLISH", []any{protocol.Key("wake", name), ""}},
 		{forLists, "+scan", "", "SCAN", []any{0, "COUNT", 1}},
 	}
-	for _, kind := range []string{"bar", "quarantine", "alive", "bid"} {
+	for _, kind := range []string{"quarantine", "guard", "alive", "parked"} {
 		all = append(all, trial{forMutexes, "+exists", "~" + protocol.Key(kind, "*"), "EXISTS",
 			[]any{protocol.Key(kind, name)}})
 	}

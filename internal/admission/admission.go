@@ -192,7 +192,7 @@ func (a *admission) lacksRecord(err error) bool {
 func (a *admission) explain(err error) error {
 	if isForeign(err) {
 		return a.member.Status.Unfit(fmt.Sprintf("another program has keys of another type under redlock::, the prefix of this library's own; "+
-			"delete those of them that are redlock::record:*, redlock::bar:*, redlock::newest or redlock::format: %v", err))
+			"delete those of them that are redlock::record:*, redlock::quarantine:*, redlock::newest or redlock::format: %v", err))
 	}
 	return fmt.Errorf("admission: %w", node.Misread(err))
 }

@@ -52,7 +52,7 @@ var forget = map[string]func(n *testnet.Node, before map[string]any){
 		}
 		n.Restore(before)
 	},
-	"without its record and its locks, but with its bar": func(n *testnet.Node, _ map[string]any) {
+	"without its record and its locks, but with its quarantine": func(n *testnet.Node, _ map[string]any) {
 		for _, key := range n.Keys() {
 			if !strings.HasPrefix(key, protocol.Reserved) || strings.HasPrefix(key, protocol.Key("record", n.RunID)) {
 				n.Redis.Del(key)
@@ -138,7 +138,7 @@ func TestClientFindsThatAQuarantineEndedSooner(t *testing.T) {
 		net.Nodes[0].Restart(nil)
 		time.Sleep(time.Second)
 		require.ErrorContains(t, members(c)[0].Current().Why(), "it does not vote for another")
-		net.Nodes[0].Redis.Del(protocol.Key("quarantine", net.Nodes[0].RunID))
+		net.Nodes[0].Redis.Del(protocol.Key("guard", net.Nodes[0].RunID))
 		time.Sleep(2 * admission.QuarantineInterval)
 		require.True(t, members(c)[0].Current().Votes)
 	})
@@ -206,13 +206,13 @@ func TestDelayedAdmissionCannotEndASecondQuarantine(t *testing.T) {
 			n.Redis.FlushAll()
 			members(c)[0].Nudge()
 			synctest.Wait()
-			quarantine, _ = n.Redis.Get(n.Key("quarantine"))
+			quarantine, _ = n.Redis.Get(n.Key("guard"))
 			require.NotEmpty(t, quarantine)
 			return quarantine
 		}
 		first := lose()
 		require.NotEqual(t, first, lose())
-		n.Redis.Del(n.Key("quarantine")) // as if the second were over
+		n.Redis.Del(n.Key("guard")) // as if the second were over
 		call := protocol.AdmitCall{Run: protocol.Run(n.RunID), Quarantine: first, Nodes: 3, Longest: 10 * time.Second}
 		admitted, err := protocol.ReadAdmit(n.Eval(call.Eval()))
 		require.NoError(t, err)

@@ -25,8 +25,8 @@ var foreignTypes = map[string]func(n *testnet.Node, key string){
 // admissionKeys return the keys by which a node is admitted.
 var admissionKeys = map[string]func(n *testnet.Node) string{
 	"record":     func(n *testnet.Node) string { return n.Record() },
-	"bar":        func(n *testnet.Node) string { return n.Key("bar") },
 	"quarantine": func(n *testnet.Node) string { return n.Key("quarantine") },
+	"guard":      func(n *testnet.Node) string { return n.Key("guard") },
 	"newest":     func(*testnet.Node) string { return protocol.NewestKey },
 	"format":     func(*testnet.Node) string { return protocol.FormatKey },
 }
@@ -86,7 +86,7 @@ func TestQuarantineWithoutAnEndEnds(t *testing.T) {
 		n := net.Nodes[1]
 		n.Restart(nil)
 		time.Sleep(time.Second)
-		require.NoError(t, n.Redis.Set(n.Key("quarantine"), "text"))
+		require.NoError(t, n.Redis.Set(n.Key("guard"), "text"))
 		before := n.Executed("probe")
 		time.Sleep(20 * time.Second)
 		require.Less(t, n.Executed("probe")-before, 20*6, "the client does not spin")

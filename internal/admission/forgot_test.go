@@ -179,7 +179,7 @@ func TestRightToVoteEndsWithItsRecord(t *testing.T) {
 			for f := range protocol.Stripes {
 				n.Redis.HSet(record, fmt.Sprint(f), fmt.Sprint(protocol.FirstCount+int64(i)))
 			}
-			n.Redis.HSet(protocol.Key("bar", n.RunID), "name", name, "guard", "2000")
+			n.Redis.HSet(protocol.Key("quarantine", n.RunID), "name", name, "guard", "2000")
 			require.NoError(t, n.Redis.Set("redlock::newest", record))
 		}
 		_, err := long.Mutex("x").TryLock(t.Context())

@@ -50,15 +50,15 @@ func TestAdmissionMergesTheOlderRecordOfTheNodeAndDeletesIt(t *testing.T) {
 		older := n.Record()
 		n.Redis.HIncrBy(older, field, 1000)
 		count := n.Redis.HGet(older, field)
-		bar := protocol.Key("bar", n.RunID)
-		require.True(t, n.Redis.Exists(bar))
+		quarantine := protocol.Key("quarantine", n.RunID)
+		require.True(t, n.Redis.Exists(quarantine))
 		n.Restart(n.Snapshot())
 		time.Sleep(3 * time.Second)
 		require.True(t, members(c)[0].Current().Votes)
 		require.NotEqual(t, older, n.Record())
 		require.Equal(t, count, n.Redis.HGet(n.Record(), field))
 		require.False(t, n.Redis.Exists(older))
-		require.False(t, n.Redis.Exists(bar))
+		require.False(t, n.Redis.Exists(quarantine))
 	})
 }
 

@@ -16,8 +16,8 @@ func TestQuarantineIsNoLongerThanItsGuardThoughClocksAreSetBack(t *testing.T) {
 		c := net.NewClient(redlock.WithTTL(5*time.Second), redlock.WithRestartGuard(5*time.Second))
 		time.Sleep(time.Second)
 		for _, n := range net.Nodes {
-			require.Equal(t, 4*time.Second, n.Redis.TTL(n.Key("quarantine")).Round(time.Second))
-			n.Redis.SetTTL(n.Key("quarantine"), time.Hour)
+			require.Equal(t, 4*time.Second, n.Redis.TTL(n.Key("guard")).Round(time.Second))
+			n.Redis.SetTTL(n.Key("guard"), time.Hour)
 		}
 		_, took := lockWithin(t, c, 8*time.Second)
 		require.Greater(t, took, 5*time.Second, "a guard from the look that found it")

@@ -46,7 +46,7 @@ func TestOneShortClientAfterTheGuardAdmitsAllMasters(t *testing.T) {
 					time.Sleep(2*time.Second + time.Duration(draw.Int64N(int64(20*ms))))
 					require.NoError(t, runShortClient(t, net))
 					for i, node := range net.Nodes {
-						require.NotEmpty(t, node.Redis.HGet(node.Key("record")+":"+node.Redis.HGet(node.Key("bar"), "name"), "nodes"), "node %d", i)
+						require.NotEmpty(t, node.Redis.HGet(node.Key("record")+":"+node.Redis.HGet(node.Key("quarantine"), "name"), "nodes"), "node %d", i)
 					}
 				})
 			})

@@ -80,7 +80,7 @@ func TestClientThatIsStoppedInAnAdmissionDelaysNobody(t *testing.T) {
 
 				other := net.Guarded(redlock.WithTTL(guard))
 				record := first.Record()
-				require.Equal(t, first.Key("record")+":"+first.Redis.HGet(first.Key("bar"), "name"), record, "the other client admitted the node")
+				require.Equal(t, first.Key("record")+":"+first.Redis.HGet(first.Key("quarantine"), "name"), record, "the other client admitted the node")
 				second.Redis.FlushAll()
 				clock.stop(false)
 				time.Sleep(200 * ms)
@@ -90,9 +90,9 @@ func TestClientThatIsStoppedInAnAdmissionDelaysNobody(t *testing.T) {
 				}
 				time.Sleep(guard + 500*ms)
 				for i, n := range net.Nodes {
-					bar := protocol.Key("bar", n.RunID)
-					require.Equal(t, "2000", n.Redis.HGet(bar, "guard"), "node %d", i)
-					require.Equal(t, "1", n.Redis.HGet(bar, "used"), "node %d", i)
+					quarantine := protocol.Key("quarantine", n.RunID)
+					require.Equal(t, "2000", n.Redis.HGet(quarantine, "guard"), "node %d", i)
+					require.Equal(t, "1", n.Redis.HGet(quarantine, "used"), "node %d", i)
 					require.True(t, members(stopped)[i].Current().Votes, "node %d", i)
 					require.True(t, members(other)[i].Current().Votes, "node %d", i)
 				}

@@ -158,7 +158,7 @@ func TestLogNamesTheClockWhereAQuarantineLastsLonger(t *testing.T) {
 		n := net.Nodes[1]
 		n.Restart(nil)
 		time.Sleep(4 * time.Second)
-		n.Redis.SetTTL(n.Key("quarantine"), 5*time.Second) // its clock is set back by four seconds
+		n.Redis.SetTTL(n.Key("guard"), 5*time.Second) // its clock is set back by four seconds
 		time.Sleep(time.Second)
 		require.Contains(t, lines.String(), longerLine+": its server's clock was set back")
 

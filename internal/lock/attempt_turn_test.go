@@ -63,7 +63,7 @@ func awaitLock(t *testing.T, m *redlock.Mutex) <-chan *redlock.Lease {
 // wake has the last waiter for x, which is one of c's, take a message of a node.
 func wake(t *testing.T, net *testnet.Net, c *redlock.Client, kind string) {
 	t.Helper()
-	line, err := net.Nodes[0].Redis.ZMembers(protocol.Reserved + "line:redlock:x")
+	line, err := net.Nodes[0].Redis.ZMembers(protocol.Reserved + "queue:redlock:x")
 	require.NoError(t, err)
 	testhook.Engine(c).Queue().Message(0, kind+" "+slices.Max(line)+" redlock:x")
 	synctest.Wait()
@@ -161,7 +161,7 @@ func TestClientWithManyCallsKeepsItsPlaceInTheQueue(t *testing.T) {
 		second := awaitLock(t, c.Mutex("x"))
 		crowd(t, b)
 		time.Sleep(20 * time.Second)
-		line, err := net.Nodes[0].Redis.ZMembers(protocol.Reserved + "line:redlock:x")
+		line, err := net.Nodes[0].Redis.ZMembers(protocol.Reserved + "queue:redlock:x")
 		require.NoError(t, err)
 		require.Len(t, line, 2)
 		require.NoError(t, held.Unlock(t.Context()))

@@ -16,7 +16,7 @@ import (
 // of ours stays, and an error says what to do.
 
 // foreignKeys are the keys at which another program may have something, for locks of the name x.
-var foreignKeys = []string{"redlock:x", "redlock::line:redlock:x", "redlock::readers:redlock:x", "redlock::challenged:redlock:x",
+var foreignKeys = []string{"redlock:x", "redlock::queue:redlock:x", "redlock::readers:redlock:x", "redlock::challenged:redlock:x",
 	"redlock::asked:redlock:x"}
 
 // foreignTypes put a value of a type at a key.
@@ -96,7 +96,7 @@ func TestForceUnlockFreesALockWhoseQueueIsAForeignKey(t *testing.T) {
 		require.NoError(t, err)
 		synctest.Wait()
 		for _, n := range net.Nodes {
-			_ = n.Redis.Set("redlock::line:redlock:x", "text")
+			_ = n.Redis.Set("redlock::queue:redlock:x", "text")
 		}
 		_, err = d.ForceUnlock(t.Context(), "x")
 		require.NoError(t, err)

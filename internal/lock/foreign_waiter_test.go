@@ -18,7 +18,7 @@ import (
 
 // waiterKeys are the kinds of keys that a waiter has at a node, or that stand beside its lock, and whether one of another type
 // keeps it from the lock.
-var waiterKeys = map[string]bool{"line": true, "slots": true, "turn": false, "alive": false, "bid": false, "wants": false,
+var waiterKeys = map[string]bool{"queue": true, "slots": true, "turn": false, "alive": false, "parked": false, "wants": false,
 	"asked": false, "challenged": false, "record": true}
 
 // takeAt makes an attempt that waits, and one that does not, for a lock of each primitive.
@@ -46,19 +46,19 @@ func keyOfWaiter(t *testing.T, n *testnet.Node, kind, lock string, waiter *redlo
 	t.Helper()
 	queue := lock
 	if !strings.HasPrefix(lock, protocol.Key("slots", "")) {
-		queue = protocol.Key("line", lock)
+		queue = protocol.Key("queue", lock)
 	}
 	tickets, err := n.Redis.ZMembers(queue)
 	require.NoError(t, err)
 	require.Len(t, tickets, 1)
 	switch kind {
-	case "line", "slots":
+	case "queue", "slots":
 		return queue
 	case "turn":
 		return protocol.Key("turn", "redlock:s")
 	case "alive":
 		return protocol.Key("alive", testhook.Engine(waiter).ID+":"+lock)
-	case "bid", "wants":
+	case "parked", "wants":
 		return protocol.Key(kind, tickets[0])
 	case "record":
 		return n.Record()
@@ -72,7 +72,7 @@ func keyOfWaiter(t *testing.T, n *testnet.Node, kind, lock string, waiter *redlo
 func TestForeignKeysWhileACallerWaits(t *testing.T) {
 	for name, take := range takeAt {
 		for kind, blocks := range waiterKeys {
-			if isPermits := name == "permits"; kind == "slots" && !isPermits || kind == "line" && isPermits || kind == "turn" && !isPermits {
+			if isPermits := name == "permits"; kind == "slots" && !isPermits || kind == "queue" && isPermits || kind == "turn" && !isPermits {
 				continue
 			}
 			for of, put := range foreignTypes {
@@ -92,7 +92,7 @@ func TestForeignKeysWhileACallerWaits(t *testing.T) {
 						time.Sleep(10 * time.Second)
 						for _, n := range net.Nodes {
 							for _, key := range n.Keys() {
-								require.Regexp(t, `^redlock::(record|bar|newest|format)`, key)
+								require.Regexp(t, `^redlock::(record|quarantine|newest|format)`, key)
 							}
 						}
 					})

@@ -15,8 +15,8 @@ import (
 // executed another write before. So each script that grants begins its writes with one that adds.
 func TestScriptsThatGrantBeginWithACommandThatAFullServerRefuses(t *testing.T) {
 	const ticket, dead = testnet.SecondTicket, testnet.FirstTicket
-	read := []any{5, "x", "record", "redlock::line:x", "redlock::readers:x", "redlock::challenged:x", "me", 1000, "", 1}
-	permit := []any{2, "redlock::line:x", "turn", "me", 1000, "", 1}
+	read := []any{5, "x", "record", "redlock::queue:x", "redlock::readers:x", "redlock::challenged:x", "me", 1000, "", 1}
+	permit := []any{2, "redlock::queue:x", "turn", "me", 1000, "", 1}
 	for name, c := range map[string]struct {
 		script *protocol.Script
 		args   []any
@@ -24,14 +24,14 @@ func TestScriptsThatGrantBeginWithACommandThatAFullServerRefuses(t *testing.T) {
 		"acquire":                  {protocol.Acquire, []any{1, "x", "me", 1000, "", 1, ticket, "label", "", 0}},
 		"read":                     {protocol.Read, append(read, "", "label", "", 0)},
 		"read, of a waiter":        {protocol.Read, append(read, ticket+"r", "label", "", 0)},
-		"acquireall":               {protocol.AcquireAll, []any{2, "x", "redlock::line:x", "me", 1000, "", 1, "", "label", "", 0}},
-		"acquireall, with a token": {protocol.AcquireAll, []any{3, "x", "redlock::line:x", "record", "me", 1000, "7", 1, ticket + "+", "label", "", 0}},
+		"acquireall":               {protocol.AcquireAll, []any{2, "x", "redlock::queue:x", "me", 1000, "", 1, "", "label", "", 0}},
+		"acquireall, with a token": {protocol.AcquireAll, []any{3, "x", "redlock::queue:x", "record", "me", 1000, "7", 1, ticket + "+", "label", "", 0}},
 		"permit":                   {protocol.Permit, append(permit, "", "label", "x#", 1, 1, 0)},
 		"permit, of a waiter":      {protocol.Permit, append(permit, ticket+"*1", "label", "x#", 1, 1, 0)},
 	} {
 		for state, prepare := range map[string]func(n *testnet.Node){
 			"free":                func(*testnet.Node) {},
-			"a dead client waits": func(n *testnet.Node) { _, _ = n.Redis.ZAdd("redlock::line:x", 0, dead) },
+			"a dead client waits": func(n *testnet.Node) { _, _ = n.Redis.ZAdd("redlock::queue:x", 0, dead) },
 			"readers hold it": func(n *testnet.Node) {
 				n.Run(protocol.Read, append(append([]any{}, read[:6]...), "another", 60_000, "", 1, "", "label", "", 0)...)
 			},

@@ -18,11 +18,11 @@ import (
 // The lock that another has, and one that "me" has for 5 s. The first is also a slot, so scripts for permits find it.
 const (
 	othersKey     = "redlock:x#0"
-	othersLine    = "redlock::line:" + othersKey
+	othersQueue   = "redlock::queue:" + othersKey
 	othersReaders = "redlock::readers:" + othersKey
 	othersAsked   = "redlock::asked:" + othersKey
 	mineKey       = "redlock:y"
-	mineLine      = "redlock::line:" + mineKey
+	mineQueue     = "redlock::queue:" + mineKey
 )
 
 // Where the lock's key stands, for 10 s, when a script is called.
@@ -73,7 +73,7 @@ func (n *othersNode) stands() string {
 	if count := n.Redis.HGet("record", "7"); count != "50" {
 		all = append(all, "count "+count)
 	}
-	tickets, _ := n.Redis.ZMembers(othersLine)
+	tickets, _ := n.Redis.ZMembers(othersQueue)
 	tickets = slices.DeleteFunc(tickets, func(ticket string) bool { return strings.HasPrefix(ticket, testnet.SecondTicket) })
 	if len(tickets) > 0 {
 		all = append(all, fmt.Sprintf("queue %v", tickets))
@@ -83,7 +83,7 @@ func (n *othersNode) stands() string {
 	}
 	for _, key := range n.Redis.Keys() {
 		mine := strings.Contains(key, testnet.SecondTicket) || strings.Contains(key, ":BBBBBBBBBBBBBBBB:") || strings.Contains(key, "redlock::slots:")
-		if !mine && !slices.Contains(append(n.before, othersLine, mineLine, othersReaders), key) {
+		if !mine && !slices.Contains(append(n.before, othersQueue, mineQueue, othersReaders), key) {
 			all = append(all, key)
 		}
 	}
@@ -139,9 +139,9 @@ func othersRows() map[string]othersRow {
 	release := func(args ...any) []any { return testnet.Keys(othersKey, args...) }
 	releaseAll := func(args ...any) []any { return testnet.AllKeys([]string{othersKey, mineKey}, args...) }
 	one, both := []any{othersKey, "record"}, []any{othersKey, mineKey, "record"}
-	told, bothTold := append(one[:2:2], othersLine, othersAsked), append(both[:3:3], othersLine, mineLine, othersAsked, "asked")
-	set := []any{othersKey, mineKey, othersLine, mineLine, "record"}
-	share := []any{othersKey, "record", othersLine, othersReaders}
+	told, bothTold := append(one[:2:2], othersQueue, othersAsked), append(both[:3:3], othersQueue, mineQueue, othersAsked, "asked")
+	set := []any{othersKey, mineKey, othersQueue, mineQueue, "record"}
+	share := []any{othersKey, "record", othersQueue, othersReaders}
 	read, shareTold := append(share[:4:4], "challenged"), append(share[:4:4], othersAsked)
 	queue := []any{"redlock::slots:redlock:x", "redlock::turn:redlock:x"}
 	permits := append(queue[:2:2], "record")
@@ -183,11 +183,11 @@ func othersRows() map[string]othersRow {
 		"transfer":                           {protocol.Transfer, call([]any{othersKey}, "me", "passed", 20_000), "", "", nil},
 		"takeback":                           {protocol.TakeBack, call([]any{othersKey}, "passed", "me"), "0", "", nil},
 		"resume":                             {protocol.Resume, call(one, "passed", "me", 20_000, int64(1)<<52, "7", 1), "", "", nil},
-		"seize": {protocol.Seize, call([]any{othersKey, "record", othersLine}, "me", 20_000, "7", 1, 0, "you", "passed"), "", "",
+		"seize": {protocol.Seize, call([]any{othersKey, "record", othersQueue}, "me", 20_000, "7", 1, 0, "you", "passed"), "", "",
 			restoredAs("51", `"me" for 20s, count 51, %s`)},
 		"ask": {protocol.Ask, call([]any{othersKey, othersAsked}), "0", "",
 			map[string]string{shared: `1: "redlock::shared" for 10s, shares of [them], ` + othersAsked}},
-		"trim":         {protocol.Trim, call([]any{"record", "redlock::bar:x", othersKey, othersReaders}, 3650, 2000), "0", "", nil},
+		"trim":         {protocol.Trim, call([]any{"record", "redlock::quarantine:x", othersKey, othersReaders}, 3650, 2000), "0", "", nil},
 		"wake":         {protocol.Wake, call(queue, slots, 1), "0", "", nil},
 		"inspect":      {protocol.Inspect, call(share, "7"), "*", "", nil},
 		"inspectslots": {protocol.InspectSlots, call([]any{queue[0], "record"}, slots, 1, "7"), "*", "", nil},

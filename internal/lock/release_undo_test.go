@@ -35,13 +35,13 @@ func TestHolderLeavesTheQueueOfNodesThatWereAway(t *testing.T) {
 		lease := <-got
 		require.NoError(t, lease.Unlock(t.Context()))
 		require.Equal(t, 1, testhook.Engine(b).Cluster.Nodes[2].Undos())
-		require.Contains(t, net.Nodes[2].Keys(), "redlock::line:redlock:x")
+		require.Contains(t, net.Nodes[2].Keys(), "redlock::queue:redlock:x")
 		net.Nodes[2].Up()
 		time.Sleep(2 * time.Second)
 		require.Zero(t, testhook.Engine(b).Cluster.Nodes[2].Undos())
 		net.RequireNoKeys()
 		for _, key := range net.Nodes[2].Keys() {
-			require.NotContains(t, key, "line", "no waiter is there any more")
+			require.NotContains(t, key, "queue", "no waiter is there any more")
 		}
 	})
 }

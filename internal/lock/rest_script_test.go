@@ -16,7 +16,7 @@ import (
 func TestEveryScriptRefusesARestingKey(t *testing.T) {
 	const rests, ticket = protocol.Resting + "me", testnet.FirstTicket
 	held := []any{[]byte(rests), int64(10_000)}
-	reads := []any{4, "redlock:x", "record", "redlock::line:redlock:x", "redlock::readers:redlock:x"}
+	reads := []any{4, "redlock:x", "record", "redlock::queue:redlock:x", "redlock::readers:redlock:x"}
 	for name, c := range map[string]struct {
 		script *protocol.Script
 		args   []any
@@ -25,7 +25,7 @@ func TestEveryScriptRefusesARestingKey(t *testing.T) {
 		"acquire":                         {protocol.Acquire, []any{1, "redlock:x", "you", 1000, "", 1, ticket, "label", "", 0}, held},
 		"acquire, of its own owner":       {protocol.Acquire, []any{1, "redlock:x", "me", 1000, "", 1, ticket, "label", "", 0}, held},
 		"acquire, after an attempt of it": {protocol.Acquire, []any{1, "redlock:x", "you", 1000, "", 1, ticket, "label", "me", 0}, held},
-		"acquireall":                      {protocol.AcquireAll, []any{2, "redlock:x", "redlock::line:redlock:x", "you", 1000, "", 1, "", "label", "", 0}, held},
+		"acquireall":                      {protocol.AcquireAll, []any{2, "redlock:x", "redlock::queue:redlock:x", "you", 1000, "", 1, "", "label", "", 0}, held},
 		"read":                            {protocol.Read, append([]any{5}, append(append(reads[1:len(reads):len(reads)], "challenged"), "you", 1000, "", 1, "", "label", "", 0)...), held},
 		"renew":                           {protocol.Renew, []any{2, "redlock:x", "record", "me", 20_000, 1}, held},
 		"renewall":                        {protocol.RenewAll, []any{2, "redlock:x", "record", "me", 20_000, 1}, held},
@@ -38,7 +38,7 @@ func TestEveryScriptRefusesARestingKey(t *testing.T) {
 		"releaseall":                      {protocol.ReleaseAll, testnet.AllKeys([]string{"redlock:x"}, "me", ticket), int64(0)},
 		"rest, of another":                {protocol.Rest, testnet.Keys("redlock:x", 1000, "you"), int64(0)},
 		"rest, of another, with a ticket": {protocol.Rest, testnet.Keys("redlock:x", 1000, "you", ticket), int64(0)},
-		"seize, of another":               {protocol.Seize, []any{3, "redlock:x", "record", "redlock::line:redlock:x", "you", 1000, "", 1, 0, "me"}, held},
+		"seize, of another":               {protocol.Seize, []any{3, "redlock:x", "record", "redlock::queue:redlock:x", "you", 1000, "", 1, 0, "me"}, held},
 	} {
 		t.Run(name, func(t *testing.T) {
 			testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
@@ -68,10 +68,10 @@ func TestEveryScriptRefusesARestingKey(t *testing.T) {
 // parkWaiter puts the waiter with SecondTicket into the queue, with a parked attempt, whose owner is "them".
 func parkWaiter(t *testing.T, n *testnet.Node) {
 	t.Helper()
-	_, err := n.Redis.ZAdd("redlock::line:redlock:x", 0, testnet.SecondTicket)
+	_, err := n.Redis.ZAdd("redlock::queue:redlock:x", 0, testnet.SecondTicket)
 	require.NoError(t, err)
 	require.NoError(t, n.Redis.Set("redlock::alive:BBBBBBBBBBBBBBBB:redlock:x", "label"))
-	require.NoError(t, n.Redis.Set("redlock::bid:"+testnet.SecondTicket, "  1 them"))
+	require.NoError(t, n.Redis.Set("redlock::parked:"+testnet.SecondTicket, "  1 them"))
 }
 
 // Rest hands the lock to nobody while some of the hold is left, and as release does when nothing is.

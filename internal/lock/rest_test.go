@@ -222,7 +222,7 @@ func leaseOfARefusedWaiter(t *testing.T, net *testnet.Net, holder, waiter *redlo
 	net.RequireNothingParked()
 	require.NoError(t, held.Unlock(t.Context()))
 	lease := <-next
-	require.Contains(t, net.Nodes[2].Keys(), "redlock::line:redlock:x")
+	require.Contains(t, net.Nodes[2].Keys(), "redlock::queue:redlock:x")
 	return lease
 }
 

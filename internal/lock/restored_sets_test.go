@@ -38,7 +38,7 @@ func TestATicketThatARestartBroughtBackDoesNotBlockASet(t *testing.T) {
 				wait(testnet.ListeningClient(t, net))
 				for _, n := range net.Nodes[:2] {
 					for _, name := range names {
-						queue := protocol.Key("line", "redlock:"+name)
+						queue := protocol.Key("queue", "redlock:"+name)
 						tickets, err := n.Redis.ZMembers(queue)
 						require.NoError(t, err)
 						require.Len(t, tickets, 1)

@@ -74,11 +74,11 @@ func TestTrimCutsTheKeysOfThisLibraryAlone(t *testing.T) {
 				require.Equal(t, int64(0), trim(), "there is no record")
 				require.Equal(t, c.left, n.Redis.TTL("redlock:x"))
 				n.Redis.HSet("record", "ttl", "5000")
-				n.Redis.HSet("redlock::bar:run", "guard", "3000")
+				n.Redis.HSet("redlock::quarantine:run", "guard", "3000")
 				trim()
 				require.Equal(t, c.want, n.Redis.TTL("redlock:x"))
 				require.False(t, n.Redis.Exists("redlock:free"))
-				n.Redis.HSet("redlock::bar:run", "guard", "20000")
+				n.Redis.HSet("redlock::quarantine:run", "guard", "20000")
 				set()
 				trim()
 				if c.want == cut {

@@ -118,7 +118,7 @@ func TestSetGetsNoVoteWhereACounterIsMissing(t *testing.T) {
 		n, eval := testnet.Scripted(t, net)
 		n.Redis.HSet("record", "7", "20")
 		ask := func() any {
-			return eval(protocol.AcquireAll, 5, "a", "b", "redlock::line:a", "redlock::line:b", "record", "owner", 10_000, "7,8", "10", "", "", "", "0")
+			return eval(protocol.AcquireAll, 5, "a", "b", "redlock::queue:a", "redlock::queue:b", "record", "owner", 10_000, "7,8", "10", "", "", "", "0")
 		}
 		require.EqualValues(t, -1, ask())
 		require.False(t, n.Redis.Exists("a") || n.Redis.Exists("b"))

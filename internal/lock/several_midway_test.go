@@ -66,7 +66,7 @@ func TestWaiterForASetLeavesItsQueuesBesideAKeyOfAnotherType(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		for _, n := range net.Nodes {
 			for _, key := range n.Keys() {
-				assert.NotContains(t, key, "redlock::line", "node %d", n.Index)
+				assert.NotContains(t, key, "redlock::queue", "node %d", n.Index)
 				assert.NotContains(t, key, "redlock::wants", "node %d", n.Index)
 			}
 		}

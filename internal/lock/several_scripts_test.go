@@ -76,7 +76,7 @@ func TestRenewalOfASetProlongsAllKeysOrChangesNothing(t *testing.T) {
 			} else {
 				require.Equal(t, c.answer, answer, name)
 			}
-			queue, _ := n.Redis.ZMembers("redlock::line:b")
+			queue, _ := n.Redis.ZMembers("redlock::queue:b")
 			switch c.answer {
 			case int64(1), int64(2):
 				require.Equal(t, standing{"me", "me", "me"}, after, name)
@@ -149,7 +149,7 @@ func TestNodeGrantsASetOrChangesNoLock(t *testing.T) {
 				require.Equal(t, standing{owner, owner, owner}, has, name)
 				require.Equal(t, [3]time.Duration{10 * time.Second, 10 * time.Second, 10 * time.Second}, ttls, name)
 				require.Equal(t, []string{"31", "31"}, counts, name)
-				queue, _ := n.Redis.ZMembers("redlock::line:b")
+				queue, _ := n.Redis.ZMembers("redlock::queue:b")
 				require.Equal(t, c.has[1] == later, slices.Equal(queue, []string{testnet.ThirdTicket}), "%s: the waiter is back", name)
 				return
 			}

@@ -159,7 +159,7 @@ func TestForceUnlockAsksAgainWhereReadersCameMeanwhile(t *testing.T) {
 		}()
 		time.Sleep(15 * ms) // the question has been answered, and the command is not sent yet
 		for _, n := range net.Nodes {
-			n.Run(protocol.Keep, 4, "redlock:x", "record", "redlock::line:redlock:x", "redlock::readers:redlock:x", lease.Owner(), 10_000, "1", "")
+			n.Run(protocol.Keep, 4, "redlock:x", "record", "redlock::queue:redlock:x", "redlock::readers:redlock:x", lease.Owner(), 10_000, "1", "")
 		}
 		require.NoError(t, <-done)
 		require.ErrorIs(t, lease.Unlock(t.Context()), redlock.ErrLost)
@@ -170,8 +170,8 @@ func TestForceUnlockAsksAgainWhereReadersCameMeanwhile(t *testing.T) {
 func TestKeyEndsWithTheLongestShareAlsoIfThatIsEarlier(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		n, eval := testnet.Scripted(t, net)
-		keys := []any{4, "redlock:y", "record", "redlock::line:redlock:y", "redlock::readers:redlock:y"}
-		eval(protocol.Read, 5, "redlock:y", "record", "redlock::line:redlock:y", "redlock::readers:redlock:y", "redlock::challenged:redlock:y",
+		keys := []any{4, "redlock:y", "record", "redlock::queue:redlock:y", "redlock::readers:redlock:y"}
+		eval(protocol.Read, 5, "redlock:y", "record", "redlock::queue:redlock:y", "redlock::readers:redlock:y", "redlock::challenged:redlock:y",
 			"owner", 3_600_000, "", 1, "", "label", "", 0)
 		eval(protocol.Keep, append(keys, "owner", 10_000, "1", "")...)
 		require.Equal(t, 10*time.Second, n.Redis.TTL("redlock:y"))

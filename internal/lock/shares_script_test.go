@@ -15,9 +15,9 @@ import (
 func TestAShareStandsAloneOrBesideThoseOfNow(t *testing.T) {
 	const ticket = testnet.FirstTicket + "r"
 	read := func(before string) []any {
-		return []any{5, "redlock:x", "record", "redlock::line:redlock:x", "redlock::readers:redlock:x", "challenged", "me", 20_000, "", 1, ticket, "label", before, 0}
+		return []any{5, "redlock:x", "record", "redlock::queue:redlock:x", "redlock::readers:redlock:x", "challenged", "me", 20_000, "", 1, ticket, "label", before, 0}
 	}
-	keep := []any{4, "redlock:x", "record", "redlock::line:redlock:x", "redlock::readers:redlock:x", "me", 20_000, 1, ""}
+	keep := []any{4, "redlock:x", "record", "redlock::queue:redlock:x", "redlock::readers:redlock:x", "me", 20_000, 1, ""}
 	for name, c := range map[string]struct {
 		has    string   // the key's value
 		set    []string // of readers
@@ -46,10 +46,10 @@ func TestAShareStandsAloneOrBesideThoseOfNow(t *testing.T) {
 					require.NoError(t, err)
 				}
 				if c.script == protocol.Release { // to a reader that has parked its attempt
-					_, err := n.Redis.ZAdd("redlock::line:redlock:x", 0, ticket)
+					_, err := n.Redis.ZAdd("redlock::queue:redlock:x", 0, ticket)
 					require.NoError(t, err)
 					require.NoError(t, n.Redis.Set("redlock::alive:AAAAAAAAAAAAAAAA:redlock:x", "label"))
-					require.NoError(t, n.Redis.Set("redlock::bid:"+ticket, "  1 me"))
+					require.NoError(t, n.Redis.Set("redlock::parked:"+ticket, "  1 me"))
 				}
 				eval(c.script, c.args...)
 				shares, err := n.Redis.ZMembers("redlock::readers:redlock:x")
@@ -92,7 +92,7 @@ func TestNodeWhoseCountIsTooLowGivesNoShare(t *testing.T) {
 			if count != "" {
 				n.Redis.HSet("record", "7", count)
 			}
-			require.Equal(t, want, eval(protocol.Read, 5, "redlock:x", "record", "redlock::line:redlock:x", "redlock::readers:redlock:x", "challenged",
+			require.Equal(t, want, eval(protocol.Read, 5, "redlock:x", "record", "redlock::queue:redlock:x", "redlock::readers:redlock:x", "challenged",
 				"me", 20_000, "7", 10, "", "label", "", 0), count)
 			require.Equal(t, want > 0, n.Redis.Exists("redlock:x"), count)
 			require.NoError(t, n.Redis.Set("redlock:x", protocol.Shared)) // it gave one before it forgot the count

@@ -47,12 +47,12 @@ func transferLeavesTheQueues(t *testing.T, net *testnet.Net, healed bool) {
 		synctest.Wait()
 		require.Equal(t, 3, net.Holders(lease))
 	}
-	require.Contains(t, net.Nodes[0].Keys(), "redlock::line:redlock:x")
+	require.Contains(t, net.Nodes[0].Keys(), "redlock::queue:redlock:x")
 	_, err = lease.Transfer(t.Context())
 	require.NoError(t, err)
 	synctest.Wait()
 	for _, n := range net.Nodes {
-		require.NotContains(t, n.Keys(), "redlock::line:redlock:x")
+		require.NotContains(t, n.Keys(), "redlock::queue:redlock:x")
 	}
 }
 

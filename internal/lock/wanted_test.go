@@ -159,7 +159,7 @@ func TestHolderIsNotToldOfItself(t *testing.T) {
 		other.Freeze()
 		require.NoError(t, first.Unlock(t.Context()))
 		lease := <-next
-		require.True(t, other.Redis.Exists(protocol.Key("line", "redlock:x")))
+		require.True(t, other.Redis.Exists(protocol.Key("queue", "redlock:x")))
 		other.Redis.Del("redlock:x")
 		other.Thaw()
 		require.NoError(t, lease.Extend(t.Context()))
@@ -188,12 +188,12 @@ func TestHolderThatWasAskedLeavesTheQueue(t *testing.T) {
 		require.NoError(t, first.Unlock(t.Context()))
 		lease := <-next
 		synctest.Wait()
-		require.True(t, other.Redis.Exists(protocol.Key("line", "redlock:x")))
+		require.True(t, other.Redis.Exists(protocol.Key("queue", "redlock:x")))
 		other.Redis.Del("redlock:x")
 		require.NoError(t, other.Redis.Set(protocol.AskedKey("redlock:x"), lease.Owner()))
 		require.NoError(t, lease.Extend(t.Context()))
 		synctest.Wait()
-		require.False(t, other.Redis.Exists(protocol.Key("line", "redlock:x")))
+		require.False(t, other.Redis.Exists(protocol.Key("queue", "redlock:x")))
 		require.True(t, isWanted(lease))
 		require.NoError(t, lease.Unlock(t.Context()))
 		net.RequireNoKeys()

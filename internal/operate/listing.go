@@ -91,7 +91,7 @@ type place struct {
 // places are all of them: the locks' own keys, and the wait queues of locks and of semaphores.
 var places = [...]place{
 	{"", "string", false},
-	{protocol.Key("line", ""), "zset", false},
+	{protocol.Key("queue", ""), "zset", false},
 	{protocol.Key("slots", ""), "zset", true},
 }
 

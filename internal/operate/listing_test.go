@@ -117,7 +117,7 @@ func TestLocksShowsNeitherKeysOfTheLibraryNorOfOtherTypes(t *testing.T) {
 	for _, prefix := range []string{"redlock:", "", "redlock"} {
 		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 			c := net.Client(redlock.WithPrefix(prefix))
-			for _, key := range []string{protocol.Key("bar", "x"), protocol.FormatKey, protocol.Reserved, prefix, protocol.Key("line", prefix+"text")} {
+			for _, key := range []string{protocol.Key("quarantine", "x"), protocol.FormatKey, protocol.Reserved, prefix, protocol.Key("queue", prefix+"text")} {
 				if key != "" {
 					put(t, net, key, "text", 0, 1, 2)
 				}

@@ -22,7 +22,7 @@
 -- ahead, up to three, 1 if the ticket is new in the queue or 0}.
 --@value
 local granted = redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
-if not granted or redis.call('EXISTS', 'redlock::line:' .. KEYS[1]) == 1 then
+if not granted or redis.call('EXISTS', 'redlock::queue:' .. KEYS[1]) == 1 then
   --@lock
   --@queue
   --@reserve
@@ -58,11 +58,11 @@ if not granted or redis.call('EXISTS', 'redlock::line:' .. KEYS[1]) == 1 then
       putBack(kept)
     end
   end
-  redis.call('ZREM', line, ticket)
+  redis.call('ZREM', queue, ticket)
   redis.call('DEL', parkedKey(ticket))
   redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
   -- The waiter that is first now got this message when it was the second.
-  local second = redis.call('ZRANGE', line, 1, 1)[1]
+  local second = redis.call('ZRANGE', queue, 1, 1)[1]
   if second then
     tell('near', second)
   end

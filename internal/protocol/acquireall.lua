@@ -36,7 +36,7 @@ if redis.call('EXISTS', unpack(KEYS, 1, 2 * n)) == 0 then
       redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2])
     end
     if ticket ~= '' then
-      redis.call('DEL', 'redlock::bid:' .. ticket)
+      redis.call('DEL', 'redlock::parked:' .. ticket)
     end
     return count
   end
@@ -103,9 +103,9 @@ if not refusing then
         -- Its client was challenged, and lives. This lasts until the client's next waiter polls.
         redis.call('SET', aliveOf(ticket), ARGV[6], 'PX', 5000)
       end
-      redis.call('ZREM', line, ticket)
+      redis.call('ZREM', queue, ticket)
       -- The waiter that is first now got this message when it was the second.
-      local second = redis.call('ZRANGE', line, 1, 1)[1]
+      local second = redis.call('ZRANGE', queue, 1, 1)[1]
       if second then
         tell('near', second)
       end

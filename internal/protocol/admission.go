@@ -16,11 +16,11 @@ import (
 // Run is the name of one run of a server. Its admission has keys of its own.
 type Run string
 
-// Bar returns the key of the hash that names the run's quarantine, and the record after it.
-func (r Run) Bar() string { return Key("bar", string(r)) }
-
-// Quarantine returns the key that exists while the server must not vote.
+// Quarantine returns the key of the hash that names the run's quarantine, and the record after it.
 func (r Run) Quarantine() string { return Key("quarantine", string(r)) }
+
+// Guard returns the key that exists while the server must not vote.
+func (r Run) Guard() string { return Key("guard", string(r)) }
 
 // Record returns the key of the run's record after a quarantine of this name. So a right to vote that is older than a
 // loss of memory names a record that does not exist any more.
@@ -50,7 +50,7 @@ type ProbeCall struct {
 
 // Call returns the call of the script.
 func (c ProbeCall) Call() Call {
-	keys := []any{c.Run.Bar(), c.Run.Quarantine(), FormatKey}
+	keys := []any{c.Run.Quarantine(), c.Run.Guard(), FormatKey}
 	if c.Orphan != nil {
 		keys = append(keys, c.Orphan)
 	}
@@ -124,11 +124,11 @@ type AdmitCall struct {
 
 // Eval returns the arguments of EVAL.
 func (c AdmitCall) Eval() []any {
-	record, older, olderBar := c.Run.Record(c.Quarantine), c.Older, c.OlderRun.Bar()
+	record, older, olderQuarantine := c.Run.Record(c.Quarantine), c.Older, c.OlderRun.Quarantine()
 	if older == "" {
-		older, olderBar = record, c.Run.Bar() // these stay
+		older, olderQuarantine = record, c.Run.Quarantine() // these stay
 	}
-	return append(eval(Admit, []any{record, c.Run.Quarantine(), c.Run.Bar(), NewestKey, older, olderBar, FormatKey},
+	return append(eval(Admit, []any{record, c.Run.Guard(), c.Run.Quarantine(), NewestKey, older, olderQuarantine, FormatKey},
 		c.Quarantine, c.Nodes, c.Longest.Milliseconds(), c.Together), counters(&c.Counts)...)
 }
 
@@ -160,7 +160,7 @@ type RecordCall struct{ Run Run }
 
 // Eval returns the arguments of EVAL.
 func (c RecordCall) Eval() []any {
-	return eval(Record, []any{c.Run.Bar(), c.Run.Quarantine()}, c.Run.Record(""))
+	return eval(Record, []any{c.Run.Quarantine(), c.Run.Guard()}, c.Run.Record(""))
 }
 
 // Standing is a server's answer to a RecordCall.

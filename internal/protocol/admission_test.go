@@ -16,8 +16,8 @@ import (
 const run = Run("abc")
 
 func TestAdmissionNamesItsKeys(t *testing.T) {
-	require.Equal(t, "redlock::bar:abc", run.Bar())
 	require.Equal(t, "redlock::quarantine:abc", run.Quarantine())
+	require.Equal(t, "redlock::guard:abc", run.Guard())
 	require.Equal(t, "redlock::record:abc:NAME", run.Record("NAME"))
 	require.Equal(t, run, RunOf(run.Record("NAME")))
 	require.Equal(t, run, RunOf("redlock::record:abc"), "of a version without names")
@@ -25,7 +25,7 @@ func TestAdmissionNamesItsKeys(t *testing.T) {
 
 func TestProbeHasTheOrphanIfThereIsOne(t *testing.T) {
 	call := ProbeCall{Run: run, Nodes: 5, Longest: 10 * time.Second, Guard: 20 * time.Second, Default: 30 * time.Second, Name: "NAME"}
-	keys := []any{"redlock::bar:abc", "redlock::quarantine:abc", "redlock::format"}
+	keys := []any{"redlock::quarantine:abc", "redlock::guard:abc", "redlock::format"}
 	args := []any{"redlock::record:abc:", 5, int64(10_000), int64(20_000), "NAME", int64(30_000)}
 	require.Equal(t, append(append([]any{Probe.Text(), 3}, keys...), args...), call.Call().Eval())
 	call.Orphan = "redlock::record:abc:OLD"
@@ -91,12 +91,12 @@ func TestAdmitKeepsTheRecordBeforeWhereItsRunIsUnknown(t *testing.T) {
 	call.Counts[0], call.Counts[Stripes-1] = 5, 6
 	args := call.Eval()
 	record := "redlock::record:abc:NAME"
-	require.Equal(t, []any{Admit.Text(), 7, record, "redlock::quarantine:abc", "redlock::bar:abc", NewestKey, record, "redlock::bar:abc", FormatKey,
+	require.Equal(t, []any{Admit.Text(), 7, record, "redlock::guard:abc", "redlock::quarantine:abc", NewestKey, record, "redlock::quarantine:abc", FormatKey,
 		"NAME", 3, int64(1000), "A B", int64(5)}, args[:14])
 	require.Len(t, args, 13+Stripes)
 	require.Equal(t, int64(6), args[len(args)-1])
 	call.Older, call.OlderRun = "redlock::record:old:X", "old"
-	require.Equal(t, []any{"redlock::record:old:X", "redlock::bar:old"}, call.Eval()[6:8])
+	require.Equal(t, []any{"redlock::record:old:X", "redlock::quarantine:old"}, call.Eval()[6:8])
 }
 
 func TestAnswersAboutARecord(t *testing.T) {

@@ -1,11 +1,11 @@
 -- admit: lets this server vote, with the counters that the client has collected.
 --
 -- KEYS[1]  the record, under the name of the quarantine
--- KEYS[2]  the quarantine of this run
--- KEYS[3]  the bar of this run
+-- KEYS[2]  the guard of this run: exists while the server must not vote
+-- KEYS[3]  the quarantine of this run
 -- KEYS[4]  the name of the newest record at this server
 -- KEYS[5]  the record before this one, which is merged into the counters
--- KEYS[6]  the bar of that record's run
+-- KEYS[6]  the quarantine of that record's run
 -- KEYS[7]  the format
 -- ARGV[1]  the name of the quarantine after whose end the client collected them
 -- ARGV[2]  N, the number of nodes

@@ -164,7 +164,7 @@ func TestNoVariableOfAPartHidesAnother(t *testing.T) {
 	of := map[string]string{}
 	for file, p := range readParts(t) {
 		for _, name := range p.declares {
-			if other, taken := of[name]; taken && name != "key" && name != "line" { // these are what the other parts are about
+			if other, taken := of[name]; taken && name != "key" && name != "queue" { // these are what the other parts are about
 				t.Errorf("%s and %s both declare %s", file, other, name)
 			}
 			of[name] = file

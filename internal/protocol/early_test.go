@@ -201,7 +201,7 @@ func (s *state) drawLock(lock, suffix string, free int) {
 	case s.oneIn(40):
 		s.do("SET", readers, "of another type")
 	}
-	s.drawQueue(protocol.Key("line", lock), lock, suffix, own+suffix, earlier, earlier+"r", earlier+"+", later, later+"r", later+"+", sibling+suffix)
+	s.drawQueue(protocol.Key("queue", lock), lock, suffix, own+suffix, earlier, earlier+"r", earlier+"+", later, later+"r", later+"+", sibling+suffix)
 }
 
 // drawQueue draws a queue; most often nobody waits. of is the lock, or what stands for it in liveness keys.
@@ -244,7 +244,7 @@ func (s *state) drawRecord(stripes ...string) (least any) {
 func (s *state) drawTickets(locks ...string) {
 	for _, ticket := range []string{own + "+", own + "r", own, earlier + "+", later + "+", later + "r", later} {
 		if s.oneIn(3) {
-			s.do("SET", "redlock::bid:"+ticket, pick(s, "record 7 10 ", "record 7,8 1 ", "  1 ", "of another program")+before, "PX", 150)
+			s.do("SET", "redlock::parked:"+ticket, pick(s, "record 7 10 ", "record 7,8 1 ", "  1 ", "of another program")+before, "PX", 150)
 		}
 		if s.oneIn(3) {
 			wants := ""
@@ -270,7 +270,7 @@ func (s *state) drawSet() (locks []string, keys []any) {
 	}
 	s.drawTickets(locks...)
 	keys = []any{3 * len(locks)}
-	for _, kind := range []string{"", "line", "readers"} {
+	for _, kind := range []string{"", "queue", "readers"} {
 		for _, lock := range locks {
 			if kind != "" {
 				lock = protocol.Key(kind, lock)
@@ -317,7 +317,7 @@ func drawRead(s *state) []any {
 	if s.oneIn(5) {
 		s.do("SET", "challenged", pick(s, earlier, later), "PX", pick(s, 400, 1800))
 	}
-	return []any{5, "x", "record", "redlock::line:x", "redlock::readers:x", "challenged",
+	return []any{5, "x", "record", "redlock::queue:x", "redlock::readers:x", "challenged",
 		me, 60_000, pick(s, "", "7", "7"), least, pick(s, "", own+"r"), "label", pick(s, "", "", before), pick(s, 0, 150)}
 }
 
@@ -329,7 +329,7 @@ func drawKeep(s *state) []any {
 	s.drawLock("x", "r", pick(s, 3, 9))
 	s.drawTickets("x")
 	s.drawRecord("7")
-	keys := []any{4, "x", "record", "redlock::line:x", "redlock::readers:x"}
+	keys := []any{4, "x", "record", "redlock::queue:x", "redlock::readers:x"}
 	args := []any{me, pick(s, 60_000, 60_000, 1000, 0), pick(s, "1", "10"), pick(s, "", own+"r")}
 	if s.oneIn(4) {
 		s.do("SET", "asked", pick(s, protocol.Shared, "them"), "PX", 9000)

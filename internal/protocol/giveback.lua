@@ -71,7 +71,7 @@ elseif ticket ~= '' then
   if split == ticket then
     redis.call('DEL', splitKey())
   end
-  left = redis.call('ZREM', line, ticket) == 1
+  left = redis.call('ZREM', queue, ticket) == 1
   if left and redis.call('PTTL', aliveOf(ticket)) <= claim then
     -- Its client was challenged, and shows by this release that it lives. This lasts until the
     -- client's next waiter polls.

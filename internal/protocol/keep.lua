@@ -53,7 +53,7 @@ end
 --@reserve
 --@readers
 if ARGV[4] ~= '' then
-  redis.call('ZREM', line, ARGV[4])
+  redis.call('ZREM', queue, ARGV[4])
 end
 local kept = reserved(holder)
 if not stood then

@@ -100,11 +100,11 @@ func ChallengedKey(key string) string { return Key("challenged", key) }
 // KeysBeside returns the keys that stand beside a lock's key, and the lock's key. One string
 // has all three.
 func KeysBeside(prefix, name string) (queue, readers, key string) {
-	const line, shares = Reserved + "line:", Reserved + "readers:"
+	const waiters, shares = Reserved + "queue:", Reserved + "readers:"
 	length := len(prefix) + len(name)
-	all := line + prefix + name + shares + prefix + name
-	queue, readers = all[:len(line)+length], all[len(line)+length:]
-	return queue, readers, queue[len(line):]
+	all := waiters + prefix + name + shares + prefix + name
+	queue, readers = all[:len(waiters)+length], all[len(waiters)+length:]
+	return queue, readers, queue[len(waiters):]
 }
 
 // SlotKeys returns the key of a semaphore's wait queue, the one that says whose turn it is, and those

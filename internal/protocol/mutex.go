@@ -140,7 +140,7 @@ const oldestHold = 30
 
 // Eval returns the arguments of EVAL.
 func (c TrimCall) Eval() []any {
-	keys := []any{c.Record, c.Run.Bar()}
+	keys := []any{c.Record, c.Run.Quarantine()}
 	for _, key := range c.Keys {
 		keys = append(keys, key, Key("readers", key))
 	}

@@ -17,7 +17,7 @@ var (
 
 // A name has no tokens, or its holder wants to be told that others want it: then other keys and arguments go to the scripts.
 func TestCallsAboutALock(t *testing.T) {
-	const ttl, queue, readers, asked = int64(10_000), "redlock::line:p:x", "redlock::readers:p:x", "redlock::asked:p:x"
+	const ttl, queue, readers, asked = int64(10_000), "redlock::queue:p:x", "redlock::readers:p:x", "redlock::asked:p:x"
 	stripe := StripeArg("p:x")
 	k, key := NewKeys("p:", "x", false)
 	require.Equal(t, "p:x", key)
@@ -58,7 +58,7 @@ func TestCallsAboutSeveralLocks(t *testing.T) {
 	require.Equal(t, []string{"p:a", "p:b"}, keys)
 	told, _ := NewSetKeys("p:", names, true)
 	stripes := StripeOf("p:a") + "," + StripeOf("p:b")
-	const ttl, a, b = int64(10_000), "redlock::line:p:a", "redlock::line:p:b"
+	const ttl, a, b = int64(10_000), "redlock::queue:p:a", "redlock::queue:p:b"
 	for name, c := range map[string]struct{ want, got []any }{
 		"acquire":        {[]any{AcquireAll.SHA(), 5, "p:a", "p:b", a, b, "record", "me", ttl, stripes, "1", "ticket", "label", "I before", "150"}, k.Acquire(&fencing, &ofWaiter, "record", "150")},
 		"without tokens": {[]any{AcquireAll.SHA(), 4, "p:a", "p:b", a, b, "me", ttl, "", "1", "ticket", "label", "I before", "150"}, k.Acquire(&noTokens, &ofWaiter, "record", "150")},

@@ -25,7 +25,7 @@ func sent(values ...any) (reply []any) {
 }
 
 func TestCallsOfOperatorsNameKeysAndArguments(t *testing.T) {
-	require.Equal(t, []any{Inspect.Text(), 4, "p:x", "record", "redlock::line:p:x", "redlock::readers:p:x", StripeArg("p:x")},
+	require.Equal(t, []any{Inspect.Text(), 4, "p:x", "record", "redlock::queue:p:x", "redlock::readers:p:x", StripeArg("p:x")},
 		InspectCall("p:", "x", "record").Eval())
 	require.Equal(t, Inspect.SHA(), InspectCall("", "x", nil).EvalSHA()[0])
 	require.Equal(t, []any{InspectSlots.Text(), 2, "redlock::slots:p:x", "record", "p:x#", MaxPermits, StripeArg("p:x#0")},
@@ -34,7 +34,7 @@ func TestCallsOfOperatorsNameKeysAndArguments(t *testing.T) {
 	require.Equal(t, []any{Ask.Text(), 2, "p:x", "redlock::asked:p:x"}, AskCall{Key: "p:x"}.Eval())
 	require.Equal(t, []any{Wake.Text(), 2, "redlock::slots:p:x", "redlock::turn:p:x", "p:x#", MaxPermits}, WakeCall{Semaphore: "p:x"}.Eval())
 	k, _ := NewKeys("p:", "x", false)
-	require.Equal(t, []any{Seize.Text(), 3, "p:x", "record", "redlock::line:p:x", "me", int64(10_000), StripeArg("p:x"), "1", int64(5000), "them", "others"},
+	require.Equal(t, []any{Seize.Text(), 3, "p:x", "record", "redlock::queue:p:x", "me", int64(10_000), StripeArg("p:x"), "1", int64(5000), "them", "others"},
 		SeizeCall{Keys: &k, Record: "record", Owner: "me", Values: []any{"them", "others"}, ReadersUntil: 5 * time.Second}.Eval(&fencing))
 }
 

@@ -57,14 +57,14 @@ local free
 -- no note that no slot is free. So nobody is ahead, and the rest of the script would choose the same slots, and
 -- grant them. A full server refuses the first command that writes. If too few slots are free, the rest goes on
 -- with what was found here.
-if ticket == '' and redis.call('EXISTS', line) == 0 and not (waits and redis.pcall('EXISTS', 'redlock::full:' .. key) ~= 0) then
+if ticket == '' and redis.call('EXISTS', queue) == 0 and not (waits and redis.pcall('EXISTS', 'redlock::full:' .. key) ~= 0) then
   free = freeSlots(tonumber(ARGV[10]), n, ARGV[1], owners)
   local count = #free == n and take(free)
   if count then
     return {count, unpack(free)}
   end
 end
-redis.call('ZADD', line, 'XX', 0, ARGV[1]) -- as in read.lua: a full server refuses
+redis.call('ZADD', queue, 'XX', 0, ARGV[1]) -- as in read.lua: a full server refuses
 --@mark
 --@waiting
 --@queue
@@ -95,7 +95,7 @@ if ahead and #free == ahead + n then
     if redis.pcall('GET', splitKey()) == ticket then
       redis.call('DEL', splitKey())
     end
-    if redis.call('ZREM', line, ticket) == 1 then
+    if redis.call('ZREM', queue, ticket) == 1 then
       serve()
     end
   end

@@ -1,7 +1,7 @@
 -- probe: reports whether this server may vote, and puts it in quarantine if it may not yet.
 --
--- KEYS[1]  the bar of this run: the hash that names its quarantine, and by that the record after it
--- KEYS[2]  the quarantine of this run: exists while the server must not vote
+-- KEYS[1]  the quarantine of this run: a hash, whose name is that of the record after it
+-- KEYS[2]  the guard of this run: exists while the server must not vote
 -- KEYS[3]  the format of these keys, from the first record on
 -- KEYS[4]  the record that the client counted in before, and found missing; or none
 -- ARGV[1]  the prefix of this run's records, before the name
@@ -18,8 +18,8 @@
 --     loss, the server's time}: in quarantine, or at its end. Times are in milliseconds.
 --   {'format', number}: a client of another format was here.
 --
--- FLUSHALL removes both the bar and the quarantine. So the next probe begins a new quarantine under a new name, and no
--- client finds a record under the old one. If the record alone is gone, the bar is still there, and its mark "used" shows
+-- FLUSHALL removes both the quarantine and the guard. So the next probe begins a new quarantine under a new name, and no
+-- client finds a record under the old one. If the record alone is gone, the quarantine is still there, and its mark "used" shows
 -- that a client admitted the server after this quarantine: a new one begins.
 if KEYS[4] and redis.call('HEXISTS', KEYS[4], 'nodes') == 0 then
   redis.call('DEL', KEYS[4]) -- it has counts of attempts, and no record
@@ -49,7 +49,7 @@ local guard = redis.call('HGET', KEYS[1], 'guard') or ARGV[6]
 local first = name and not used and (redis.call('HGET', KEYS[1], 'first') or name)
 local longer = tonumber(guard) < tonumber(ARGV[4])
 if not name or used or longer then
-  -- A longer guard begins anew: the one under way was too short. A shorter one does not replace the bar's: its client may
+  -- A longer guard begins anew: the one under way was too short. A shorter one replaces none: its client may
   -- not know the longest ttl.
   name, guard = ARGV[5], longer and ARGV[4] or guard
   first = first or name -- until a client admits the server, it is the same loss

@@ -81,7 +81,7 @@ if open then
   end
   share(ARGV[1], ARGV[2], holder)
   if ticket ~= '' then
-    redis.call('ZREM', line, ticket)
+    redis.call('ZREM', queue, ticket)
     redis.call('DEL', parkedKey(ticket))
     letReadersIn(shared, false, ticket, false, ticket)
   end

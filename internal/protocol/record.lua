@@ -1,7 +1,7 @@
 -- record: reads the record by which this server votes, or how it waits for one.
 --
--- KEYS[1]  the bar of this run
--- KEYS[2]  the quarantine of this run
+-- KEYS[1]  the quarantine of this run
+-- KEYS[2]  the guard of this run
 -- ARGV[1]  the prefix of this run's records, before the name
 --
 -- Returns the record's fields and values; where there is no record, {'first', the name of

@@ -35,7 +35,7 @@ end
 --@lock
 --@shares
 --@foreign
-local foreign = isForeign(line)
+local foreign = isForeign(queue)
 local mine, others = holder == ARGV[1], false -- the key, or a share, was this attempt's
 if among then
   mine = redis.call('ZREM', readers, ARGV[1]) == 1
@@ -67,7 +67,7 @@ if stays then
   join(ticket, stays)
   redis.call('DEL', parkedKey(ticket))
 elseif ticket then
-  waited = redis.call('ZREM', line, ticket) == 1
+  waited = redis.call('ZREM', queue, ticket) == 1
   if waited then
     redis.call('DEL', parkedKey(ticket))
   end

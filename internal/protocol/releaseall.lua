@@ -34,7 +34,7 @@ if not stays and redis.call('EXISTS', unpack(KEYS, n + 1, 2 * n)) == 0 then
       redis.call('DEL', unpack(mine))
     end
     if ticket then
-      redis.call('DEL', 'redlock::bid:' .. ticket)
+      redis.call('DEL', 'redlock::parked:' .. ticket)
       redis.call('DEL', 'redlock::wants:' .. ticket)
     end
     return all and 1 or 0
@@ -53,7 +53,7 @@ end
 
 -- Leaves the queue of this lock. kept is set if the lock was reserved for the ticket.
 local function leave(holder, kept)
-  local waited = redis.call('ZREM', line, ticket) == 1
+  local waited = redis.call('ZREM', queue, ticket) == 1
   if (waited or kept) and redis.call('PTTL', aliveOf(ticket)) <= claim then
     -- Its client was challenged, and shows by this release that it lives. This lasts until
     -- the client's next waiter polls.
@@ -81,7 +81,7 @@ for i = 1, n do
   elseif ticket and not holder then
     free[i] = true
   end
-  foreign[i] = isForeign(line)
+  foreign[i] = isForeign(queue)
   if foreign[i] then
     free[i] = nil
   elseif stays then

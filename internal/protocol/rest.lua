@@ -22,13 +22,13 @@ local found = valueOf(key)
 if found == resting then
   ARGV[1] = resting
 end
-if ms > 0 and found == ARGV[1] and isForeign(line) then
+if ms > 0 and found == ARGV[1] and isForeign(queue) then
   redis.call('SET', key, resting, 'PX', ms)
   return 1
 end
 if ms > 0 and found == ARGV[1] then
   local ticket = ARGV[2]
-  if ticket and redis.call('ZREM', line, ticket) == 1 and redis.call('PTTL', aliveOf(ticket)) <= claim then
+  if ticket and redis.call('ZREM', queue, ticket) == 1 and redis.call('PTTL', aliveOf(ticket)) <= claim then
     redis.call('PEXPIRE', aliveOf(ticket), 5000) -- as release does for a client that was challenged
   end
   local first = head()

@@ -36,7 +36,7 @@ end
 if not mayReplace then
   return {holder, left}
 end
-if kept and not isForeign(line) then
+if kept and not isForeign(queue) then
   putBack(kept)
 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])

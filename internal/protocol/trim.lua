@@ -2,7 +2,7 @@
 -- leaves the keys of other programs alone.
 --
 -- KEYS[1]  the record of this run of the server
--- KEYS[2]  the bar of this run: the hash that names its quarantine
+-- KEYS[2]  the quarantine of this run
 -- KEYS[3]… each lock's key, and behind it the shares of its readers
 -- ARGV[1]  a key is cut only if its lease began at most so many days ago, by the clock in its owner
 -- ARGV[2]  the longest reservation, in milliseconds

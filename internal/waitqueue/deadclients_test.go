@@ -164,7 +164,7 @@ func TestReadersThatTryAgainAndAgainSeldomChallengeLiveWriters(t *testing.T) {
 		t.Logf("%d attempts of writers, and %d beside those of a reader", before, beside)
 		most := len(net.Nodes) * clients * seconds / 2
 		assert.LessOrEqual(t, beside-before, most, "each node challenges each client every two seconds at most")
-		waiting, err := net.Nodes[0].Redis.ZMembers("redlock::line:redlock:a")
+		waiting, err := net.Nodes[0].Redis.ZMembers("redlock::queue:redlock:a")
 		require.NoError(t, err)
 		assert.Equal(t, clients*10, len(waiting), "all of them still wait")
 		leave()

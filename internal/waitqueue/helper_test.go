@@ -97,7 +97,7 @@ func (w *waiter) undo(s waitqueue.Stale) {
 }
 
 // parkedKey returns the key at the nodes at which they keep the waiter's parked attempt.
-func (w *waiter) parkedKey() string { return "redlock::bid:" + w.Ticket() }
+func (w *waiter) parkedKey() string { return "redlock::parked:" + w.Ticket() }
 
 // execute has the waiter take a node's message that it has executed the last attempt.
 func (w *waiter) execute(node int) {

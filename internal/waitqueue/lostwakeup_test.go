@@ -194,7 +194,7 @@ func TestClientsThatComeAndDieDoNotFillTheQueue(t *testing.T) {
 			dead := deadTicket(t, c)
 			_, err := conn.Do("EVALSHA", protocol.Acquire.SHA(), 1, "redlock:x", "owner", 1000, "", 1, dead, "label", "", "0")
 			require.NoError(t, err)
-			n, err := conn.Do("ZCARD", "redlock::line:redlock:x")
+			n, err := conn.Do("ZCARD", "redlock::queue:redlock:x")
 			require.NoError(t, err)
 			longest = max(longest, n.(int64))
 			time.Sleep(time.Second)

@@ -47,8 +47,8 @@ func TestReleaseOfTheHolderExecutesTheFirstParkedAttempt(t *testing.T) {
 		require.Equal(t, "of "+testnet.FirstTicket, holderOf(n))
 		require.Equal(t, protocol.ReservationTTL, n.Redis.TTL("redlock:x"))
 		require.Equal(t, "1", n.Redis.HGet("record", "7"))
-		require.False(t, n.Redis.Exists("redlock::bid:"+testnet.FirstTicket))
-		queue, err := n.Redis.ZMembers("redlock::line:redlock:x")
+		require.False(t, n.Redis.Exists("redlock::parked:"+testnet.FirstTicket))
+		queue, err := n.Redis.ZMembers("redlock::queue:redlock:x")
 		require.NoError(t, err)
 		require.Equal(t, []string{testnet.SecondTicket, testnet.ThirdTicket}, queue)
 	})
@@ -64,7 +64,7 @@ func TestReleaseOfAnAttemptExecutesNoParkedAttempt(t *testing.T) {
 			n, eval := queueParked(t, net, time.Minute, 1)
 			eval(protocol.Release, testnet.Keys("redlock:x", args...)...)
 			require.False(t, strings.HasPrefix(holderOf(n), "of "), name)
-			require.True(t, n.Redis.Exists("redlock::bid:"+testnet.FirstTicket), name)
+			require.True(t, n.Redis.Exists("redlock::parked:"+testnet.FirstTicket), name)
 		})
 	}
 }
@@ -75,8 +75,8 @@ func TestRollbackRemovesTheParkedAttempt(t *testing.T) {
 		testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
 			n, eval := queueParked(t, net, time.Minute, 1)
 			eval(protocol.Release, testnet.Keys("redlock:x", append([]any{"of " + testnet.FirstTicket, testnet.FirstTicket}, more...)...)...)
-			require.False(t, n.Redis.Exists("redlock::bid:"+testnet.FirstTicket))
-			require.True(t, n.Redis.Exists("redlock::bid:"+testnet.SecondTicket))
+			require.False(t, n.Redis.Exists("redlock::parked:"+testnet.FirstTicket))
+			require.True(t, n.Redis.Exists("redlock::parked:"+testnet.SecondTicket))
 		})
 	}
 }
@@ -121,12 +121,12 @@ func TestNextAttemptRemovesTheParkedOne(t *testing.T) {
 	}{"that is not parked": {false, 0}, "that is granted": {true, 0}} {
 		testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
 			n, eval := queueParked(t, net, time.Minute, 1)
-			require.True(t, n.Redis.Exists("redlock::bid:"+testnet.FirstTicket))
+			require.True(t, n.Redis.Exists("redlock::parked:"+testnet.FirstTicket))
 			if c.free {
 				n.Redis.Del("redlock:x")
 			}
 			eval(protocol.Acquire, 2, "redlock:x", "record", "again", 10_000, "7", 1, testnet.FirstTicket, "label", "of "+testnet.FirstTicket, c.parkFor)
-			require.False(t, n.Redis.Exists("redlock::bid:"+testnet.FirstTicket), name)
+			require.False(t, n.Redis.Exists("redlock::parked:"+testnet.FirstTicket), name)
 		})
 	}
 }
@@ -143,7 +143,7 @@ func TestNextAttemptRemovesTheParkedOneFromANodeThatIsNotAsked(t *testing.T) {
 		synctest.Wait()
 		require.True(t, net.Nodes[1].Redis.Exists(w.parkedKey()))
 		require.False(t, net.Nodes[2].Redis.Exists(w.parkedKey()))
-		require.False(t, net.Nodes[2].Redis.Exists("redlock::line:redlock:x"))
+		require.False(t, net.Nodes[2].Redis.Exists("redlock::queue:redlock:x"))
 	})
 }
 

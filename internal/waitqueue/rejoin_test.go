@@ -63,7 +63,7 @@ func TestWaitersOfAClientRejoinAQueueThatWasLost(t *testing.T) {
 			loseQueues(net)
 			time.Sleep(8 * time.Second)
 			for _, n := range net.Nodes {
-				tickets, err := n.Redis.ZMembers("redlock::line:redlock:x")
+				tickets, err := n.Redis.ZMembers("redlock::queue:redlock:x")
 				require.NoError(t, err)
 				require.Equal(t, waiters, len(tickets))
 			}
@@ -98,6 +98,6 @@ func TestQueueThatIsLostAgainAndAgainCostsFewLooks(t *testing.T) {
 // loseQueues deletes the queues at all nodes.
 func loseQueues(net *testnet.Net) {
 	for _, n := range net.Nodes {
-		n.Redis.Del("redlock::line:redlock:x")
+		n.Redis.Del("redlock::queue:redlock:x")
 	}
 }

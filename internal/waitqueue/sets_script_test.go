@@ -85,7 +85,7 @@ func (s *setNode) requireValues(want string) {
 
 // queue returns the tickets that wait for a lock.
 func (s *setNode) queue(lock string) (tickets []string) {
-	tickets, _ = s.Redis.ZMembers(protocol.Key("line", lock))
+	tickets, _ = s.Redis.ZMembers(protocol.Key("queue", lock))
 	return tickets
 }
 
@@ -96,14 +96,14 @@ func TestParkedAttemptOfASetIsExecutedWhenTheLastOfItsNamesIsFree(t *testing.T) 
 		require.Equal(t, "holder of a", n.ask(firstSet, parkFor))
 		n.release("a", "holder of a")
 		n.requireNoOwner("a")
-		require.True(t, n.Redis.Exists("redlock::bid:"+firstSet))
+		require.True(t, n.Redis.Exists("redlock::parked:"+firstSet))
 		require.Empty(t, n.sent)
 
 		require.EqualValues(t, handedOff, n.release("b", "holder of b"))
 		n.requireValues("of " + firstSet)
 		require.Equal(t, []string{"31", "31"}, []string{n.Redis.HGet("record", "7"), n.Redis.HGet("record", "8")})
 		require.Equal(t, []string{"yours " + firstSet + " 31 of " + firstSet}, n.sent)
-		require.False(t, n.Redis.Exists("redlock::bid:"+firstSet))
+		require.False(t, n.Redis.Exists("redlock::parked:"+firstSet))
 		require.Empty(t, n.queue("a"))
 		require.Empty(t, n.queue("b"))
 	})
@@ -167,7 +167,7 @@ func TestRollbackOfASetRemovesItsParkedAttempt(t *testing.T) {
 				args = append(args, "label")
 			}
 			n.eval(protocol.ReleaseAll, testnet.AllKeys([]string{"a", "b"}, args...)...)
-			require.False(t, n.Redis.Exists("redlock::bid:"+firstSet), name)
+			require.False(t, n.Redis.Exists("redlock::parked:"+firstSet), name)
 			require.Equal(t, c.stays, n.Redis.Exists("redlock::wants:"+firstSet), name)
 			if c.executed {
 				require.Equal(t, c.stays, n.Redis.Exists("a"), "%s: reserved for it again", name)
@@ -188,10 +188,10 @@ func TestParkedAttemptOfASetIsNotCountedInAnIncompleteRecord(t *testing.T) {
 	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
 		n := newSetNode(t, net, "a", "b")
 		require.Equal(t, "holder of a", n.ask(firstSet, parkFor))
-		parked, err := n.Redis.Get("redlock::bid:" + firstSet)
+		parked, err := n.Redis.Get("redlock::parked:" + firstSet)
 		require.NoError(t, err)
 		require.Equal(t, "record 7,8 1 of "+firstSet, parked)
-		require.NoError(t, n.Redis.Set("redlock::bid:"+firstSet, "record 7,8 10 of "+firstSet))
+		require.NoError(t, n.Redis.Set("redlock::parked:"+firstSet, "record 7,8 10 of "+firstSet))
 		n.Redis.HSet("record", "7", "20") // and 8 is missing
 		n.release("a", "holder of a")
 		n.release("b", "holder of b")

@@ -1,6 +1,6 @@
 -- ahead: who waits ahead of a ticket; a part of the scripts that put waiters into the queue.
 --
--- Needs client, line.
+-- Needs client, queue.
 
 -- Counts the other clients ahead of a ticket at this position, up to three; with counts, those of
 -- the tickets for which that function is true. It walks back from the ticket, so that it soon finds
@@ -9,7 +9,7 @@
 local function clientsAhead(ticket, place, counts)
   local seen, clients = {}, 0
   for to = place - 2, math.max(0, place - 4096), -64 do
-    local chunk = redis.call('ZRANGE', line, math.max(0, to - 63), to)
+    local chunk = redis.call('ZRANGE', queue, math.max(0, to - 63), to)
     for i = #chunk, 1, -1 do
       local other = client(chunk[i])
       if chunk[i] < ticket and other == client(ticket) then

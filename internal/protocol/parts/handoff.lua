@@ -1,6 +1,6 @@
 -- handoff: gives a lock that became free to the first waiter; a part of the scripts that release one.
 --
--- Needs at, claim, countSeveral, head, key, letReadersIn, line, parkedKey, reads, reserve, tell, wantedKeys, wantsSeveral.
+-- Needs at, claim, countSeveral, head, key, letReadersIn, queue, parkedKey, reads, reserve, tell, wantedKeys, wantsSeveral.
 
 -- Executes the parked attempt of the first waiter, and sends the waiter the count. The keys
 -- last as long as a reservation: a waiter that does not come delays others no longer. An
@@ -38,7 +38,7 @@ local function execute(first)
   local here = key
   for _, other in ipairs(keys) do
     at(other)
-    redis.call('ZREM', line, first)
+    redis.call('ZREM', queue, first)
     redis.call('SET', key, owner, 'PX', claim)
   end
   at(here)
@@ -50,7 +50,7 @@ end
 -- parked attempt is executed. asking and found are those of reserve. Returns the ticket of the
 -- first waiter, and whether it was served; nil if nobody waits, and then the key is gone.
 local function handOff(held, executes, asking, found)
-  local first = redis.call('ZRANGE', line, 0, 0)[1]
+  local first = redis.call('ZRANGE', queue, 0, 0)[1]
   if executes and first and not reads(first) and execute(first) then
     return first, true
   end

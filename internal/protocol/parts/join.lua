@@ -1,6 +1,6 @@
 -- join: a waiter joins the wait queue; a part of the scripts that serve waiters.
 --
--- Needs aliveOf, dead, line, prolong.
+-- Needs aliveOf, dead, queue, prolong.
 
 -- Adds the ticket to the queue, unless it is there. Returns its position, and whether it
 -- was added; a waiter whose ticket the node has dropped is added again. The waiter at
@@ -8,8 +8,8 @@
 -- for two and a half times as long. A newcomer to a long queue removes up to two tickets
 -- of dead clients, so that these do not pile up behind a first waiter that waits for long.
 local function join(ticket, label)
-  local new = redis.call('ZADD', line, 0, ticket) == 1
-  local place = redis.call('ZRANK', line, ticket) + 1
+  local new = redis.call('ZADD', queue, 0, ticket) == 1
+  local place = redis.call('ZRANK', queue, ticket) + 1
   local ms = 2500 * math.min(place, 300) + 1000
   local alive = aliveOf(ticket)
   if redis.call('PTTL', alive) < ms then
@@ -19,9 +19,9 @@ local function join(ticket, label)
   if new and place > 8 then
     local seed = tonumber(string.sub(ticket, 9, 16)) or 0
     for _, rank in ipairs({seed % place, math.floor(seed / place) % place}) do
-      local other = redis.call('ZRANGE', line, rank, rank)[1]
+      local other = redis.call('ZRANGE', queue, rank, rank)[1]
       if other and dead(other) then
-        redis.call('ZREM', line, other)
+        redis.call('ZREM', queue, other)
       end
     end
   end

@@ -6,12 +6,12 @@
 -- A server that was idle executes this with cold caches: so the code that hands a lock
 -- over makes few calls.
 --
--- Needs key, line.
+-- Needs key, queue.
 local claim = 500 -- milliseconds that a reservation lasts
 
 -- Returns the key of a ticket's parked attempt, which release may execute.
 local function parkedKey(ticket)
-  return 'redlock::bid:' .. ticket
+  return 'redlock::parked:' .. ticket
 end
 
 -- Returns the client that a ticket belongs to.
@@ -35,25 +35,25 @@ end
 
 -- Makes the queue last for at least ms milliseconds.
 local function prolong(ms)
-  if redis.call('PTTL', line) < ms then
-    redis.call('PEXPIRE', line, ms)
+  if redis.call('PTTL', queue) < ms then
+    redis.call('PEXPIRE', queue, ms)
   end
 end
 
 -- Puts back a ticket whose reservation was taken over.
 local function putBack(ticket)
-  redis.call('ZADD', line, 0, ticket)
+  redis.call('ZADD', queue, 0, ticket)
   prolong(5000)
 end
 
 -- Returns the first ticket whose client lives, and drops those before it.
 local function head()
   repeat
-    local first = redis.call('ZRANGE', line, 0, 0)[1]
+    local first = redis.call('ZRANGE', queue, 0, 0)[1]
     if not first or not dead(first) then
       return first
     end
-    redis.call('ZREM', line, first)
+    redis.call('ZREM', queue, first)
   until false
 end
 
@@ -83,7 +83,7 @@ end
 local function eachClient(seen, most, counts, act)
   local clients = 0
   for from = 0, 960, 64 do
-    local chunk = redis.call('ZRANGE', line, from, from + 63)
+    local chunk = redis.call('ZRANGE', queue, from, from + 63)
     for _, ticket in ipairs(chunk) do
       if not seen[client(ticket)] and counts(ticket) then
         seen[client(ticket)] = true

@@ -1,6 +1,6 @@
 -- readers: what concerns readers in the wait queue; a part of the scripts that let them in.
 --
--- Needs claim, dead, line, now, parkedKey, readers, reserve, share, shared, tell.
+-- Needs claim, dead, queue, now, parkedKey, readers, reserve, share, shared, tell.
 
 -- Reports whether the ticket is a reader's.
 local function reads(ticket)
@@ -13,7 +13,7 @@ end
 local function writerAhead(ticket)
   local from = 0
   repeat
-    local chunk = redis.call('ZRANGE', line, from, from + 63)
+    local chunk = redis.call('ZRANGE', queue, from, from + 63)
     for _, other in ipairs(chunk) do
       if ticket ~= '' and other >= ticket then
         return
@@ -21,7 +21,7 @@ local function writerAhead(ticket)
       if reads(other) then
         from = from + 1
       elseif dead(other) then
-        redis.call('ZREM', line, other)
+        redis.call('ZREM', queue, other)
       else
         return other
       end
@@ -60,13 +60,13 @@ end
 -- must not wake each other in a circle.
 local function letReadersIn(held, executes, asking, found, after)
   local any = false
-  for _, ticket in ipairs(redis.call('ZRANGE', line, 0, 31)) do
+  for _, ticket in ipairs(redis.call('ZRANGE', queue, 0, 31)) do
     if not reads(ticket) then
       break
     end
     local behind = not after or ticket > after
     if behind then
-      redis.call('ZREM', line, ticket)
+      redis.call('ZREM', queue, ticket)
     end
     if behind and not dead(ticket) then
       any = true
@@ -82,7 +82,7 @@ local function letReadersIn(held, executes, asking, found, after)
   end
   if any then
     -- They were far from the head, and did not get this message on their way.
-    for _, ticket in ipairs(redis.call('ZRANGE', line, 0, 1)) do
+    for _, ticket in ipairs(redis.call('ZRANGE', queue, 0, 1)) do
       tell('near', ticket)
     end
   end

@@ -4,7 +4,7 @@
 -- where readers hold the lock, and writers ahead keep this reader out, it watches over them unless three
 -- other clients of readers do. challenged is set if the clients of these writers have been challenged.
 --
--- Needs challenged, clientsAhead, counts, found, holder, join, kept, line, parkedKey, tellHolder, ticket.
+-- Needs challenged, clientsAhead, counts, found, holder, join, kept, queue, parkedKey, tellHolder, ticket.
 local place, new = join(ticket, ARGV[6])
 if new or place == 1 then
   tellHolder(holder) -- the first repeats it when it polls, for a holder that has missed it
@@ -17,7 +17,7 @@ else
 end
 if found then
   place = 2 -- it watches over the one that is called
-elseif kept and not redis.call('ZRANK', line, kept) then
+elseif kept and not redis.call('ZRANK', queue, kept) then
   place = place + 1 -- behind the one it is reserved for
 end
 return {holder, redis.call('PTTL', KEYS[1]), place, clients, (new and 1 or 0) + (challenged and 2 or 0)}

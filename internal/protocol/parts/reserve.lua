@@ -11,7 +11,7 @@
 -- are reserved one by one, while the ticket stays in the queues: a waiter with an earlier ticket takes
 -- such a reservation over, as any other.
 --
--- Needs aliveOf, at, claim, client, dead, head, key, line, muster, tell, valueOf.
+-- Needs aliveOf, at, claim, client, dead, head, key, queue, muster, tell, valueOf.
 
 -- Reports whether the ticket wants several locks.
 local function wantsSeveral(ticket)
@@ -21,7 +21,7 @@ end
 -- Reports whether the ticket is the first in this lock's queue. Another program's key is no queue, and
 -- must not end a script that serves another lock.
 local function leads(ticket)
-  local first = redis.pcall('ZRANGE', line, 0, 0)
+  local first = redis.pcall('ZRANGE', queue, 0, 0)
   return not first.err and (first[1] == ticket and not dead(ticket) or head() == ticket)
 end
 
@@ -58,7 +58,7 @@ end
 
 -- Reserves the free key for a ticket.
 local function keepFor(ticket)
-  redis.call('ZREM', line, ticket)
+  redis.call('ZREM', queue, ticket)
   redis.call('SET', key, 'redlock::reserved:' .. ticket, 'PX', claim)
 end
 

@@ -1,7 +1,7 @@
 -- serve: wakes the waiters of a semaphore; a part of the scripts that grant or release permits. A slot is not
 -- reserved for a waiter: permit.lua leaves enough of them for the waiters that are ahead of a caller.
 --
--- Needs base, challenge, claim, client, eachClient, freeSlots, head, key, line, markAt, muster, size, tell, wanted.
+-- Needs base, challenge, claim, client, eachClient, freeSlots, head, key, queue, markAt, muster, size, tell, wanted.
 
 -- Returns the key of the note that no slot is free, whose value is what freeIn returned. It lasts for a tenth of
 -- a second at most, and a release deletes it if somebody waits.
@@ -44,7 +44,7 @@ local function serve(asking, known)
   if not first then
     return nil
   end
-  local waiters = redis.call('ZRANGE', line, 0, 15)
+  local waiters = redis.call('ZRANGE', queue, 0, 15)
   local mark, woken = markAt(KEYS[2], 5000)
   local before, told = string.match(mark or '', '^(%d%S*) (%S+)$')
   local n, free = wanted(first), known or 0

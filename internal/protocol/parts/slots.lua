@@ -3,7 +3,7 @@
 -- stands in front of all of them; wake-ups name it.
 --
 -- Needs valueOf.
-local key, line = KEYS[1], KEYS[1]
+local key, queue = KEYS[1], KEYS[1]
 local base, size -- the keys of the slots but for their numbers; the number of slots
 
 -- Returns the slots that are free, at most so many, along the order that a seed below 2^32 names; from

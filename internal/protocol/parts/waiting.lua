@@ -1,6 +1,6 @@
 -- waiting: what the waiters of a semaphore want; a part of the scripts that grant or release permits.
 --
--- Needs key, line, markAt.
+-- Needs key, queue, markAt.
 
 -- Returns how many permits a ticket wants.
 local function wanted(ticket)
@@ -28,7 +28,7 @@ local function wantedAhead(ticket, most)
   end
   local limit, sum = string.match(ticket, '/%d+%*'), 0
   for from = 0, most, 64 do
-    local chunk = redis.call('ZRANGE', line, from, from + 63)
+    local chunk = redis.call('ZRANGE', queue, from, from + 63)
     for _, other in ipairs(chunk) do
       if other >= ticket then
         return sum

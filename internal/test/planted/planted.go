@@ -136,7 +136,7 @@ func queue(t *testing.T, net *testnet.Net, name string, ago time.Duration) {
 	t.Helper()
 	ticket := fmt.Sprintf("%016d-AAAAAAAAAAAAAAAA-1", time.Now().Add(-ago).UnixMicro())
 	for _, n := range net.Nodes {
-		_, err := n.Redis.ZAdd(protocol.Key("line", "redlock:"+name), 0, ticket)
+		_, err := n.Redis.ZAdd(protocol.Key("queue", "redlock:"+name), 0, ticket)
 		require.NoError(t, err)
 	}
 }

@@ -26,10 +26,10 @@ func (p *simPlan) fault(draw *rand.Rand, node int) {
 	}
 }
 
-// wipe deletes a node's keys: all of them, or all but the bar and the quarantine of its run.
+// wipe deletes a node's keys: all of them, or all but those of its quarantine.
 func (p *simPlan) wipe(draw *rand.Rand, node int, at time.Duration) {
 	if draw.IntN(3) == 0 {
-		p.add(at, func(r *simRun) { r.wipeAllButBar(node) }, "node %d loses all keys but its bar", node)
+		p.add(at, func(r *simRun) { r.wipeAllButQuarantine(node) }, "node %d loses all keys but its quarantine", node)
 		return
 	}
 	p.add(at, func(r *simRun) { r.wipe(node) }, "node %d is wiped", node)

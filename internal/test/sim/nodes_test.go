@@ -53,9 +53,9 @@ func (r *simRun) wipe(node int) {
 	r.servers[node].Wipe()
 }
 
-// wipeAllButBar deletes all keys of a node but the bar and the quarantine, as a person or
+// wipeAllButQuarantine deletes all keys of a node but those of its quarantine, as a person or
 // an eviction may.
-func (r *simRun) wipeAllButBar(node int) {
+func (r *simRun) wipeAllButQuarantine(node int) {
 	if r.plan.uses.unfenced > 0 {
 		r.wipe(node)
 		return
@@ -63,7 +63,7 @@ func (r *simRun) wipeAllButBar(node int) {
 	r.wellness.set(node, everybody, notAdmitted, true)
 	r.admissions.loses(r.now(), node, true, r.plan.nodes-r.plan.quorum())
 	for _, k := range r.servers[node].Keys() {
-		if !strings.HasPrefix(k.Name, protocol.Key("bar", "")) && !strings.HasPrefix(k.Name, protocol.Key("quarantine", "")) {
+		if !strings.HasPrefix(k.Name, protocol.Key("quarantine", "")) && !strings.HasPrefix(k.Name, protocol.Key("guard", "")) {
 			r.servers[node].Drop(k.Name)
 		}
 	}

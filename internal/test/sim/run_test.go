@@ -164,7 +164,7 @@ func (r *simRun) rest() {
 		}
 		leaves := func(c *simClient) bool { return c.isOver() || c.lacks().Has(i) } // what it has there stays for a ttl
 		for _, k := range s.Keys() {
-			if strings.HasPrefix(k.Name, protocol.Key("line", "")) && !slices.ContainsFunc(r.clients, leaves) {
+			if strings.HasPrefix(k.Name, protocol.Key("queue", "")) && !slices.ContainsFunc(r.clients, leaves) {
 				r.history.orphan(i, simPossession{key: k.Name, left: k.Left})
 			}
 		}

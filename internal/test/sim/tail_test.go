@@ -50,7 +50,7 @@ func (t *simTailLoss) strike() {
 			}
 			r.history.note("node %d forgets the lease", i)
 			if c.roll(t.turn, 41, 3) == 0 {
-				r.wipeAllButBar(i)
+				r.wipeAllButQuarantine(i)
 				continue
 			}
 			r.crash(i, false)

@@ -34,14 +34,14 @@ func QueueUp(t *testing.T, c *redlock.Client, n int) (leave context.CancelFunc, 
 // RequireNoLines checks that nobody stands in any line.
 func (w *Net) RequireNoLines() {
 	w.T.Helper()
-	w.requireNone("line:")
+	w.requireNone("queue:")
 }
 
 // RequireNoTraces checks that no waiter has left anything: a place in a queue, a parked attempt, or
 // what it wants.
 func (w *Net) RequireNoTraces() {
 	w.T.Helper()
-	for _, kind := range []string{"line:", "bid:", "wants:"} {
+	for _, kind := range []string{"queue:", "parked:", "wants:"} {
 		w.requireNone(kind)
 	}
 }
@@ -122,5 +122,5 @@ func ListeningClient(t *testing.T, net *Net, opts ...redlock.ClientOption) *redl
 // RequireNothingParked checks that no attempt waits to be executed.
 func (w *Net) RequireNothingParked() {
 	w.T.Helper()
-	w.requireNone("bid:")
+	w.requireNone("parked:")
 }

@@ -40,7 +40,7 @@ func IsScript(cmd string, args []string, scripts ...*protocol.Script) bool {
 
 // Keys returns the arguments of a release of a lock's key: the keys, and what follows them.
 func Keys(lock string, args ...any) []any {
-	return append([]any{3, lock, protocol.Key("line", lock), protocol.Key("readers", lock)}, args...)
+	return append([]any{3, lock, protocol.Key("queue", lock), protocol.Key("readers", lock)}, args...)
 }
 
 // Ask is an attempt of a ticket for a lock that the node does not park. The answer is the holder, and
@@ -68,7 +68,7 @@ func holderIn(t *testing.T, reply any, values int) (holder string) {
 // AllKeys returns the arguments of a release of several locks: the keys, and what follows them.
 func AllKeys(locks []string, args ...any) []any {
 	all := []any{3 * len(locks)}
-	for _, kind := range []string{"", "line", "readers"} {
+	for _, kind := range []string{"", "queue", "readers"} {
 		for _, lock := range locks {
 			if kind != "" {
 				lock = protocol.Key(kind, lock)
@@ -96,11 +96,11 @@ const (
 	ThirdTicket  = "0000000000000003-CCCCCCCCCCCCCCCC-0000000001"
 )
 
-// LoseRecord deletes the node's record and leaves its bar. The client looks at it at once.
-func LoseRecord(node *Node, c *redlock.Client) (bar, record string) {
-	bar, record = protocol.Key("bar", node.RunID), node.Record()
+// LoseRecord deletes the node's record and leaves its quarantine. The client looks at it at once.
+func LoseRecord(node *Node, c *redlock.Client) (quarantine, record string) {
+	quarantine, record = protocol.Key("quarantine", node.RunID), node.Record()
 	node.Redis.Del(record)
 	testhook.Engine(c).Cluster.Nodes[node.Index].Nudge()
 	synctest.Wait()
-	return bar, record
+	return quarantine, record
 }

@@ -13,30 +13,30 @@ import (
 	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
-// A bar names one quarantine and the record after it. Once a client has admitted the node,
-// the bar is used: a node that loses the record alone gets a new quarantine.
+// A quarantine's name is also that of the record after it. Once a client has admitted the node, the quarantine is used: a
+// node that loses the record alone gets a new one.
 
 func TestNodeWithoutItsRecordWaitsForANewQuarantine(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Guarded(redlock.WithTTL(5 * time.Second))
 		n := net.Nodes[0]
-		first := n.Redis.HGet(protocol.Key("bar", n.RunID), "name")
-		bar, record := testnet.LoseRecord(n, c)
-		require.NotEqual(t, first, n.Redis.HGet(bar, "name"), "the new quarantine has a name of its own")
-		require.Empty(t, n.Redis.HGet(bar, "used"))
+		first := n.Redis.HGet(protocol.Key("quarantine", n.RunID), "name")
+		quarantine, record := testnet.LoseRecord(n, c)
+		require.NotEqual(t, first, n.Redis.HGet(quarantine, "name"), "the new quarantine has a name of its own")
+		require.Empty(t, n.Redis.HGet(quarantine, "used"))
 		require.ErrorContains(t, members(c)[0].Current().Why(), "it does not vote for another 5s")
 		time.Sleep(5*time.Second - ms)
 		require.False(t, members(c)[0].Current().Votes)
 		time.Sleep(time.Second)
 		require.True(t, members(c)[0].Current().Votes)
 		require.NotEqual(t, record, n.Record())
-		require.Equal(t, "1", n.Redis.HGet(bar, "used"))
-		require.Zero(t, n.Redis.TTL(bar), "the bar of a node that votes does not end")
+		require.Equal(t, "1", n.Redis.HGet(quarantine, "used"))
+		require.Zero(t, n.Redis.TTL(quarantine), "the key of a quarantine that was used does not end")
 	})
 }
 
-// The client that finds the record gone may not know the longest ttl; the bar does.
-func TestNodeWithoutItsRecordKeepsTheLongerGuardOfItsBar(t *testing.T) {
+// The client that finds the record gone may not know the longest ttl; the quarantine has it.
+func TestNodeWithoutItsRecordKeepsTheLongerGuardOfItsQuarantine(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		long := net.Guarded(redlock.WithTTL(time.Minute))
 		require.NoError(t, long.Close())
@@ -56,7 +56,7 @@ func TestSlowAdmissionAfterAUsedQuarantineChangesNothing(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		net.Guarded(redlock.WithTTL(2 * time.Second))
 		node := net.Nodes[0]
-		name := node.Redis.HGet(node.Key("bar"), "name")
+		name := node.Redis.HGet(node.Key("quarantine"), "name")
 		record := node.Key("record") + ":" + name
 		require.Equal(t, record, node.Record())
 		call := protocol.AdmitCall{Run: protocol.Run(node.RunID), Quarantine: name, Nodes: 3, Longest: 2 * time.Second}
@@ -109,7 +109,7 @@ func TestClientsThatAdmitANodeTogetherMakeOneRecord(t *testing.T) {
 		all := []*redlock.Client{net.Guarded(redlock.WithTTL(2 * time.Second)), net.Guarded(redlock.WithTTL(2 * time.Second)), net.Guarded(redlock.WithTTL(2 * time.Second))}
 		net.Nodes[0].Restart(nil)
 		time.Sleep(4 * time.Second)
-		require.Equal(t, "1", net.Nodes[0].Redis.HGet(protocol.Key("bar", net.Nodes[0].RunID), "used"))
+		require.Equal(t, "1", net.Nodes[0].Redis.HGet(protocol.Key("quarantine", net.Nodes[0].RunID), "used"))
 		for _, c := range all {
 			require.True(t, members(c)[0].Current().Votes)
 			require.Equal(t, net.Nodes[0].Record(), members(c)[0].Current().Record)
@@ -118,13 +118,13 @@ func TestClientsThatAdmitANodeTogetherMakeOneRecord(t *testing.T) {
 }
 
 // Older versions made records without the mark: the client sets it when it looks next.
-func TestBarOfAWholeRecordGetsItsMark(t *testing.T) {
+func TestQuarantineOfAWholeRecordGetsItsMark(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Guarded(redlock.WithTTL(2 * time.Second))
-		bar := protocol.Key("bar", net.Nodes[0].RunID)
-		net.Nodes[0].Redis.HDel(bar, "used")
+		quarantine := protocol.Key("quarantine", net.Nodes[0].RunID)
+		net.Nodes[0].Redis.HDel(quarantine, "used")
 		time.Sleep(admission.ProbeInterval)
-		require.Equal(t, "1", net.Nodes[0].Redis.HGet(bar, "used"))
+		require.Equal(t, "1", net.Nodes[0].Redis.HGet(quarantine, "used"))
 		require.True(t, members(c)[0].Current().Votes, "it went on voting")
 	})
 }
