@@ -62,20 +62,26 @@ func queueUp(t *testing.T, client *redlock.Client) (served <-chan struct{}) {
 // waiter that came while the machine was busy may be missing at one more.
 func awaitQueue(t *testing.T, nodes cluster.Nodes, waiters int) {
 	t.Helper()
+	awaitQueueOf(t, nodes, queueKey, waiters)
+}
+
+// awaitQueueOf is awaitQueue for the queues of this key.
+func awaitQueueOf(t *testing.T, nodes cluster.Nodes, key string, waiters int) {
+	t.Helper()
 	length := 0
 	eventually(soon, func() bool {
-		length = queueLength(t, nodes)
+		length = queueLength(t, nodes, key)
 		return length >= waiters
 	})
 	require.GreaterOrEqual(t, length, waiters, "the wait queue")
 }
 
 // queueLength returns the number of tickets in the queues of a quorum of five nodes.
-func queueLength(t *testing.T, nodes cluster.Nodes) (length int) {
+func queueLength(t *testing.T, nodes cluster.Nodes, key string) (length int) {
 	t.Helper()
 	at := map[string]int{}
 	for _, n := range nodes {
-		tickets, err := redis.Strings(n.Do(t, "ZRANGE", queueKey, 0, -1), nil)
+		tickets, err := redis.Strings(n.Do(t, "ZRANGE", key, 0, -1), nil)
 		require.NoError(t, err)
 		for _, ticket := range tickets {
 			at[ticket]++

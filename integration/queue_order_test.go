@@ -86,7 +86,7 @@ func startQueue(t *testing.T) *queue {
 func (q *queue) ask(t *testing.T, from, to int) {
 	t.Helper()
 	for n := from; n < to; n++ {
-		before := queueLength(t, q.nodes[1:])
+		before := queueLength(t, q.nodes[1:], queueKey)
 		q.workers[n%queueProcesses].ask(t, strconv.Itoa(n), 2*time.Millisecond)
 		awaitQueue(t, q.nodes[1:], before+1)
 	}

@@ -152,7 +152,7 @@ func TestEveryClientNeedsThePatternOfLooks(t *testing.T) {
 }
 
 // allButLooks are patterns of all keys but that of looks, as ACL SETUSER takes them.
-var allButLooks = []any{"~redlock:[^:]*", "~redlock::[^l]*", "~redlock::line:*"}
+var allButLooks = []any{"~redlock:[^:]*", "~redlock::[^l]*"}
 
 // allButReaders are patterns of all keys but the readers', as ACL SETUSER takes them.
 var allButReaders = []any{"~redlock:[^:]*", "~redlock::[^r]*", "~redlock::record:*"}

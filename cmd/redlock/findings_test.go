@@ -163,6 +163,9 @@ func TestEveryFaultHasItsFinding(t *testing.T) {
 		"no wake-ups": {func(_ *examination, f *nodeFacts) {
 			f.lacks = map[purpose][]string{forWakeUps: {"+publish"}}
 		}, []string{"note no-wake-ups"}},
+		"not told of the end of waiters": {func(_ *examination, f *nodeFacts) {
+			f.lacks = map[purpose][]string{forWakeUps: {"+pubsub"}}
+		}, []string{"note no-wake-ups"}},
 		"two without a right": {func(x *examination, f *nodeFacts) {
 			f.lacks = map[purpose][]string{forMutexes: {"~redlock::*"}}
 			x.Nodes[0].lacks = f.lacks

@@ -80,6 +80,7 @@ func trialsOf(prefix string) []trial {
 		{forPermits, "+exists", "~" + protocol.Key("turn", "*"), "EXISTS", []any{protocol.Key("turn", name)}},
 		{forWanted, "+exists", "~" + protocol.AskedKey("*"), "EXISTS", []any{protocol.AskedKey(lock)}},
 		{forWakeUps, "+publish", "&" + protocol.Key("wake", "*"), "PUBLISH", []any{protocol.Key("wake", name), ""}},
+		{forWakeUps, "+pubsub", "", "PUBSUB", []any{"NUMSUB", protocol.Key("wake", name)}},
 		{forLists, "+scan", "", "SCAN", []any{0, "COUNT", 1}},
 	}
 	for _, kind := range []string{"quarantine", "guard", "alive", "parked"} {
@@ -277,8 +278,12 @@ func (x *examination) judgeRights(f *nodeFacts) {
 		}
 	}
 	if lacks := strings.Join(f.lacks[forWakeUps], " "); lacks != "" {
-		x.add(note, "no-wake-ups", f.Node, "it does not wake waiters: the user lacks "+lacks,
-			"waiters poll, every 0.25 to 1 s: a lock is handed off later",
+		what, consequence := "it does not wake waiters", "waiters poll, every 0.25 to 1 s: a lock is handed off later"
+		if lacks == "+pubsub" {
+			what = "it does not tell whether the process of a waiter is gone"
+			consequence = "waiters of killed processes delay the next caller for seconds"
+		}
+		x.add(note, "no-wake-ups", f.Node, what+": the user lacks "+lacks, consequence,
 			"grant the user "+lacks+" (docs/reference/rights.md)")
 	}
 	if lacks := strings.Join(f.lacks[forLists], " "); lacks != "" {

@@ -58,7 +58,7 @@ func newOthersNode(t *testing.T, net *testnet.Net, where string) *othersNode {
 	n.Redis.SetTTL(mineKey, 5*time.Second)
 	n.Redis.HSet("record", "nodes", "5", "7", "50")
 	for _, client := range []string{"AAAAAAAAAAAAAAAA", "CCCCCCCCCCCCCCCC"} {
-		require.NoError(t, n.Redis.Set("redlock::alive:"+client+":"+othersKey, "label"))
+		require.NoError(t, n.Redis.Set("redlock::alive:"+client+":"+othersKey, "?label"))
 	}
 	return &othersNode{n, n.Redis.Keys()}
 }

@@ -35,11 +35,7 @@ if not granted or redis.call('EXISTS', 'redlock::queue:' .. KEYS[1]) == 1 then
   local kept = reserved(holder)
   -- Another program has set an empty value; it must not match an empty ARGV[7].
   if kept == ticket or holder == ARGV[7] and holder ~= '' then
-    if redis.call('PTTL', aliveOf(ticket)) < 3000 then
-      -- Its client was challenged, and lives. This lasts until the client's next waiter
-      -- polls.
-      redis.call('SET', aliveOf(ticket), ARGV[6], 'PX', 5000)
-    end
+    keepAlive(ticket, ARGV[6], 3000, 5000) -- until its client's next waiter polls, though it was challenged
   else
     -- Its ticket must be earlier than the reservation's, and than all in the queue.
     local found, challenged, counts = false, false, nil

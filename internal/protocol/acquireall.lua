@@ -99,9 +99,8 @@ if not refusing then
     end
     redis.call('SET', key, ARGV[1], 'PX', ARGV[2])
     if ticket ~= '' then
-      if isMine(holder) and redis.call('PTTL', aliveOf(ticket)) < 3000 then
-        -- Its client was challenged, and lives. This lasts until the client's next waiter polls.
-        redis.call('SET', aliveOf(ticket), ARGV[6], 'PX', 5000)
+      if isMine(holder) then
+        keepAlive(ticket, ARGV[6], 3000, 5000) -- as in acquire.lua
       end
       redis.call('ZREM', queue, ticket)
       -- The waiter that is first now got this message when it was the second.

@@ -208,7 +208,7 @@ func (s *state) drawLock(lock, suffix string, free int) {
 func (s *state) drawQueue(queue, of, suffix string, tickets ...string) {
 	for _, client := range []string{"AAAAAAAAAAAAAAAA", "BBBBBBBBBBBBBBBB", "CCCCCCCCCCCCCCCC"} {
 		if s.oneIn(2) {
-			s.do("SET", "redlock::alive:"+client+":"+of, "label", "PX", pick(s, 400, 2500, 8000))
+			s.do("SET", "redlock::alive:"+client+":"+of, "?label", "PX", pick(s, 400, 2500, 8000))
 		}
 	}
 	if s.oneIn(40) {

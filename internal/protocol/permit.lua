@@ -88,10 +88,7 @@ if ahead and #free == ahead + n then
     return -1
   end
   if ticket ~= '' then
-    if redis.call('PTTL', aliveOf(ticket)) < 3000 then
-      -- Its client may have been challenged, and lives. This lasts until its next waiter polls.
-      redis.call('SET', aliveOf(ticket), ARGV[6], 'PX', 5000)
-    end
+    keepAlive(ticket, ARGV[6], 3000, 5000) -- as in acquire.lua
     if redis.pcall('GET', splitKey()) == ticket then
       redis.call('DEL', splitKey())
     end

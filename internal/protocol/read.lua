@@ -66,11 +66,7 @@ local kept = reserved(holder)
 local writer = nil -- that is ahead
 local open = took or ticket ~= '' and kept == ticket
 if open then
-  if redis.call('PTTL', aliveOf(ticket)) < 3000 then
-    -- Its client was challenged, and lives. This lasts until the client's next waiter
-    -- polls.
-    redis.call('SET', aliveOf(ticket), ARGV[6], 'PX', 5000)
-  end
+  keepAlive(ticket, ARGV[6], 3000, 5000) -- as in acquire.lua
 elseif not holder or holder == shared or kept and (reads(kept) or ticket ~= '' and ticket < kept) then
   writer = writerAhead(ticket)
   open = not writer

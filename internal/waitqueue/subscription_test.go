@@ -3,6 +3,7 @@ package waitqueue_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -35,7 +36,9 @@ func TestReopenedSubscriptionsMakeTheForemostWaiterLook(t *testing.T) {
 	})
 }
 
-func TestSubscriptionsThatOpenLateMakeNoWaiterLook(t *testing.T) {
+// A subscription that stands later than a quorum of them makes the client's foremost waiter look: else the node would not know
+// that the client is dead when its process is killed.
+func TestNodeLearnsOfASubscriptionThatOpensLate(t *testing.T) {
 	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
 		lease, err := net.Client().Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
@@ -46,7 +49,14 @@ func TestSubscriptionsThatOpenLateMakeNoWaiterLook(t *testing.T) {
 		_, served := testnet.QueueUp(t, b, 1)
 		time.Sleep(700 * ms)
 		for _, n := range net.Nodes {
-			require.LessOrEqual(t, n.Executed("acquire"), 2, "one to see that it is held, one to queue")
+			require.LessOrEqual(t, n.Executed("acquire"), 4, "one to see that it is held, one to queue, and one for each late subscription")
+			for _, key := range n.Redis.Keys() {
+				if strings.HasPrefix(key, "redlock::alive:") {
+					label, err := n.Redis.Get(key)
+					require.NoError(t, err)
+					require.Equal(t, "!", label[:1], n)
+				}
+			}
 		}
 		require.NoError(t, lease.Unlock(t.Context()))
 		served.Wait()

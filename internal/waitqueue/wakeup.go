@@ -2,16 +2,14 @@ package waitqueue
 
 import "strings"
 
-// Subscribed implements node.Subscriber. It records whether a node can wake this client. When
-// the node can again, wake-ups may have been missed: the client's foremost waiter for each
-// lock looks again, unless the node can for the first time and a quorum could before: of any
-// quorum that sent a wake-up, one message was received. When too few nodes can wake the
-// client, the foremost waiters look every second from then on.
+// Subscribed implements node.Subscriber. It records whether a node can wake this client. When the node can, the client's
+// foremost waiter for each lock looks: it may have missed a wake-up, and the node learns that this client is subscribed
+// (keepAlive in queue.lua). When too few nodes can wake the client, the foremost waiters look every second from then on.
 func (q *Queue) Subscribed(node int, able bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l, need := &q.links, q.cfg.Cluster.Need
-	before, first := l.up.Len(), !l.tried.Has(node)
+	before := l.up.Len()
 	l.tried.Add(node)
 	l.up.Remove(node)
 	l.serials[node] = 0
@@ -24,7 +22,7 @@ func (q *Queue) Subscribed(node int, able bool) {
 		q.opens.Do(func() { close(q.open) })
 	}
 	switch {
-	case able && !(first && before >= need):
+	case able:
 		for _, w := range q.foremost() {
 			w.bell.lookNow()
 		}

@@ -50,11 +50,10 @@ end
 -- parked attempt is executed. asking and found are those of reserve. Returns the ticket of the
 -- first waiter, and whether it was served; nil if nobody waits, and then the key is gone.
 local function handOff(held, executes, asking, found)
-  local first = redis.call('ZRANGE', queue, 0, 0)[1]
+  local first = head()
   if executes and first and not reads(first) and execute(first) then
     return first, true
   end
-  first = head()
   if first and first ~= asking and reads(first) then
     letReadersIn(nil, executes, asking, found)
   elseif first then

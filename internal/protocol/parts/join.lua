@@ -1,6 +1,6 @@
 -- join: a waiter joins the wait queue; a part of the scripts that serve waiters.
 --
--- Needs aliveOf, dead, queue, prolong.
+-- Needs dead, keepAlive, prolong, queue.
 
 -- Adds the ticket to the queue, unless it is there. Returns its position, and whether it
 -- was added; a waiter whose ticket the node has dropped is added again. The waiter at
@@ -11,10 +11,7 @@ local function join(ticket, label)
   local new = redis.call('ZADD', queue, 0, ticket) == 1
   local place = redis.call('ZRANK', queue, ticket) + 1
   local ms = 2500 * math.min(place, 300) + 1000
-  local alive = aliveOf(ticket)
-  if redis.call('PTTL', alive) < ms then
-    redis.call('SET', alive, label, 'PX', ms)
-  end
+  keepAlive(ticket, label, ms, ms)
   prolong(ms)
   if new and place > 8 then
     local seed = tonumber(string.sub(ticket, 9, 16)) or 0

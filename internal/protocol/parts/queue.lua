@@ -29,8 +29,33 @@ local function aliveOf(ticket)
   return 'redlock::alive:' .. client(ticket) .. ':' .. key
 end
 
+-- Returns the channel of a ticket's client.
+local function channel(ticket)
+  return 'redlock::wake:' .. client(ticket)
+end
+
+-- Reports whether a ticket's client is subscribed to its channel: the server knows at once that a killed process is not.
+-- A user who may not ask gets yes: then the liveness key alone decides.
+local function listens(ticket)
+  local reply = redis.pcall('PUBSUB', 'NUMSUB', channel(ticket))
+  return reply.err or reply[2] > 0
+end
+
+-- Has a ticket's client count as alive for ms milliseconds, unless it does so for least of them. A client that is not
+-- subscribed cannot be woken here, and asks from time to time: it gets the mark ? ahead of its label.
+local function keepAlive(ticket, label, least, ms)
+  local value = (listens(ticket) and '!' or '?') .. label
+  if redis.call('PTTL', aliveOf(ticket)) < least then
+    redis.call('SET', aliveOf(ticket), value, 'PX', ms)
+  elseif redis.pcall('GET', aliveOf(ticket)) ~= value then
+    redis.call('SET', aliveOf(ticket), value, 'KEEPTTL')
+  end
+end
+
+-- Reports whether a ticket's client is dead: its liveness key is gone, or it was subscribed and is not any more.
 local function dead(ticket)
-  return redis.call('EXISTS', aliveOf(ticket)) == 0
+  local label = redis.pcall('GET', aliveOf(ticket))
+  return not label or type(label) == 'string' and string.sub(label, 1, 1) == '!' and not listens(ticket)
 end
 
 -- Makes the queue last for at least ms milliseconds.
@@ -60,7 +85,7 @@ end
 -- Sends a wake-up to a ticket's client. Without the right to publish it sends nothing, and
 -- the waiters poll. Returns whether it has that right.
 local function tell(what, ticket, more)
-  local reply = redis.pcall('PUBLISH', 'redlock::wake:' .. client(ticket), what .. ' ' .. ticket .. ' ' .. (more or key))
+  local reply = redis.pcall('PUBLISH', channel(ticket), what .. ' ' .. ticket .. ' ' .. (more or key))
   return type(reply) == 'number'
 end
 

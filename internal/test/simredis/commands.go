@@ -72,6 +72,8 @@ func (s *Server) data(args []string) (reply any, ok bool) {
 		return s.store.hashCommand(command, key, rest, now), true
 	case "ZCARD", "ZADD", "ZREM", "ZRANK", "ZSCORE", "ZRANGE", "ZREMRANGEBYSCORE":
 		return s.store.sortedSetCommand(command, key, rest, now), true
+	case "PUBSUB": // NUMSUB of one channel
+		return []any{[]byte(rest[0]), int64(len(s.subscribed(rest[0])))}, true
 	case "PUBLISH":
 		return s.publish(key, rest[0]), true
 	}

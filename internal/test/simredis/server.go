@@ -217,12 +217,20 @@ func (s *Server) forget(c *stream) {
 
 // publish sends a message to the connections that are subscribed to a channel.
 func (s *Server) publish(channel, message string) any {
-	var n int64
+	all := s.subscribed(channel)
+	for _, c := range all {
+		c.reply([]any{[]byte("message"), []byte(channel), []byte(message)}, true)
+	}
+	return int64(len(all))
+}
+
+// subscribed returns the connections that are subscribed to a channel, as far as the server knows: it does not know the end of
+// one that leads nowhere.
+func (s *Server) subscribed(channel string) (all []*stream) {
 	for _, c := range s.conns {
 		if c.channel == channel {
-			n++
-			c.reply([]any{[]byte("message"), []byte(channel), []byte(message)}, true)
+			all = append(all, c)
 		}
 	}
-	return n
+	return all
 }

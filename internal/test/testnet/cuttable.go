@@ -82,6 +82,22 @@ func (w *Net) CuttableClient(opts ...redlock.ClientOption) (*redlock.Client, []*
 	return c, mine
 }
 
+// Kill ends a client at these of its pools as the kernel does for a process that is killed: the nodes see the end of its
+// connections. A test that has killed a client must call Hold before it ends, so that the client can be closed.
+func Kill(pools []*Cuttable) {
+	for _, p := range pools {
+		p.Mu.Lock()
+		p.Cut = true
+		p.Node.Set(func(*Node) {
+			for _, l := range p.Links {
+				l.Cut = true
+				_ = l.Near.Close()
+			}
+		})
+		p.Mu.Unlock()
+	}
+}
+
 // BreakLast breaks the connection that was made last.
 func (p *Cuttable) BreakLast() {
 	p.Mu.Lock()

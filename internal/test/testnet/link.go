@@ -102,11 +102,12 @@ func (l *link) read(from net.Conn, s *stream, add func([]byte)) {
 	}
 }
 
-// next takes the next chunk of a stream, waits until it is due, and returns it; nil when the stream has ended.
+// next takes the next chunk of a stream, waits until it is due, and returns it; nil when the stream has ended. The end of a
+// stream that is held back does not get through either: the server goes on with the connection of a client that is cut off.
 func (l *link) next(s *stream, held func() bool) *chunk {
 	n := l.node
 	n.Mu.Lock()
-	for len(s.queue) == 0 && !s.ended || len(s.queue) > 0 && held() {
+	for len(s.queue) == 0 && (!s.ended || l.Held) || len(s.queue) > 0 && held() {
 		n.changed.Wait()
 	}
 	if len(s.queue) == 0 {
