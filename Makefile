@@ -130,7 +130,7 @@ sim-fresh:
 # The long tests, whether the simulation repeats, and many tries of what depends on chance.
 thorough:
 	@echo "what: the long tests of the library, 100 seeds twice, many tries of what depends on chance"
-	$(TEST) -timeout=20m . ./internal/...
+	$(TEST) -timeout=40m . ./internal/...
 
 # What make test runs without the race detector.
 raced-rest: setup-compiler gotestsum
