@@ -180,7 +180,7 @@ func TestDoctorNamesEachMissingRight(t *testing.T) {
 	nodes := cluster.Use(t, 1)
 	assert.Empty(t, rightsFound(t, nodes), "no right is missing")
 	codes := map[string]string{"+info": "no-info", "+client|id": "no-kill", "+client|kill": "no-kill",
-		"+publish": "no-wake-ups", "+subscribe": "no-wake-ups", "+pubsub": "no-wake-ups", "+scan": "no-lists"}
+		"+publish": "no-wake-ups", "+subscribe": "no-wake-ups", "+pubsub|numsub": "no-wake-ups", "+scan": "no-lists"}
 	for _, right := range rightsForReaders(t) {
 		codes[right] = "no-readers"
 	}

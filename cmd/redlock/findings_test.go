@@ -164,7 +164,7 @@ func TestEveryFaultHasItsFinding(t *testing.T) {
 			f.lacks = map[purpose][]string{forWakeUps: {"+publish"}}
 		}, []string{"note no-wake-ups"}},
 		"not told of the end of waiters": {func(_ *examination, f *nodeFacts) {
-			f.lacks = map[purpose][]string{forWakeUps: {"+pubsub"}}
+			f.lacks = map[purpose][]string{forWakeUps: {"+pubsub|numsub"}}
 		}, []string{"note no-wake-ups"}},
 		"two without a right": {func(x *examination, f *nodeFacts) {
 			f.lacks = map[purpose][]string{forMutexes: {"~redlock::*"}}

@@ -72,7 +72,7 @@ redis.call('ZADD', queue, 'XX', 0, ARGV[1]) -- as in read.lua: a full server ref
 --@ahead
 --@serve
 
-local first = head()
+local first = head(true)
 local leads = not first or ticket ~= '' and ticket <= first -- no waiter is ahead
 local full = (waits or not leads) and markAt(fullKey(), 100)
 full = full and tonumber(full)
@@ -114,13 +114,16 @@ local place, clients, new = 0, 0, false
 if ticket ~= '' then
   place, new = join(ticket, ARGV[6])
   clients = clientsAhead(ticket, place)
-  first = head()
+  first = head(true)
 end
 if first and first ~= ticket then
   if full then
     return {'redlock::permits', full, place, clients, new and 1 or 0}
   end
-  local _, turn, woken = serve(ticket)
+  local served, turn, woken = serve(ticket)
+  if turn and served == ticket then
+    tell('ready', ticket) -- those ahead were dead
+  end
   if turn then
     if woken and ticket ~= '' then
       place = 2 -- it watches over the one that is called

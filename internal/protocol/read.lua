@@ -68,7 +68,7 @@ local open = took or ticket ~= '' and kept == ticket
 if open then
   keepAlive(ticket, ARGV[6], 3000, 5000) -- as in acquire.lua
 elseif not holder or holder == shared or kept and (reads(kept) or ticket ~= '' and ticket < kept) then
-  writer = writerAhead(ticket)
+  writer = writerAhead(ticket, holder == shared)
   open = not writer
 end
 if open then

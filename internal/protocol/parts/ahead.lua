@@ -1,8 +1,8 @@
 -- ahead: who waits ahead of a ticket; a part of the scripts that put waiters into the queue.
 --
--- Needs client, queue.
+-- Needs client, dead, queue.
 
--- Counts the other clients ahead of a ticket at this position, up to three; with counts, those of
+-- Counts the other clients that live ahead of a ticket at this position, up to three; with counts, those of
 -- the tickets for which that function is true. It walks back from the ticket, so that it soon finds
 -- three where there are many. It stops at an earlier ticket of the same client, or after 4096
 -- tickets: then it may count too few.
@@ -17,7 +17,7 @@ local function clientsAhead(ticket, place, counts)
       end
       if chunk[i] < ticket and not seen[other] and (not counts or counts(chunk[i])) then
         seen[other] = true
-        clients = clients + 1
+        clients = clients + (dead(chunk[i]) and 0 or 1)
       end
       if clients == 3 then
         return clients

@@ -17,7 +17,7 @@ local function join(ticket, label)
     local seed = tonumber(string.sub(ticket, 9, 16)) or 0
     for _, rank in ipairs({seed % place, math.floor(seed / place) % place}) do
       local other = redis.call('ZRANGE', queue, rank, rank)[1]
-      if other and dead(other) then
+      if other and dead(other, true) then
         redis.call('ZREM', queue, other)
       end
     end

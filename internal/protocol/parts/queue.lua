@@ -35,10 +35,15 @@ local function channel(ticket)
 end
 
 -- Reports whether a ticket's client is subscribed to its channel: the server knows at once that a killed process is not.
--- A user who may not ask gets yes: then the liveness key alone decides.
+-- A user who may not ask gets yes: then the liveness key alone decides. It asks once for each client.
+local listening = {}
 local function listens(ticket)
-  local reply = redis.pcall('PUBSUB', 'NUMSUB', channel(ticket))
-  return reply.err or reply[2] > 0
+  local id = client(ticket)
+  if listening[id] == nil then
+    local reply = redis.pcall('PUBSUB', 'NUMSUB', channel(ticket))
+    listening[id] = reply.err ~= nil or reply[2] > 0
+  end
+  return listening[id]
 end
 
 -- Has a ticket's client count as alive for ms milliseconds, unless it does so for least of them. A client that is not
@@ -52,10 +57,31 @@ local function keepAlive(ticket, label, least, ms)
   end
 end
 
--- Reports whether a ticket's client is dead: its liveness key is gone, or it was subscribed and is not any more.
-local function dead(ticket)
+-- Has a ticket's client count as dead unless one of its waiters asks, or leaves, within the reservation's ttl. A client
+-- that is challenged again meanwhile gets no more time.
+local function hurry(ticket)
+  if redis.call('PTTL', aliveOf(ticket)) > claim then
+    redis.call('PEXPIRE', aliveOf(ticket), claim)
+  end
+end
+
+-- Reports whether a ticket's client was subscribed when it asked last, and is not any more.
+local function gone(ticket)
   local label = redis.pcall('GET', aliveOf(ticket))
-  return not label or type(label) == 'string' and string.sub(label, 1, 1) == '!' and not listens(ticket)
+  return type(label) == 'string' and string.sub(label, 1, 1) == '!' and not listens(ticket)
+end
+
+-- Reports whether a ticket's client is dead: it is gone, or has no liveness key. With patient, one that is gone is hurried in
+-- place of that, and reported by the second value: others hold a part of the lock, and would pass a live client each time when
+-- its subscription breaks.
+local function dead(ticket, patient)
+  if gone(ticket) then
+    if patient then
+      hurry(ticket)
+    end
+    return not patient, patient
+  end
+  return redis.call('EXISTS', aliveOf(ticket)) == 0
 end
 
 -- Makes the queue last for at least ms milliseconds.
@@ -71,14 +97,23 @@ local function putBack(ticket)
   prolong(5000)
 end
 
--- Returns the first ticket whose client lives, and drops those before it.
-local function head()
+-- Returns the first ticket whose client lives, and drops those before it. patient is that of dead: it hurries up to 64 of the
+-- first clients at once.
+local function head(patient)
+  local from, kept = 0, nil
   repeat
-    local first = redis.call('ZRANGE', queue, 0, 0)[1]
-    if not first or not dead(first) then
-      return first
+    local ticket = redis.call('ZRANGE', queue, from, from)[1]
+    if not ticket then
+      return kept
     end
-    redis.call('ZREM', queue, first)
+    local isDead, hurried = dead(ticket, patient)
+    if isDead then
+      redis.call('ZREM', queue, ticket)
+    elseif hurried and from < 64 then
+      kept, from = kept or ticket, from + 1
+    else
+      return kept or ticket
+    end
   until false
 end
 
@@ -87,14 +122,6 @@ end
 local function tell(what, ticket, more)
   local reply = redis.pcall('PUBLISH', channel(ticket), what .. ' ' .. ticket .. ' ' .. (more or key))
   return type(reply) == 'number'
-end
-
--- Has a ticket's client count as dead unless one of its waiters asks, or leaves, within the reservation's ttl. A client
--- that is challenged again meanwhile gets no more time.
-local function hurry(ticket)
-  if redis.call('PTTL', aliveOf(ticket)) > claim then
-    redis.call('PEXPIRE', aliveOf(ticket), claim)
-  end
 end
 
 -- Challenges a ticket's client: sends a wake-up that the client must answer.

@@ -9,24 +9,29 @@ end
 
 -- Returns the ticket of a writer whose client lives, and that waits with an earlier ticket
 -- than this one, or with any if it is ''; nil if there is none. It drops the dead writers that it meets, and looks at some 4096
--- tickets at most.
-local function writerAhead(ticket)
-  local from = 0
+-- tickets at most. patient is that of dead: of the writers that it hurries it returns the first, if no other lives.
+local function writerAhead(ticket, patient)
+  local from, kept = 0, nil
   repeat
     local chunk = redis.call('ZRANGE', queue, from, from + 63)
     for _, other in ipairs(chunk) do
       if ticket ~= '' and other >= ticket then
-        return
+        return kept
       end
-      if reads(other) then
-        from = from + 1
-      elseif dead(other) then
+      local isDead, hurried
+      if not reads(other) then
+        isDead, hurried = dead(other, patient)
+      end
+      if isDead then
         redis.call('ZREM', queue, other)
+      elseif hurried or reads(other) then
+        kept, from = kept or hurried and other or nil, from + 1
       else
         return other
       end
     end
   until #chunk < 64 or from >= 4096
+  return kept
 end
 
 -- Executes a reader's parked attempt, and sends the reader the count. The share lasts as

@@ -11,7 +11,7 @@
 -- are reserved one by one, while the ticket stays in the queues: a waiter with an earlier ticket takes
 -- such a reservation over, as any other.
 --
--- Needs aliveOf, at, claim, client, dead, head, key, queue, muster, tell, valueOf.
+-- Needs aliveOf, at, claim, client, dead, gone, head, key, muster, queue, reserved, tell, valueOf.
 
 -- Reports whether the ticket wants several locks.
 local function wantsSeveral(ticket)
@@ -49,7 +49,12 @@ local function wantedKeys(ticket)
   for _, other in ipairs(keys) do
     at(other)
     local holder = open and other ~= here and valueOf(other, true)
-    open = open and (not holder or holder == 'redlock::reserved:' .. ticket) and leads(ticket)
+    local kept = type(holder) == 'string' and reserved(holder)
+    local free = not holder or kept == ticket
+    if kept and not free then
+      free = gone(kept) -- the one for whom it is reserved does not come
+    end
+    open = open and free and leads(ticket)
   end
   at(here)
   refused[ticket] = not open

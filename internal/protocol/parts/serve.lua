@@ -1,7 +1,7 @@
 -- serve: wakes the waiters of a semaphore; a part of the scripts that grant or release permits. A slot is not
 -- reserved for a waiter: permit.lua leaves enough of them for the waiters that are ahead of a caller.
 --
--- Needs base, challenge, claim, client, eachClient, freeSlots, head, key, queue, markAt, muster, size, tell, wanted.
+-- Needs base, challenge, claim, client, dead, eachClient, freeSlots, head, key, queue, markAt, muster, size, tell, wanted.
 
 -- Returns the key of the note that no slot is free, whose value is what freeIn returned. It lasts for a tenth of
 -- a second at most, and a release deletes it if somebody waits.
@@ -40,7 +40,7 @@ end
 -- one's. known is how many slots are free at least. Returns the first waiter's ticket, whether it is its
 -- turn, and whether that began now; nil if nobody waits.
 local function serve(asking, known)
-  local first = head()
+  local first = head(true)
   if not first then
     return nil
   end
@@ -57,6 +57,10 @@ local function serve(asking, known)
       haveOthersLook(first, free)
     end
     return first, false
+  end
+  if dead(first) then -- nobody holds what it wants: head drops those that it hurried
+    head()
+    return serve(asking, known)
   end
   if first == asking then
     return first, true
