@@ -39,7 +39,7 @@ func TestQuarantineOfAnotherNodeShowsTheLongestTTL(t *testing.T) {
 		held, pools := lockForAMinute(t, net)
 		net.Nodes[2].Redis.FlushAll()
 		time.Sleep(21 * time.Second)
-		require.Equal(t, "60000", net.Nodes[2].Redis.HGet(net.Nodes[2].Key("bar"), "guard"))
+		require.Equal(t, "60000", net.Nodes[2].Redis.HGet(net.Nodes[2].Key("quarantine"), "guard"))
 		testnet.Hold(pools, true)
 		defer testnet.Hold(pools, false)
 		net.Nodes[0].Redis.FlushAll()

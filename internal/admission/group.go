@@ -104,8 +104,11 @@ func (g *Group) beginning(latest int64) int64 {
 // Settle logs the quarantines that were found so far, when the first connections are
 // settled. Later ones are logged when they are found.
 func (g *Group) Settle() {
+	silent := !g.cfg.Majority.HasSeenAll()
 	g.cfg.Majority.Begin(g.first.end(g))
-	g.recheckOthers(nil) // what waited for first looks
+	if silent {
+		g.recheckOthers(nil) // what waited for first looks
+	}
 }
 
 // Member is a node and its right to vote.

@@ -156,9 +156,15 @@ func (c *simClient) isOver() bool {
 	return c.diedAt > 0 || c.closedAt > 0
 }
 
-// die ends the process: it sends and receives nothing any more.
+// die ends the process: it sends and receives nothing any more. The machines of half of the clients die with them: then no
+// server learns of the end of their connections.
 func (c *simClient) die() {
 	c.block(c.run.all(), 3, true)
+	for _, l := range c.links {
+		if c.index%2 == 1 {
+			l.Vanish()
+		}
+	}
 	c.mu.Lock()
 	c.diedAt = cmp.Or(c.diedAt, c.run.world.Now())
 	c.mu.Unlock()

@@ -27,9 +27,10 @@ type Link struct {
 	client string // its name in the log
 	fate   Fates
 
-	server  *Server
-	conns   []*stream // those that the client has not closed
-	blocked [2]bool   // by direction: messages wait
+	server   *Server
+	conns    []*stream // those that the client has not closed
+	blocked  [2]bool   // by direction: messages wait
+	vanished bool      // the client's machine is gone: the server never learns that a connection has ended
 }
 
 // Link makes a link to the server.
@@ -56,6 +57,15 @@ func (l *Link) Block(toServer, held bool) {
 	for _, c := range l.conns {
 		c.schedule()
 	}
+}
+
+// Vanish hides from the server, from now on, that connections end, as when the client's machine loses its power. The kernel of
+// a machine that goes on tells it of the end of a process at once.
+func (l *Link) Vanish() {
+	w := l.server.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l.vanished = true
 }
 
 // Reset ends the link's connections. Of the commands on their way to the server, the first

@@ -109,7 +109,7 @@ func (s *stream) deliverReply() {
 // leaveIfDone removes a connection that the client has closed from the server, once the
 // server has executed all its commands.
 func (s *stream) leaveIfDone() {
-	if s.closing && len(s.out.messages) == 0 && s.arrived == 0 && !s.left {
+	if s.closing && len(s.out.messages) == 0 && s.arrived == 0 && !s.left && !s.link.vanished {
 		s.left = true
 		s.server.forget(s)
 	}
