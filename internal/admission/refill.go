@@ -85,6 +85,7 @@ type collected struct {
 	times      []int64       // the server times among them, in microseconds
 	older      string        // the key of this node's record before this one; "" if there is none
 	olderRun   protocol.Run  // the run of that record, if known
+	voted      bool          // that record is still there
 }
 
 // basis is why collected counters can be trusted.
@@ -133,7 +134,7 @@ func (c *collected) together(from basis) string {
 // isNew reports whether no node of the cluster had a record when counters began from the clock, and this one's server has no
 // older one.
 func (c *collected) isNew(from basis, terms *Terms) bool {
-	return c.older == "" && len(strings.Fields(c.together(from))) == terms.Nodes-1
+	return !c.voted && len(strings.Fields(c.together(from))) == terms.Nodes-1
 }
 
 // collect asks all other nodes for their records, and this one for an older one. first is
@@ -250,8 +251,8 @@ func (c *collected) addOwn(a *admission) error {
 			return err
 		}
 		c.merge(&record, a.member.group.greatest.Load())
-		c.older = older
-		c.olderRun = protocol.RunOf(older)
+		c.older, c.olderRun = older, protocol.RunOf(older)
+		c.voted = record.Nodes != "" // else it was deleted, as by those who change the number of masters
 	}
 	return c.addTime(a.ask("TIME"))
 }
