@@ -41,23 +41,13 @@ func TestKilledWaitersForSetsKeepNoLockReserved(t *testing.T) {
 				}
 				ctx, giveUp := context.WithCancel(t.Context())
 				defer giveUp()
-				wait := func(ctx context.Context, lock locks) <-chan *redlock.Lease {
-					got := make(chan *redlock.Lease, 1)
-					go func() {
-						if lease, err := lock(ctx); err == nil {
-							got <- lease
-						}
-					}()
-					time.Sleep(20 * ms)
-					return got
-				}
 				var killed []*testnet.Cuttable
 				for i := range 27 {
 					c, pools := net.CuttableClient()
 					killed = append(killed, pools...)
-					wait(ctx, kinds.die[i%len(kinds.die)](c))
+					waitFor(ctx, kinds.die[i%len(kinds.die)](c))
 				}
-				next := wait(t.Context(), kinds.next(net.Client()))
+				next := waitFor(t.Context(), kinds.next(net.Client()))
 				last := len(held) - 1
 				for _, lease := range held[:last] {
 					require.NoError(t, lease.Unlock(t.Context()))

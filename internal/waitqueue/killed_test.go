@@ -37,23 +37,13 @@ func TestKilledWaitersDoNotDelayTheNextCaller(t *testing.T) {
 				require.NoError(t, err)
 				ctx, giveUp := context.WithCancel(t.Context())
 				defer giveUp()
-				wait := func(ctx context.Context, lock locks) <-chan *redlock.Lease {
-					got := make(chan *redlock.Lease, 1)
-					go func() {
-						if lease, err := lock(ctx); err == nil {
-							got <- lease
-						}
-					}()
-					time.Sleep(50 * ms)
-					return got
-				}
 				var killed []*testnet.Cuttable
 				for range 54 {
 					c, pools := net.CuttableClient()
 					killed = append(killed, pools...)
-					wait(ctx, kinds.dies(c))
+					waitFor(ctx, kinds.dies(c))
 				}
-				next := wait(t.Context(), kinds.wants(net.Client()))
+				next := waitFor(t.Context(), kinds.wants(net.Client()))
 				testnet.Kill(killed)
 				defer testnet.Hold(killed, false)
 				time.Sleep(ms)

@@ -14,10 +14,13 @@ import (
 )
 
 // queued starts a Lock that has to wait, and returns where its lease will be.
-func queued(ctx context.Context, m *redlock.Mutex) <-chan *redlock.Lease {
+func queued(ctx context.Context, m *redlock.Mutex) <-chan *redlock.Lease { return waitFor(ctx, m.Lock) }
+
+// waitFor has a caller take a lock; it waits when this returns.
+func waitFor(ctx context.Context, lock locks) <-chan *redlock.Lease {
 	entered := make(chan *redlock.Lease, 1)
 	go func() {
-		if lease, err := m.Lock(ctx); err == nil {
+		if lease, err := lock(ctx); err == nil {
 			entered <- lease
 		}
 	}()
