@@ -56,9 +56,10 @@ func (a *admission) refill(ctx context.Context, q *protocol.Barred) time.Duratio
 	return a.step(ctx)
 }
 
-// leastGuard returns how long the quarantine must be: for the longest ttl that any client is known to have used. Where no
-// quorum of others remembers that, another client's quarantine may show it; and unless the cluster is new, its record may be lost,
-// and a client that knows it looks within MajorityLossGuard. voted says whether this client has seen any node vote.
+// leastGuard returns how long the quarantine must be: as long as the longest ttl that any client has used. A quorum of
+// others knows that ttl. Without one, the quarantine of another node may be longer, since a client knew a longer ttl. The
+// clients that know it look at the nodes within MajorityLossGuard; a new cluster has none. voted says whether this client
+// has seen any node vote.
 func (a *admission) leastGuard(c *collected, from basis, voted bool) time.Duration {
 	m := a.member
 	least := max(c.longest, m.longestTTL())
@@ -85,7 +86,7 @@ type collected struct {
 	times      []int64       // the server times among them, in microseconds
 	older      string        // the key of this node's record before this one; "" if there is none
 	olderRun   protocol.Run  // the run of that record, if known
-	voted      bool          // that record is still there
+	hadRecord  bool          // that record is still there: the node has voted before
 }
 
 // basis is why collected counters can be trusted.
@@ -131,10 +132,10 @@ func (c *collected) together(from basis) string {
 	return ""
 }
 
-// isNew reports whether no node of the cluster had a record when counters began from the clock, and this one's server has no
-// older one.
+// isNew reports whether the cluster is new: no node had a record when counters began from the clock, and this node's
+// server has no older one.
 func (c *collected) isNew(from basis, terms *Terms) bool {
-	return !c.voted && len(strings.Fields(c.together(from))) == terms.Nodes-1
+	return !c.hadRecord && len(strings.Fields(c.together(from))) == terms.Nodes-1
 }
 
 // collect asks all other nodes for their records, and this one for an older one. first is
@@ -252,7 +253,7 @@ func (c *collected) addOwn(a *admission) error {
 		}
 		c.merge(&record, a.member.group.greatest.Load())
 		c.older, c.olderRun = older, protocol.RunOf(older)
-		c.voted = record.Nodes != "" // else it was deleted, as by those who change the number of masters
+		c.hadRecord = record.Nodes != "" // else it was deleted, as by those who change the number of masters
 	}
 	return c.addTime(a.ask("TIME"))
 }

@@ -49,7 +49,7 @@ local guard = redis.call('HGET', KEYS[1], 'guard') or ARGV[6]
 local first = name and not used and (redis.call('HGET', KEYS[1], 'first') or name)
 local longer = tonumber(guard) < tonumber(ARGV[4])
 if not name or used or longer then
-  -- A longer guard begins anew: the one under way was too short. A shorter one replaces none: its client may
+  -- A longer guard begins anew: the one under way was too short. A shorter one changes nothing: its client may
   -- not know the longest ttl.
   name, guard = ARGV[5], longer and ARGV[4] or guard
   first = first or name -- until a client admits the server, it is the same loss

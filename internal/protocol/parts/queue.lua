@@ -71,9 +71,9 @@ local function gone(ticket)
   return type(label) == 'string' and string.sub(label, 1, 1) == '!' and not listens(ticket)
 end
 
--- Reports whether a ticket's client is dead: it is gone, or has no liveness key. With patient, one that is gone is hurried in
--- place of that, and reported by the second value: others hold a part of the lock, and would pass a live client each time when
--- its subscription breaks.
+-- Reports whether a ticket's client is dead: it is gone, or has no liveness key. With patient, a client that is gone does not
+-- count as dead yet: it is hurried, and the second value says so. Scripts are patient while others hold a part of the lock:
+-- else somebody would pass a live client each time its subscription breaks.
 local function dead(ticket, patient)
   if gone(ticket) then
     if patient then

@@ -74,10 +74,10 @@ func (s store) expire(key string, now, at int64) int64 {
 // Key is one key, for tests that check which keys a server has.
 type Key struct {
 	Name    string
-	Text    string        // "" if it is not a string
-	Left    time.Duration // -1: it never expires
-	Members []Member      // of a sorted set, in its order
-	Fields  map[string]string
+	Text    string            // "" if it is not a string
+	Left    time.Duration     // -1: it never expires
+	Members []Member          // of a sorted set, in its order
+	Fields  map[string]string // of a hash
 }
 
 // Member is one member of a sorted set.
