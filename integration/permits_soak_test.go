@@ -25,13 +25,13 @@ func TestSoakServerTimeOfAPermitIsAtMost250PercentOfALocks(t *testing.T) {
 	loadScripts(t, conn, protocol.Permit, protocol.GiveBack, protocol.Acquire, protocol.Release)
 	_, err := conn.Do("HSET", "record", "7", 1<<50, "8", 1<<50, "16", 1<<50)
 	require.NoError(t, err)
-	const lock, queue, turn, base = "redlock:y", "redlock::slots:redlock:x", "redlock::turn:redlock:x", "redlock:x#"
+	const lock, queue, base = "redlock:y", "redlock::slots:redlock:x", "redlock:x#"
 	takeLock := []any{protocol.Acquire.SHA(), 2, lock, "record", "owner", 10_000, "7", 1, "1-A-1", "label", "", 0}
 	release := []any{protocol.Release.SHA(), 3, lock, "redlock::queue:" + lock, "redlock::readers:" + lock, "owner"}
 	// By the seed 0 the slots are tried in the order 2, 3, 8, 7, 6, 0, 1, 5, 9, 4.
-	takePermit := []any{protocol.Permit.SHA(), 3, queue, turn, "record", "owner", 10_000, "7", 1, "", "label", base, 10, 1, 0}
+	takePermit := []any{protocol.Permit.SHA(), 2, queue, "record", "owner", 10_000, "7", 1, "", "label", base, 10, 1, 0}
 	giveBack := func(slot int) []any {
-		return []any{protocol.GiveBack.SHA(), 2, queue, turn, "owner", base, 10, slot}
+		return []any{protocol.GiveBack.SHA(), 1, queue, "owner", base, 10, slot}
 	}
 	// Other programs on the machine make a batch slower, never faster: the least time counts.
 	permit, last, alone := math.Inf(1), math.Inf(1), math.Inf(1)

@@ -57,7 +57,7 @@ func prices() []price {
 	one := func(i int) []string { return []string{fmt.Sprintf("redlock:x%d", i)} }
 	semaphore := func(i int) (keys []any, base string) {
 		base = fmt.Sprintf("redlock:s%d", i)
-		return []any{protocol.Key("slots", base), protocol.Key("turn", base)}, base + "#"
+		return []any{protocol.Key("slots", base)}, base + "#"
 	}
 	return []price{
 		{"mutex", []pricedCall{
@@ -77,7 +77,7 @@ func prices() []price {
 		{"share", []pricedCall{
 			{"read", func(i int) []any {
 				all := append(keys(one(i), ""), "record")
-				return call(append(all, keys(one(i), "queue", "readers", "challenged")...), "owner", 60_000, "7", least, "", "label", "", 0)
+				return call(append(all, keys(one(i), "queue", "readers")...), "owner", 60_000, "7", least, "", "label", "", 0)
 			}, granted},
 			{"keep", func(i int) []any {
 				return call(append(append(keys(one(i), ""), "record"), keys(one(i), "queue", "readers")...), "owner", 60_000, least, "")

@@ -77,13 +77,12 @@ func trialsOf(prefix string) []trial {
 		{forReaders, pxat, "~" + prefix + "*", "SET", []any{lock, "", "XX", "PXAT", 1}},
 		{forSets, "+exists", "~" + protocol.Key("wants", "*"), "EXISTS", []any{protocol.Key("wants", name)}},
 		{forPermits, "+exists", "~" + protocol.Key("slots", "*"), "EXISTS", []any{protocol.Key("slots", name)}},
-		{forPermits, "+exists", "~" + protocol.Key("turn", "*"), "EXISTS", []any{protocol.Key("turn", name)}},
 		{forWanted, "+exists", "~" + protocol.AskedKey("*"), "EXISTS", []any{protocol.AskedKey(lock)}},
 		{forWakeUps, "+publish", "&" + protocol.Key("wake", "*"), "PUBLISH", []any{protocol.Key("wake", name), ""}},
 		{forWakeUps, "+pubsub|numsub", "", "PUBSUB", []any{"NUMSUB", protocol.Key("wake", name)}},
 		{forLists, "+scan", "", "SCAN", []any{0, "COUNT", 1}},
 	}
-	for _, kind := range []string{"quarantine", "guard", "alive", "parked"} {
+	for _, kind := range []string{"quarantine", "guard", "alive", "parked", "watched", "doubts"} {
 		all = append(all, trial{forMutexes, "+exists", "~" + protocol.Key(kind, "*"), "EXISTS",
 			[]any{protocol.Key(kind, name)}})
 	}
@@ -278,7 +277,7 @@ func (x *examination) judgeRights(f *nodeFacts) {
 		}
 	}
 	if lacks := strings.Join(f.lacks[forWakeUps], " "); lacks != "" {
-		what, consequence := "it does not wake waiters", "waiters poll, every 0.25 to 1 s: a lock is handed off later"
+		what, consequence := "it does not wake waiters", "waiters poll, every 0.25 s times their position: a lock is handed off later"
 		if lacks == "+pubsub|numsub" {
 			what = "it does not tell whether the process of a waiter is gone"
 			consequence = "waiters of killed processes delay the next caller for seconds"

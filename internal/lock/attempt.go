@@ -23,7 +23,8 @@ type Attempt struct {
 	Parked *waitqueue.Parked // the attempt as one that nodes may execute late; nil without a waiter
 
 	lock     *Lock
-	validity time.Duration // of the lease, from the ballot's start
+	flaps    quorum.NodeSet // nodes to which the client's subscriptions break again and again
+	validity time.Duration  // of the lease, from the ballot's start
 	undoing  *quorum.Ballot
 	set      setArgs     // without a script
 	plain    []plainVote // without a script
@@ -260,6 +261,7 @@ func (a *Attempt) call() protocol.AttemptCall {
 	c := protocol.AttemptCall{Owner: a.Owner, Ticket: "", Before: ""}
 	if a.Waiter != nil {
 		c.Ticket, c.Before = a.Waiter.Ticket(), a.Waiter.LastOwner()
+		a.flaps = a.Waiter.Flaps()
 	}
 	return c
 }

@@ -40,6 +40,7 @@ func (x *Exclusive) PrepareAttempt(a *Attempt) {
 	call := a.call()
 	for i := range a.Votes {
 		if v := &a.Votes[i]; v.Skip == nil {
+			call.Flaps = a.flaps.Has(i)
 			v.Call.Args = x.wire.Acquire(&x.terms.settings, &call, v.Right.Record, a.Parked.ParkFor(i))
 		}
 	}

@@ -16,7 +16,7 @@ import (
 // of ours stays, and an error says what to do.
 
 // foreignKeys are the keys at which another program may have something, for locks of the name x.
-var foreignKeys = []string{"redlock:x", "redlock::queue:redlock:x", "redlock::readers:redlock:x", "redlock::challenged:redlock:x",
+var foreignKeys = []string{"redlock:x", "redlock::queue:redlock:x", "redlock::readers:redlock:x",
 	"redlock::asked:redlock:x"}
 
 // foreignTypes put a value of a type at a key.

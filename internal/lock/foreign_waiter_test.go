@@ -18,8 +18,8 @@ import (
 
 // waiterKeys are the kinds of keys that a waiter has at a node, or that stand beside its lock, and whether one of another type
 // keeps it from the lock.
-var waiterKeys = map[string]bool{"queue": true, "slots": true, "turn": false, "alive": false, "parked": false, "wants": false,
-	"asked": false, "challenged": false, "record": true}
+var waiterKeys = map[string]bool{"queue": true, "slots": true, "alive": false, "parked": false, "wants": false,
+	"asked": false, "watched": false, "doubts": false, "full": false, "split": false, "record": true}
 
 // takeAt makes an attempt that waits, and one that does not, for a lock of each primitive.
 var takeAt = map[string]struct {
@@ -54,10 +54,8 @@ func keyOfWaiter(t *testing.T, n *testnet.Node, kind, lock string, waiter *redlo
 	switch kind {
 	case "queue", "slots":
 		return queue
-	case "turn":
-		return protocol.Key("turn", "redlock:s")
 	case "alive":
-		return protocol.Key("alive", testhook.Engine(waiter).ID+":"+lock)
+		return protocol.Key("alive", testhook.Engine(waiter).ID)
 	case "parked", "wants":
 		return protocol.Key(kind, tickets[0])
 	case "record":
@@ -72,7 +70,7 @@ func keyOfWaiter(t *testing.T, n *testnet.Node, kind, lock string, waiter *redlo
 func TestForeignKeysWhileACallerWaits(t *testing.T) {
 	for name, take := range takeAt {
 		for kind, blocks := range waiterKeys {
-			if isPermits := name == "permits"; kind == "slots" && !isPermits || kind == "queue" && isPermits || kind == "turn" && !isPermits {
+			if ofPermits := kind == "slots" || kind == "full" || kind == "split"; name == "permits" && kind == "queue" || name != "permits" && ofPermits {
 				continue
 			}
 			for of, put := range foreignTypes {
@@ -92,7 +90,8 @@ func TestForeignKeysWhileACallerWaits(t *testing.T) {
 						time.Sleep(10 * time.Second)
 						for _, n := range net.Nodes {
 							for _, key := range n.Keys() {
-								require.Regexp(t, `^redlock::(record|quarantine|newest|format)`, key)
+								require.Regexp(t, `^redlock::(record|quarantine|newest|format|alive)`, key)
+								require.True(t, !strings.HasPrefix(key, protocol.Key("alive", "")) || n.Redis.TTL(key) > 0, "%s ends", key)
 							}
 						}
 					})

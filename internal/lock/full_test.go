@@ -15,8 +15,8 @@ import (
 // executed another write before. So each script that grants begins its writes with one that adds.
 func TestScriptsThatGrantBeginWithACommandThatAFullServerRefuses(t *testing.T) {
 	const ticket, dead = testnet.SecondTicket, testnet.FirstTicket
-	read := []any{5, "x", "record", "redlock::queue:x", "redlock::readers:x", "redlock::challenged:x", "me", 1000, "", 1}
-	permit := []any{2, "redlock::queue:x", "turn", "me", 1000, "", 1}
+	read := []any{4, "x", "record", "redlock::queue:x", "redlock::readers:x", "me", 1000, "", 1}
+	permit := []any{1, "redlock::queue:x", "me", 1000, "", 1}
 	for name, c := range map[string]struct {
 		script *protocol.Script
 		args   []any

@@ -58,7 +58,7 @@ func newOthersNode(t *testing.T, net *testnet.Net, where string) *othersNode {
 	n.Redis.SetTTL(mineKey, 5*time.Second)
 	n.Redis.HSet("record", "nodes", "5", "7", "50")
 	for _, client := range []string{"AAAAAAAAAAAAAAAA", "CCCCCCCCCCCCCCCC"} {
-		require.NoError(t, n.Redis.Set("redlock::alive:"+client+":"+othersKey, "?label"))
+		require.NoError(t, n.Redis.Set(protocol.Key("alive", client), "!label"))
 	}
 	return &othersNode{n, n.Redis.Keys()}
 }
@@ -82,7 +82,7 @@ func (n *othersNode) stands() string {
 		all = append(all, fmt.Sprintf("mine %q for %v", value, n.Redis.TTL(mineKey)))
 	}
 	for _, key := range n.Redis.Keys() {
-		mine := strings.Contains(key, testnet.SecondTicket) || strings.Contains(key, ":BBBBBBBBBBBBBBBB:") || strings.Contains(key, "redlock::slots:")
+		mine := strings.Contains(key, testnet.SecondTicket) || strings.HasSuffix(key, ":BBBBBBBBBBBBBBBB") || strings.Contains(key, "redlock::slots:")
 		if !mine && !slices.Contains(append(n.before, othersQueue, mineQueue, othersReaders), key) {
 			all = append(all, key)
 		}
@@ -142,9 +142,9 @@ func othersRows() map[string]othersRow {
 	told, bothTold := append(one[:2:2], othersQueue, othersAsked), append(both[:3:3], othersQueue, mineQueue, othersAsked, "asked")
 	set := []any{othersKey, mineKey, othersQueue, mineQueue, "record"}
 	share := []any{othersKey, "record", othersQueue, othersReaders}
-	read, shareTold := append(share[:4:4], "challenged"), append(share[:4:4], othersAsked)
-	queue := []any{"redlock::slots:redlock:x", "redlock::turn:redlock:x"}
-	permits := append(queue[:2:2], "record")
+	shareTold := append(share[:4:4], othersAsked)
+	queue := []any{"redlock::slots:redlock:x"}
+	permits := append(queue[:1:1], "record")
 	const dropped, kept = `, mine "" for 0s`, `, mine "redlock::reserved:` + ticket + `+" for 2s`
 	const noPermits = "redlock::permits 10000"
 	return map[string]othersRow{
@@ -153,8 +153,8 @@ func othersRows() map[string]othersRow {
 		"acquireall":                {protocol.AcquireAll, call(set, "new", 1000, "7,8", 1, "", "label", "", 0), "", "", nil},
 		"acquireall, of a waiter": {protocol.AcquireAll, call(set, "new", 1000, "7,8", 1, ticket+"+", "label", "me", 0), "", kept,
 			map[string]string{forLater: `51: "new" for 1s, count 51, queue [` + testnet.ThirdTicket + `], mine "new" for 1s`}},
-		"read":                               {protocol.Read, call(read, "me", 1000, "7", 1, "", "label", "", 0), "", "", grantedRead},
-		"read, of a waiter":                  {protocol.Read, call(read, "me", 1000, "7", 1, ticket+"r", "label", "before", 0), "", "", grantedReadFirst},
+		"read":                               {protocol.Read, call(share, "me", 1000, "7", 1, "", "label", "", 0), "", "", grantedRead},
+		"read, of a waiter":                  {protocol.Read, call(share, "me", 1000, "7", 1, ticket+"r", "label", "before", 0), "", "", grantedReadFirst},
 		"permit":                             {protocol.Permit, call(permits, "me", 1000, "7", 1, "", "label", slots, 1, 1, 5), noPermits, "", nil},
 		"permit, of a waiter":                {protocol.Permit, call(permits, "me", 1000, "7", 1, ticket+"/1*1", "label", slots, 1, 1, 5), noPermits, "", nil},
 		"raise":                              {protocol.Raise, call(one, "me", "7", 100, 1), "0", "", nil},
@@ -190,7 +190,7 @@ func othersRows() map[string]othersRow {
 		"trim":         {protocol.Trim, call([]any{"record", "redlock::quarantine:x", othersKey, othersReaders}, 3650, 2000), "0", "", nil},
 		"wake":         {protocol.Wake, call(queue, slots, 1), "0", "", nil},
 		"inspect":      {protocol.Inspect, call(share, "7"), "*", "", nil},
-		"inspectslots": {protocol.InspectSlots, call([]any{queue[0], "record"}, slots, 1, "7"), "*", "", nil},
+		"inspectslots": {protocol.InspectSlots, call(permits, slots, 1, "7"), "*", "", nil},
 	}
 }
 

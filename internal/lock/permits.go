@@ -57,7 +57,7 @@ func (p *Permits) PrepareAttempt(a *Attempt) {
 	at := p.wire.Permits(&p.terms.settings, &call)
 	for i := range a.Votes {
 		if v := &a.Votes[i]; v.Skip == nil {
-			v.Call.Args = at(v.Right.Record)
+			v.Call.Args = at(v.Right.Record, a.flaps.Has(i))
 		}
 	}
 }

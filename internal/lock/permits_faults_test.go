@@ -322,7 +322,7 @@ func TestPermitThatIsExecutedTwiceTakesOneSlot(t *testing.T) {
 	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
 		n, eval := testnet.Scripted(t, net)
 		for _, owner := range []string{"me", "me", "you"} {
-			answer := eval(protocol.Permit, 2, "queue", "turn", owner, 10_000, "", "1", "", "", slotKey, 10, 1, 1)
+			answer := eval(protocol.Permit, 1, "queue", owner, 10_000, "", "1", "", "", slotKey, 10, 1, 1)
 			slots := ordersOfTen[1]
 			require.Equal(t, []any{int64(1), map[string]int64{"me": int64(slots[0]), "you": int64(slots[1])}[owner]}, answer)
 		}
@@ -338,7 +338,7 @@ func TestReleaseOfPermitsDropsTheSlotsThatTheNodeChose(t *testing.T) {
 			for slot, owner := range owners {
 				require.NoError(t, n.Redis.Set(fmt.Sprint(slotKey, slot), owner))
 			}
-			reply := eval(protocol.GiveBack, 2, "queue", "turn", "me", slotKey, 3, slots)
+			reply := eval(protocol.GiveBack, 1, "queue", "me", slotKey, 3, slots)
 			require.Equal(t, slots == "0,2" || slots == "", reply == int64(1), slots)
 			for slot, owner := range owners {
 				require.Equal(t, owner == "you", n.Redis.Exists(fmt.Sprint(slotKey, slot)), "%s: slot %d", slots, slot)

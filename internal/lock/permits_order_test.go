@@ -72,7 +72,7 @@ func TestCallerGetsThePermitsThatAQuorumHasFree(t *testing.T) {
 func chooser(t *testing.T, net *testnet.Net) func(seed uint32, size, n int) []int {
 	_, eval := testnet.Scripted(t, net)
 	return func(seed uint32, size, n int) []int {
-		reply := eval(protocol.Permit, 2, "queue", "turn", "me", 10_000, "", 1, "", "", slotKey, size, n, int64(seed))
+		reply := eval(protocol.Permit, 1, "queue", "me", 10_000, "", 1, "", "", slotKey, size, n, int64(seed))
 		values, err := redis.Values(reply, nil)
 		require.NoError(t, err)
 		if _, refused := values[0].([]byte); refused {

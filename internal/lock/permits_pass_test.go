@@ -3,6 +3,8 @@ package lock_test
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -68,7 +70,7 @@ func TestWaiterThatGavePermitsBackIsNotPassedAtANode(t *testing.T) {
 			return fmt.Sprintf("17000000000000%02d-AAAAAAAAAAAAAA%02d-0000000000/4*%d", i, i, n)
 		}
 		ask := func(i, n int) (slots int) { // the waiter gets all that it wants, or none
-			reply, ok := eval(protocol.Permit, 2, "queue", "turn", fmt.Sprint("of ", i), 10_000, "", 1, ticket(i, n), "label", slotKey, 4, n, 1).([]any)
+			reply, ok := eval(protocol.Permit, 1, "queue", fmt.Sprint("of ", i), 10_000, "", 1, ticket(i, n), "label", slotKey, 4, n, 1).([]any)
 			require.True(t, ok)
 			if _, granted := reply[0].(int64); !granted {
 				return 0
@@ -76,7 +78,7 @@ func TestWaiterThatGavePermitsBackIsNotPassedAtANode(t *testing.T) {
 			return len(reply) - 1
 		}
 		giveBack := func(i, n int) {
-			eval(protocol.GiveBack, 2, "queue", "turn", fmt.Sprint("of ", i), slotKey, 4, "", ticket(i, n), "label")
+			eval(protocol.GiveBack, 1, "queue", fmt.Sprint("of ", i), slotKey, 4, "", ticket(i, n), "label")
 		}
 		require.Equal(t, 1, ask(2, 1))
 		require.Equal(t, 2, ask(1, 2))
@@ -90,7 +92,7 @@ func TestWaiterThatGavePermitsBackIsNotPassedAtANode(t *testing.T) {
 		require.Equal(t, 2, ask(1, 2))
 
 		for i := range 3 {
-			eval(protocol.GiveBack, 2, "queue", "turn", fmt.Sprint("of ", i), slotKey, 4, "")
+			eval(protocol.GiveBack, 1, "queue", fmt.Sprint("of ", i), slotKey, 4, "")
 		}
 		require.Equal(t, 2, ask(1, 2))
 		giveBack(1, 2)
@@ -106,7 +108,7 @@ func TestCallersWithOtherNumbersOfPermitsDoNotPass(t *testing.T) {
 	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
 		node, eval := testnet.Scripted(t, net)
 		ask := func(owner, ticket string, size int, seed int64) any {
-			return eval(protocol.Permit, 2, "queue", "turn", owner, 10_000, "", 1, ticket, "label", slotKey, size, 1, seed)
+			return eval(protocol.Permit, 1, "queue", owner, 10_000, "", 1, ticket, "label", slotKey, size, 1, seed)
 		}
 		for slot := range 3 {
 			require.NoError(t, node.Redis.Set(fmt.Sprint(slotKey, slot), "of another lease"))
@@ -121,45 +123,63 @@ func TestCallersWithOtherNumbersOfPermitsDoNotPass(t *testing.T) {
 	})
 }
 
+// ready returns the tickets of the waiters that a node has told since the last call to come, sorted.
+func ready(node *testnet.Node) func() []string {
+	var told []string
+	node.OnMessage(func(message string) {
+		if rest, is := strings.CutPrefix(message, "ready "); is {
+			ticket, _, _ := strings.Cut(rest, " ")
+			told = append(told, ticket)
+		}
+	})
+	return func() []string {
+		now := slices.Sorted(slices.Values(told))
+		told = nil
+		return now
+	}
+}
+
+// ticketOf returns the ticket of the client A, B, …, which wants one permit of so many.
+func ticketOf(i, permits int) string {
+	return fmt.Sprintf("17000000000000%02d-%s-0000000000/%d*1", i, strings.Repeat(string(rune('A'+i)), 16), permits)
+}
+
 // An operator takes one slot of three away: one of the waiters is woken.
 func TestSlotThatIsTakenAwayWakesOneWaiter(t *testing.T) {
 	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
 		node, eval := testnet.Scripted(t, net)
+		told := ready(node)
 		for slot := range 3 {
 			require.NoError(t, node.Redis.Set(fmt.Sprint(slotKey, slot), "of another lease"))
 		}
-		ticket := func(i int) string { return fmt.Sprintf("17000000000000%02d-AAAAAAAAAAAAAA%02d-0000000000/3*1", i, i) }
-		for i := range 20 {
-			eval(protocol.Permit, 2, "queue", "turn", "me", 10_000, "", 1, ticket(i), "label", slotKey, 3, 1, 1)
+		for i := range 8 {
+			eval(protocol.Permit, 1, "queue", "me", 10_000, "", 1, ticketOf(i, 3), "label", slotKey, 3, 1, 1)
 		}
 		node.Redis.Del(slotKey + "1")
 		conn := testnet.Dial(t, node)
 		defer func() { require.NoError(t, conn.Close()) }()
-		_, err := conn.Do("EVAL", protocol.Wake.Text(), 2, "queue", "turn", slotKey, protocol.MaxPermits)
+		_, err := conn.Do("EVAL", protocol.Wake.Text(), 1, "queue", slotKey, protocol.MaxPermits)
 		require.NoError(t, err)
-		turn, err := node.Redis.Get("turn")
-		require.NoError(t, err)
-		require.Equal(t, ticket(0)+" "+ticket(0), turn)
+		require.Equal(t, []string{ticketOf(0, 3)}, told())
 	})
 }
 
-// The first waiter is woken by a release, and does not come, since it is dead. The next releases wake those behind it.
+// The first waiter is woken by a release, and does not come, since it is dead. Each of the next releases wakes one more of
+// those behind it, and the first once more: that gives it no more time.
 func TestReleasesWakeThoseBehindAWaiterThatDoesNotCome(t *testing.T) {
 	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
 		node, eval := testnet.Scripted(t, net)
+		told := ready(node)
 		for slot := range 4 {
 			require.NoError(t, node.Redis.Set(fmt.Sprint(slotKey, slot), fmt.Sprint("holder ", slot)))
 		}
-		ticket := func(i int) string { return fmt.Sprintf("17000000000000%02d-AAAAAAAAAAAAAA%02d-0000000000/4*1", i, i) }
 		for i := range 4 {
-			eval(protocol.Permit, 2, "queue", "turn", "me", 10_000, "", 1, ticket(i), "label", slotKey, 4, 1, 1)
+			eval(protocol.Permit, 1, "queue", "me", 10_000, "", 1, ticketOf(i, 4), "label", slotKey, 4, 1, 1)
 		}
 		for slot := range 4 {
-			require.EqualValues(t, 3, eval(protocol.GiveBack, 2, "queue", "turn", fmt.Sprint("holder ", slot), slotKey, 4, slot))
-			turn, err := node.Redis.Get("turn")
-			require.NoError(t, err)
-			require.Equal(t, ticket(0)+" "+ticket(slot), turn, "the waiters from the one to the other are woken")
-			require.Equal(t, 5*time.Second-time.Duration(slot)*100*ms, node.Redis.TTL("turn"), "the first is challenged in time")
+			require.EqualValues(t, 3, eval(protocol.GiveBack, 1, "queue", fmt.Sprint("holder ", slot), slotKey, 4, slot))
+			require.Equal(t, slices.Compact([]string{ticketOf(0, 4), ticketOf(slot, 4)}), told())
+			require.Equal(t, protocol.ReservationTTL-time.Duration(slot)*100*ms, node.Redis.TTL("redlock::alive:AAAAAAAAAAAAAAAA"))
 			time.Sleep(100 * ms)
 		}
 	})
@@ -172,7 +192,7 @@ func TestCallersWithOtherNumbersOfPermitsDoNotKeepADeadWaiterAlive(t *testing.T)
 		node, eval := testnet.Scripted(t, net)
 		ask := func(client string, size, n int) any {
 			ticket := fmt.Sprintf("1700000000000000-%s-0000000000/%d*%d", client, size, n)
-			return eval(protocol.Permit, 2, "queue", "turn", client, 10_000, "", 1, ticket, "label", slotKey, size, n, 1)
+			return eval(protocol.Permit, 1, "queue", client, 10_000, "", 1, ticket, "label", slotKey, size, n, 1)
 		}
 		require.NoError(t, node.Redis.Set(slotKey+"0", "of another lease"))
 		ask("AAAAAAAAAAAAAAAA", 3, 3)

@@ -2,6 +2,7 @@ package lock
 
 import (
 	"errors"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +24,12 @@ func FuzzReply(f *testing.F) {
 			requireUnderstood(t, r, replies[0])
 		}
 		requireWakeUpsDoNoHarm(t, replies[0])
-	})
+	}, refusedWith("n"), refusedWith("nud750c"), refusedWith("d"), refusedWith("x"), refusedWith(""))
+}
+
+// refusedWith is a waiter's refusal with these flags.
+func refusedWith(flags string) []any {
+	return []any{[]any{[]byte("owner"), int64(9), int64(7), []byte(flags)}}
 }
 
 // meaning returns what a reply means by the scripts' own comments.
@@ -51,19 +57,22 @@ func meaning(r *reader, reply any) quorum.Outcome {
 	return quorum.Unknown
 }
 
-// isHolder reports whether a reply is {holder, milliseconds} or {holder, milliseconds,
-// position, clients ahead, 0 to 3}.
+// refusalFlags are the flags of a refusal, of which one has milliseconds.
+var refusalFlags = regexp.MustCompile(`^[nuc]*(d\d{1,9}[nuc]*)*$`)
+
+// isHolder reports whether a reply is {holder, milliseconds} or {holder, milliseconds, position, flags}.
 func isHolder(reply []any) bool {
-	if len(reply) != 2 && len(reply) != 5 {
+	if len(reply) != 2 && len(reply) != 4 {
 		return false
 	}
 	_, is := reply[0].([]byte)
-	for _, n := range reply[1:] {
+	for _, n := range reply[1:min(len(reply), 3)] {
 		_, number := n.(int64)
 		is = is && number
 	}
-	if is && len(reply) == 5 && (reply[4].(int64) < 0 || reply[4].(int64) > 3) {
-		return false
+	if len(reply) == 4 {
+		flags, text := reply[3].([]byte)
+		is = is && text && refusalFlags.Match(flags)
 	}
 	return is && reply[1].(int64) <= int64(system.Forever/time.Millisecond)
 }

@@ -118,7 +118,7 @@ func (l *Lock) Released(g *lease.Grant, b *quorum.Ballot) {
 // NewRollback makes a ballot that undoes a waiter's attempt, and is not sent yet. It follows the attempt with the
 // recorder after. The waiter keeps its position in the queues if stay is set; else it leaves them.
 func (l *Lock) NewRollback(owner, ticket string, stay bool, after quorum.Recorder) *quorum.Ballot {
-	return l.newRelease(owner, l.engine.Clock(), Release{ReleaseCall: protocol.ReleaseCall{Ticket: ticket, Stay: stay}},
+	return l.newRelease(owner, l.engine.Clock(), Release{ReleaseCall: protocol.ReleaseCall{Ticket: ticket, Stay: stay, Flaps: stay && l.engine.Queue().Flaps() != 0}},
 		l.engine.Observer.Recorder(context.Background(), opRollback, l.Name, owner, after))
 }
 

@@ -79,7 +79,7 @@ func TestWaiterGoesOnWhenAQuorumReservesTheLockAtItsRollback(t *testing.T) {
 		requireTurn := func(want error) {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*ms)
 			defer cancel()
-			require.ErrorIs(t, w.AwaitTurn(ctx, waitqueue.Standing{Position: 5, Nearest: 5, Free: time.Minute}), want)
+			require.ErrorIs(t, w.AwaitTurn(ctx, waitqueue.Standing{Position: 5, Free: time.Minute}), want)
 		}
 		rollback, attempt, release := l.Yield(w, "me", 0, nil), l.NewAttempt(t.Context(), w), l.NewRollback("me", "", false, nil)
 		rollback.Votes[0].Receive(lock.HandedToAnother, nil)

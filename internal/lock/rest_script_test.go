@@ -70,7 +70,7 @@ func parkWaiter(t *testing.T, n *testnet.Node) {
 	t.Helper()
 	_, err := n.Redis.ZAdd("redlock::queue:redlock:x", 0, testnet.SecondTicket)
 	require.NoError(t, err)
-	require.NoError(t, n.Redis.Set("redlock::alive:BBBBBBBBBBBBBBBB:redlock:x", "?label"))
+	require.NoError(t, n.Redis.Set("redlock::alive:BBBBBBBBBBBBBBBB", "!label"))
 	require.NoError(t, n.Redis.Set("redlock::parked:"+testnet.SecondTicket, "  1 them"))
 }
 

@@ -21,7 +21,7 @@ func TestATicketThatARestartBroughtBackDoesNotBlockTheSemaphore(t *testing.T) {
 		defer stop()
 		waits := acquireOne(t, net, 1)
 		time.Sleep(time.Second)
-		queue, _, _ := protocol.SlotKeys("redlock:", "x")
+		queue, _ := protocol.SlotKeys("redlock:", "x")
 		for _, n := range net.Nodes[:2] {
 			tickets, err := n.Redis.ZMembers(queue)
 			require.NoError(t, err)

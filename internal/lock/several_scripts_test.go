@@ -20,6 +20,9 @@ var abc = []string{"a", "b", "c"}
 
 // put makes a node have these values, each for ten seconds.
 func (s standing) put(t *testing.T, n *testnet.Node) {
+	for _, client := range []string{"AAAAAAAAAAAAAAAA", "CCCCCCCCCCCCCCCC"} {
+		require.NoError(t, n.Redis.Set(protocol.Key("alive", client), "!label"))
+	}
 	for i, value := range s {
 		if value != "" {
 			require.NoError(t, n.Redis.Set(abc[i], value))

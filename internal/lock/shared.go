@@ -23,6 +23,7 @@ func (s *Shared) PrepareAttempt(a *Attempt) {
 	call := a.call()
 	for i := range a.Votes {
 		if v := &a.Votes[i]; v.Skip == nil {
+			call.Flaps = a.flaps.Has(i)
 			v.Call.Args = s.wire.Read(&s.terms.settings, &call, v.Right.Record, a.Parked.ParkFor(i))
 		}
 	}

@@ -171,7 +171,7 @@ func TestKeyEndsWithTheLongestShareAlsoIfThatIsEarlier(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		n, eval := testnet.Scripted(t, net)
 		keys := []any{4, "redlock:y", "record", "redlock::queue:redlock:y", "redlock::readers:redlock:y"}
-		eval(protocol.Read, 5, "redlock:y", "record", "redlock::queue:redlock:y", "redlock::readers:redlock:y", "redlock::challenged:redlock:y",
+		eval(protocol.Read, 4, "redlock:y", "record", "redlock::queue:redlock:y", "redlock::readers:redlock:y",
 			"owner", 3_600_000, "", 1, "", "label", "", 0)
 		eval(protocol.Keep, append(keys, "owner", 10_000, "1", "")...)
 		require.Equal(t, 10*time.Second, n.Redis.TTL("redlock:y"))

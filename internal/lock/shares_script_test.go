@@ -48,7 +48,7 @@ func TestAShareStandsAloneOrBesideThoseOfNow(t *testing.T) {
 				if c.script == protocol.Release { // to a reader that has parked its attempt
 					_, err := n.Redis.ZAdd("redlock::queue:redlock:x", 0, ticket)
 					require.NoError(t, err)
-					require.NoError(t, n.Redis.Set("redlock::alive:AAAAAAAAAAAAAAAA:redlock:x", "?label"))
+					require.NoError(t, n.Redis.Set("redlock::alive:AAAAAAAAAAAAAAAA", "!label"))
 					require.NoError(t, n.Redis.Set("redlock::parked:"+ticket, "  1 me"))
 				}
 				eval(c.script, c.args...)

@@ -45,6 +45,25 @@ func (n *Node) put(p *pipe.Pipe, q Question, c *pipe.Call) {
 	}
 }
 
+// told is a command that was sent, and what takes its answer.
+type told func(value any, err error)
+
+// Receive implements pipe.Receiver.
+func (f told) Receive(value any, err error) { f(value, err) }
+
+// Tell sends the server a command if it is connected, and does not wait. then takes the answer, if one comes; it must not
+// block.
+func (n *Node) Tell(command string, then func(value any, err error), args ...any) {
+	p := n.Pipe()
+	if p == nil {
+		return
+	}
+	call := &pipe.Call{Command: command, Args: args, To: told(then)}
+	if flush, _, _ := p.Queue(call, n.cfg.Clock(), nil); flush {
+		p.Flush()
+	}
+}
+
 // Wait waits for the answer until ctx ends, and reports whether it came. An answer that
 // came before counts also after that.
 func (q Question) Wait(ctx context.Context) (r Reply, came bool) {

@@ -18,8 +18,10 @@
 -- Returns the count when granted, or 1 without a counter; -1 when the counter was
 -- missing: this server has lost its memory and must not vote, so nothing is granted, and the
 -- record is deleted; else {holder or
--- reservation, its remaining milliseconds, position in the queue, number of other clients
--- ahead, up to three, 1 if the ticket is new in the queue or 0}.
+-- reservation, its remaining milliseconds, position in the queue, flags}. The flags are letters, in any
+-- order: n if the ticket is new in the queue; u if the node cannot wake its client; c if a client ahead
+-- of it is challenged, so that the waiter looks again when that is over; d and milliseconds if a client
+-- that waits for something else keeps it out of what is free, so that the waiter looks again then.
 --@value
 local granted = redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
 if not granted or redis.call('EXISTS', 'redlock::queue:' .. KEYS[1]) == 1 then
@@ -27,25 +29,22 @@ if not granted or redis.call('EXISTS', 'redlock::queue:' .. KEYS[1]) == 1 then
   --@queue
   --@reserve
   --@join
-  --@ahead
   --@holder
 
   local ticket = ARGV[5]
-  local holder = not granted and valueOf(KEYS[1])
-  local kept = reserved(holder)
+  local holder, kept = standing(not granted and valueOf(KEYS[1]), ticket)
   -- Another program has set an empty value; it must not match an empty ARGV[7].
   if kept == ticket or holder == ARGV[7] and holder ~= '' then
-    keepAlive(ticket, ARGV[6], 3000, 5000) -- until its client's next waiter polls, though it was challenged
+    answer(ticket)
   else
     -- Its ticket must be earlier than the reservation's, and than all in the queue.
-    local found, challenged, counts = false, false, nil
     local open = not holder or kept and ticket < kept
     local first = open and head()
     granted = open and (not first or ticket <= first)
+    local inTheWay, among = kept, false
     if open and not granted and not holder then
       reserve(first, ticket, true)
-      found = true
-      holder = 'redlock::reserved:' .. first
+      inTheWay, holder = first, 'redlock::reserved:' .. first
     end
     if not granted then
       --@refuse
@@ -57,11 +56,6 @@ if not granted or redis.call('EXISTS', 'redlock::queue:' .. KEYS[1]) == 1 then
   redis.call('ZREM', queue, ticket)
   redis.call('DEL', parkedKey(ticket))
   redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-  -- The waiter that is first now got this message when it was the second.
-  local second = redis.call('ZRANGE', queue, 1, 1)[1]
-  if second then
-    tell('near', second)
-  end
   if string.sub(ARGV[1], 27, 27) == '!' and head() then
     tellHolder(ARGV[1]) -- others wait already
   end

@@ -17,9 +17,7 @@
 -- Returns the count when granted, or 1 without a counter: it is greater than every count before it
 -- of each lock; -1 as acquire does, but then nothing is changed; else {holder or reservation of the
 -- first lock that is not to be had, the longest remaining milliseconds of those locks, the farthest
--- position in the queues, the least number of other clients ahead, up to three, 1 if the ticket is
--- new in a queue or 0, the nearest position}. Both positions are 2 if all these locks were found
--- free, and are reserved for earlier waiters now: the waiter asks again when that ends.
+-- position in the queues, the flags of acquire}.
 --@value
 --@count
 local n = math.floor(#KEYS / 2)
@@ -46,7 +44,6 @@ redis.call('ZADD', KEYS[n + 1], 'XX', 0, ARGV[1]) -- as in read.lua: a full serv
 --@queue
 --@reserve
 --@join
---@ahead
 --@holder
 --@several
 
@@ -68,14 +65,14 @@ local function blocker(holder)
   return first and (ticket == '' or first < ticket) and 'redlock::reserved:' .. first or nil
 end
 
-local holders, held = {}, false -- the keys' values: what follows changes a key for itself only; whether one of those that refuse has a key
+local holders = {} -- the keys' values: what follows changes a key for itself only
 local refusing, left
 for i = 1, n do
   at(KEYS[i])
-  holders[i] = valueOf(key)
+  holders[i] = standing(valueOf(key), ticket)
   local holder = blocker(holders[i])
   if holder then
-    refusing, held = refusing or holder, held or holders[i]
+    refusing = refusing or holder
     local ms = redis.call('PTTL', key)
     if ms == -2 then
       ms = claim -- it is free, and will be reserved
@@ -100,14 +97,9 @@ if not refusing then
     redis.call('SET', key, ARGV[1], 'PX', ARGV[2])
     if ticket ~= '' then
       if isMine(holder) then
-        keepAlive(ticket, ARGV[6], 3000, 5000) -- as in acquire.lua
+        answer(ticket)
       end
       redis.call('ZREM', queue, ticket)
-      -- The waiter that is first now got this message when it was the second.
-      local second = redis.call('ZRANGE', queue, 1, 1)[1]
-      if second then
-        tell('near', second)
-      end
       awaited = awaited or string.sub(ARGV[1], 27, 27) == '!' and head()
     end
   end
@@ -120,8 +112,16 @@ if not refusing then
   return count
 end
 
+local flags, far = '', 0
+
+-- Adds the flags that concern the ticket, if any, that keeps this one out of the lock.
+local function keptOutBy(other)
+  if other and other ~= ticket then
+    flags = flags .. flagsFor(other, ticket, wantsSeveral(other))
+  end
+end
+
 refused[ticket] = true
-local far, near, clients, new = 0, 4096, 3, false
 for i = 1, n do
   at(KEYS[i])
   local holder = holders[i]
@@ -130,30 +130,24 @@ for i = 1, n do
     holder = nil
   end
   if ticket ~= '' then
-    local place, added = join(ticket, ARGV[6])
-    if added or place == 1 then
+    local place, joined = join(ticket, ARGV[6])
+    if place == 1 or string.find(joined, 'n', 1, true) then
       tellHolder(holder)
     end
-    far, near, new = math.max(far, place), math.min(near, place), new or added
-    clients = math.min(clients, clientsAhead(ticket, place))
+    far, flags = math.max(far, place), flags .. joined
+    keptOutBy(reserved(holder))
   end
 end
 if ticket ~= '' then
-  want(ticket, n, far)
-  if ARGV[8] == '0' then
-    redis.call('DEL', parkedKey(ticket)) -- of the attempt before
-  else
-    redis.call('SET', parkedKey(ticket), table.concat({record or '', ARGV[3], ARGV[4], ARGV[1]}, ' '), 'PX', ARGV[8])
-  end
+  want(ticket, n)
+  park(ticket, ARGV[8], record, ARGV[3], ARGV[4], ARGV[1])
 end
 for i = 1, n do
   at(KEYS[i])
   local first = redis.call('EXISTS', key) == 0 and head()
   if first then
     reserve(first, ticket, true)
+    keptOutBy(first)
   end
 end
-if not held and ticket ~= '' then
-  far, near = 2, 2 -- it watches over the one that is called
-end
-return {refusing, left, far, clients, new and 1 or 0, near}
+return {refusing, left, far, flags}

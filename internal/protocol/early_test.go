@@ -201,15 +201,18 @@ func (s *state) drawLock(lock, suffix string, free int) {
 	case s.oneIn(40):
 		s.do("SET", readers, "of another type")
 	}
-	s.drawQueue(protocol.Key("queue", lock), lock, suffix, own+suffix, earlier, earlier+"r", earlier+"+", later, later+"r", later+"+", sibling+suffix)
+	s.drawQueue(protocol.Key("queue", lock), own+suffix, earlier, earlier+"r", earlier+"+", later, later+"r", later+"+", sibling+suffix)
 }
 
-// drawQueue draws a queue; most often nobody waits. of is the lock, or what stands for it in liveness keys.
-func (s *state) drawQueue(queue, of, suffix string, tickets ...string) {
+// drawQueue draws a queue, and which clients count as alive; most often nobody waits.
+func (s *state) drawQueue(queue string, tickets ...string) {
 	for _, client := range []string{"AAAAAAAAAAAAAAAA", "BBBBBBBBBBBBBBBB", "CCCCCCCCCCCCCCCC"} {
 		if s.oneIn(2) {
-			s.do("SET", "redlock::alive:"+client+":"+of, "?label", "PX", pick(s, 400, 2500, 8000))
+			s.do("SET", protocol.Key("alive", client), pick(s, "?label", "?label", "!label"), "PX", pick(s, 400, 2500, 8000, 75_000))
 		}
+	}
+	if s.oneIn(4) {
+		s.do("SET", "redlock::watched:"+strings.TrimPrefix(queue, protocol.Key("queue", "")), earlier, "PX", pick(s, 40, 900))
 	}
 	if s.oneIn(40) {
 		s.do("SET", queue, "of another type")
@@ -314,10 +317,7 @@ func drawRead(s *state) []any {
 	s.drawLock("x", "r", pick(s, 2, 8))
 	s.drawTickets("x")
 	least := s.drawRecord("7")
-	if s.oneIn(5) {
-		s.do("SET", "challenged", pick(s, earlier, later), "PX", pick(s, 400, 1800))
-	}
-	return []any{5, "x", "record", "redlock::queue:x", "redlock::readers:x", "challenged",
+	return []any{4, "x", "record", "redlock::queue:x", "redlock::readers:x",
 		me, 60_000, pick(s, "", "7", "7"), least, pick(s, "", own+"r"), "label", pick(s, "", "", before), pick(s, 0, 150)}
 }
 
@@ -350,19 +350,18 @@ func drawPermit(s *state) []any {
 		}
 	}
 	want := fmt.Sprintf("/%d*", size)
-	s.drawQueue("queue", "queue", "", own+want+"1", earlier+want+"1", earlier+want+"2", later+want+"2", sibling+want+"1")
+	s.drawQueue("queue", own+want+"1", earlier+want+"1", earlier+want+"2", later+want+"2", sibling+want+"1")
 	least := s.drawRecord("255", "0", "1", "2", "3")
-	for _, note := range [][2]string{{"turn", pick(s, earlier+want+"1 "+earlier+want+"1", "?"+earlier+want+"1")},
-		{"redlock::full:queue", "40"}, {"redlock::split:queue", earlier + want + "1"}} {
+	for _, note := range [][2]string{{"redlock::full:queue", "40"}, {"redlock::split:queue", earlier + want + "1"}} {
 		if s.oneIn(5) {
 			s.do("SET", note[0], note[1], "PX", pick(s, 40, 1800))
 		}
 	}
 	n := 1 + s.IntN(min(3, size))
-	keys, stripe := []any{2, "queue", "turn"}, ""
+	keys, stripe := []any{1, "queue"}, ""
 	if !s.oneIn(4) {
 		keys, stripe = append(keys, "record"), "255"
-		keys[0] = 3
+		keys[0] = 2
 	}
 	args := append(keys, me, 60_000, stripe, least, pick(s, "", "", fmt.Sprintf("%s%s%d", own, want, n)), "label", "x#", size, n, s.Uint32())
 	if args[len(args)-6] == "" && s.oneIn(2) {

@@ -2,7 +2,6 @@
 -- enough are free for it now. A waiter that releases leaves the queue, or stays in it.
 --
 -- KEYS[1]  the semaphore's wait queue; a key of another type, another program's, counts as no queue
--- KEYS[2]  as in permit.lua
 -- ARGV[1]  the owner of the attempt or lease to undo
 -- ARGV[2]  the key of a slot, but for its number
 -- ARGV[3]  how many slots there are
@@ -51,9 +50,8 @@ if isForeign(KEYS[1]) then
   return mine and 1 or 0
 end
 --@slots
---@mark
---@waiting
 --@queue
+--@waiting
 --@join
 --@serve
 base, size = ARGV[2], tonumber(ARGV[3])
@@ -71,18 +69,16 @@ elseif ticket ~= '' then
   if split == ticket then
     redis.call('DEL', splitKey())
   end
-  left = redis.call('ZREM', queue, ticket) == 1
-  if left and redis.call('PTTL', aliveOf(ticket)) <= claim then
-    -- Its client was challenged, and shows by this release that it lives. This lasts until the
-    -- client's next waiter polls.
-    redis.call('PEXPIRE', aliveOf(ticket), 5000)
-  end
+  left = leave(ticket)
 end
 if not (any or left or stays) then
   return 0
 end
-local first, turn = serve(ticket, dropped)
+local first, turn = serve(ticket, any and dropped)
 if turn and first == ticket then
   return 2
+end
+if left and not turn then
+  follow(ticket)
 end
 return not mine and 0 or turn and 3 or first and 4 or 1

@@ -16,8 +16,8 @@ local line = {}
 for _, ticket in ipairs(isForeign(KEYS[3]) and {} or redis.call('ZRANGE', KEYS[3], 0, 99)) do
   local client = string.match(ticket, '^%d+%-(%w+)') or ''
   line[#line + 1] = ticket
-  local label = redis.pcall('GET', 'redlock::alive:' .. client .. ':' .. KEYS[1])
-  line[#line + 1] = type(label) == 'string' and string.sub(label, 2) or '' -- without its mark; it may be another program's key
+  local label = redis.pcall('GET', 'redlock::alive:' .. client)
+  line[#line + 1] = type(label) == 'string' and string.match(label, '^[!?]+(.*)$') or '' -- without its marks; it may be another program's key
 end
 local holder = redis.call('GETRANGE', KEYS[1], '0', '511')
 local clock = redis.call('TIME')

@@ -70,7 +70,7 @@ end
 share(ARGV[1], ARGV[2], holder)
 letReadersIn(shared, false) -- also those behind a batch whose parked attempts a release executed
 local reply = stood and 1 or 2
-if ARGV[5] and (redis.pcall('GET', KEYS[5]) == shared or writerAhead('', true)) then
+if ARGV[5] and (redis.pcall('GET', KEYS[5]) == shared or writerAhead('')) then
   return reply + 10
 end
 return reply

@@ -83,8 +83,11 @@ const (
 	// LongestReservation is how long a reservation for a ticket of several locks lasts at most: see reserve.lua.
 	LongestReservation = 2 * time.Second
 
-	// QueueTTL is how long a wait queue lasts at a node, at most: see join.lua.
-	QueueTTL = 751 * time.Second
+	// QueueTTL is how long a wait queue lasts at a node after a waiter asked: see queue.lua.
+	QueueTTL = 76 * time.Second
+
+	// UnheardTTL is for how long a client that a server cannot wake counts as alive after it answered: see queue.lua.
+	UnheardTTL = 5 * time.Second
 )
 
 // Key returns the key of a kind for a subject: a run of a server, a lock's key, or a
@@ -93,9 +96,6 @@ func Key(kind, subject string) string { return Reserved + kind + ":" + subject }
 
 // AskedKey returns the key that says which holder of a lock was asked to let it go.
 func AskedKey(key string) string { return Key("asked", key) }
-
-// ChallengedKey returns the key that says which writer's client a lock's readers had challenged.
-func ChallengedKey(key string) string { return Key("challenged", key) }
 
 // KeysBeside returns the keys that stand beside a lock's key, and the lock's key. One string
 // has all three.
@@ -107,10 +107,17 @@ func KeysBeside(prefix, name string) (queue, readers, key string) {
 	return queue, readers, queue[len(waiters):]
 }
 
-// SlotKeys returns the key of a semaphore's wait queue, the one that says whose turn it is, and those
-// of its slots but for their numbers.
-func SlotKeys(prefix, name string) (queue, turn, slots string) {
-	return Key("slots", prefix+name), Key("turn", prefix+name), prefix + name + SlotMark
+// SlotKeys returns the key of a semaphore's wait queue, and those of its slots but for their numbers.
+func SlotKeys(prefix, name string) (queue, slots string) {
+	return Key("slots", prefix+name), prefix + name + SlotMark
+}
+
+// QueueOf returns the key of the wait queue that a wake-up names: by a lock's key, or by the queue's own.
+func QueueOf(named string) string {
+	if strings.HasPrefix(named, Key("slots", "")) {
+		return named
+	}
+	return Key("queue", named)
 }
 
 // SemaphoreOf returns the semaphore of which a lock is a slot, by its name or its key; false if

@@ -15,19 +15,21 @@ type Settings struct {
 	TTL    any  // of the lock's keys, in milliseconds
 	Least  any  // the least count that shows a record to be whole
 	Label  any  // the readable part of owners
+	Flaps  any  // the same, from a client whose subscriptions break again and again
 	Tokens bool // leases have tokens
 }
 
 // NewSettings makes settings.
 func NewSettings(ttl time.Duration, least int64, label string, tokens bool) Settings {
-	return Settings{TTL: ttl.Milliseconds(), Least: strconv.FormatInt(least, 10), Label: label, Tokens: tokens}
+	return Settings{TTL: ttl.Milliseconds(), Least: strconv.FormatInt(least, 10), Label: label, Flaps: "?" + label, Tokens: tokens}
 }
 
 // AttemptCall asks for a lock.
 type AttemptCall struct {
 	Owner  any
-	Ticket any // "" if the caller does not queue
-	Before any // the owner of the waiter's attempt before; "" if there is none
+	Ticket any  // "" if the caller does not queue
+	Before any  // the owner of the waiter's attempt before; "" if there is none
+	Flaps  bool // the client's subscription to the server breaks again and again
 }
 
 // RaiseCall raises the counters of a lease's locks to its token.
@@ -48,17 +50,26 @@ type ReleaseCall struct {
 	Owner  any    // a text
 	Ticket string // "" if the owner does not stand in the wait queue
 	Stay   bool   // the ticket keeps its position
+	Flaps  bool   // as in AttemptCall
 
 	// PassedQueue is set without a ticket: the attempt was granted what was free for waiters,
 	// so a waiter was woken before that did not come.
 	PassedQueue bool
 }
 
-// queue adds what the release says of the wait queue. label is the client's.
-func (c ReleaseCall) queue(args []any, label any) []any {
+// label returns the label of a client that stands in the wait queue.
+func (s *Settings) label(flaps bool) any {
+	if flaps {
+		return s.Flaps
+	}
+	return s.Label
+}
+
+// queue adds what the release says of the wait queue.
+func (c ReleaseCall) queue(args []any, s *Settings) []any {
 	switch {
 	case c.Stay:
-		return append(args, c.Ticket, label)
+		return append(args, c.Ticket, s.label(c.Flaps))
 	case c.PassedQueue:
 		return append(args, "")
 	case c.Ticket != "":
@@ -102,9 +113,9 @@ func (k *Keys) stripe(s *Settings) any {
 // Acquire returns the arguments of an attempt of a waiter. The server may keep it for parkFor milliseconds.
 func (k *Keys) Acquire(s *Settings, c *AttemptCall, record, parkFor any) []any {
 	if !s.Tokens {
-		return []any{Acquire.SHA(), "1", k.Key, c.Owner, s.TTL, "", s.Least, c.Ticket, s.Label, c.Before, parkFor}
+		return []any{Acquire.SHA(), "1", k.Key, c.Owner, s.TTL, "", s.Least, c.Ticket, s.label(c.Flaps), c.Before, parkFor}
 	}
-	return []any{Acquire.SHA(), "2", k.Key, record, c.Owner, s.TTL, k.Stripe, s.Least, c.Ticket, s.Label, c.Before, parkFor}
+	return []any{Acquire.SHA(), "2", k.Key, record, c.Owner, s.TTL, k.Stripe, s.Least, c.Ticket, s.label(c.Flaps), c.Before, parkFor}
 }
 
 // Raise returns the arguments of a RaiseCall for a lease that holds the lock alone.
@@ -124,7 +135,7 @@ func (k *Keys) Renew(s *Settings, c RenewalCall, record any) []any {
 func (k *Keys) Release(s *Settings, c ReleaseCall) []any {
 	args := make([]any, 0, 8) // on the hot path: one allocation
 	args = append(args, Release.SHA(), "3", k.Key, k.Queue, k.readers, c.Owner)
-	return c.queue(args, s.Label)
+	return c.queue(args, s)
 }
 
 // TrimCall cuts keys of locks that last longer than any lease relies on them.

@@ -35,9 +35,9 @@ func TestCallsAboutALock(t *testing.T) {
 		"passed the queue": {[]any{Release.SHA(), "3", key, queue, readers, "me", ""}, k.Release(&fencing, ReleaseCall{Owner: "me", PassedQueue: true})},
 		"rest":             {[]any{Rest.SHA(), "3", key, queue, readers, int64(2), "me", "ticket"}, RestAfter(k.Release(&fencing, ReleaseCall{Owner: "me", Ticket: "ticket"}), 1001*time.Microsecond)},
 		"rested":           {[]any{Rest.SHA(), "3", key, queue, readers, int64(0), "me"}, RestAfter(k.Release(&fencing, ReleaseCall{Owner: "me"}), -time.Second)},
-		"read": {[]any{Read.SHA(), "5", key, "record", queue, readers, "redlock::challenged:p:x", "me", ttl, stripe, "1", "ticket", "label", "I before", "150"},
+		"read": {[]any{Read.SHA(), "4", key, "record", queue, readers, "me", ttl, stripe, "1", "ticket", "label", "I before", "150"},
 			share.Read(&fencing, &ofWaiter, "record", "150")},
-		"read without tokens": {[]any{Read.SHA(), "5", key, "record", queue, readers, "redlock::challenged:p:x", "me", ttl, "", "1", "ticket", "label", "I before", "150"},
+		"read without tokens": {[]any{Read.SHA(), "4", key, "record", queue, readers, "me", ttl, "", "1", "ticket", "label", "I before", "150"},
 			share.Read(&noTokens, &ofWaiter, "record", "150")},
 		"raise, of a share": {[]any{Raise.SHA(), "3", key, "record", readers, "me", stripe, "7", "1", "1"}, share.Raise(&fencing, RaiseCall{"me", 7}, "record")},
 		"keep":              {[]any{Keep.SHA(), "4", key, "record", queue, readers, "me", int64(5000), "1", "ticket"}, share.Keep(&fencing, renewal, "record")},
@@ -75,7 +75,7 @@ func TestCallsAboutSeveralLocks(t *testing.T) {
 
 func TestCallsAboutPermits(t *testing.T) {
 	k, key := NewSemaphoreKeys("p:", "x", 3)
-	const ttl, queue, turn, base = int64(10_000), "redlock::slots:p:x", "redlock::turn:p:x", "p:x#"
+	const ttl, queue, base = int64(10_000), "redlock::slots:p:x", "p:x#"
 	require.Equal(t, queue, key)
 	slots, held := k.Slots("0,2")
 	require.Equal(t, []int{0, 2}, slots)
@@ -83,12 +83,12 @@ func TestCallsAboutPermits(t *testing.T) {
 	waits := PermitCall{AttemptCall: ofWaiter, N: 2, Seed: 9}
 	comes := PermitCall{AttemptCall: AttemptCall{Owner: "me", Ticket: ""}, N: 2, Seed: 9, Asks: true}
 	for name, c := range map[string]struct{ want, got []any }{
-		"acquire":        {[]any{Permit.SHA(), "3", queue, turn, "record", "me", ttl, first, "1", "ticket", "label", base, 3, 2, int64(9)}, k.Permits(&fencing, &waits)("record")},
-		"without tokens": {[]any{Permit.SHA(), "2", queue, turn, "me", ttl, "", "1", "", "label", base, 3, 2, int64(9), "1"}, k.Permits(&noTokens, &comes)("record")},
+		"acquire":        {[]any{Permit.SHA(), "2", queue, "record", "me", ttl, first, "1", "ticket", "label", base, 3, 2, int64(9)}, k.Permits(&fencing, &waits)("record", false)},
+		"without tokens": {[]any{Permit.SHA(), "1", queue, "me", ttl, "", "1", "", "label", base, 3, 2, int64(9), "1"}, k.Permits(&noTokens, &comes)("record", false)},
 		"raise":          {[]any{Raise.SHA(), "3", base + "0", base + "2", "record", "me", stripes, "7", "1"}, held.Raise(&fencing, RaiseCall{"me", 7}, "record")},
 		"renew":          {[]any{RenewAll.SHA(), "3", base + "0", base + "2", "record", "me", int64(5000), "1"}, held.Renew(&fencing, renewal, "record")},
-		"give back":      {[]any{GiveBack.SHA(), "2", queue, turn, "me", base, 3, "0,2"}, k.GiveBack(&fencing, ReleaseCall{Owner: "me"}, "0,2")},
-		"undo":           {[]any{GiveBack.SHA(), "2", queue, turn, "me", base, 3, "", "ticket"}, k.GiveBack(&fencing, ReleaseCall{Owner: "me", Ticket: "ticket"}, "")},
+		"give back":      {[]any{GiveBack.SHA(), "1", queue, "me", base, 3, "0,2"}, k.GiveBack(&fencing, ReleaseCall{Owner: "me"}, "0,2")},
+		"undo":           {[]any{GiveBack.SHA(), "1", queue, "me", base, 3, "", "ticket"}, k.GiveBack(&fencing, ReleaseCall{Owner: "me", Ticket: "ticket"}, "")},
 	} {
 		require.Equal(t, c.want, c.got, name)
 	}

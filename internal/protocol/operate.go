@@ -82,7 +82,7 @@ func ReadInspection(reply any, err error) (Inspection, error) {
 
 // SlotsCall asks a server what stands there for the semaphore of a name.
 func SlotsCall(prefix, name string, record any) Call {
-	queue, _, base := SlotKeys(prefix, name)
+	queue, base := SlotKeys(prefix, name)
 	return Call{InspectSlots, []any{2, queue, record, base, MaxPermits, StripeArg(base + "0")}}
 }
 
@@ -123,8 +123,8 @@ type WakeCall struct{ Semaphore string }
 
 // Eval returns the arguments of EVAL.
 func (c WakeCall) Eval() []any {
-	queue, turn, base := SlotKeys("", c.Semaphore)
-	return eval(Wake, []any{queue, turn}, base, MaxPermits)
+	queue, base := SlotKeys("", c.Semaphore)
+	return eval(Wake, []any{queue}, base, MaxPermits)
 }
 
 // SeizeCall takes a lock at a server from the holders that the caller found.

@@ -32,7 +32,7 @@ func TestCallsOfOperatorsNameKeysAndArguments(t *testing.T) {
 		SlotsCall("p:", "x", "record").Eval())
 	require.Equal(t, InspectSlots.SHA(), SlotsCall("", "x", nil).EvalSHA()[0])
 	require.Equal(t, []any{Ask.Text(), 2, "p:x", "redlock::asked:p:x"}, AskCall{Key: "p:x"}.Eval())
-	require.Equal(t, []any{Wake.Text(), 2, "redlock::slots:p:x", "redlock::turn:p:x", "p:x#", MaxPermits}, WakeCall{Semaphore: "p:x"}.Eval())
+	require.Equal(t, []any{Wake.Text(), 1, "redlock::slots:p:x", "p:x#", MaxPermits}, WakeCall{Semaphore: "p:x"}.Eval())
 	k, _ := NewKeys("p:", "x", false)
 	require.Equal(t, []any{Seize.Text(), 3, "p:x", "record", "redlock::queue:p:x", "me", int64(10_000), StripeArg("p:x"), "1", int64(5000), "them", "others"},
 		SeizeCall{Keys: &k, Record: "record", Owner: "me", Values: []any{"them", "others"}, ReadersUntil: 5 * time.Second}.Eval(&fencing))

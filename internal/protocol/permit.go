@@ -11,7 +11,6 @@ import (
 // and the slot's number.
 type SemaphoreKeys struct {
 	queue any // of its waiters
-	turn  any // says whose turn it is
 	base  string
 	size  int
 	first int // the counter of slot 0
@@ -19,8 +18,8 @@ type SemaphoreKeys struct {
 
 // NewSemaphoreKeys returns the keys of a semaphore of so many slots, and that of its queue as text.
 func NewSemaphoreKeys(prefix, name string, size int) (k SemaphoreKeys, key string) {
-	key, turn, base := SlotKeys(prefix, name)
-	k = SemaphoreKeys{queue: key, turn: turn, base: base, size: size}
+	key, base := SlotKeys(prefix, name)
+	k = SemaphoreKeys{queue: key, base: base, size: size}
 	k.first, _ = strconv.Atoi(StripeOf(base + "0"))
 	return k, key
 }
@@ -36,24 +35,27 @@ type PermitCall struct {
 // Orders is how many orders of slots there are: slots.lua computes exactly with seeds below it.
 const Orders = 1 << 32
 
-// Permits returns the arguments of an attempt, as a function of the server's record: the others are
-// the same for all servers.
-func (k *SemaphoreKeys) Permits(s *Settings, c *PermitCall) (at func(record any) []any) {
-	keys, stripe := "2", ""
+// Permits returns the arguments of an attempt, as a function of the server's record, and of whether the client's subscription
+// to it flaps: the others are the same for all servers.
+func (k *SemaphoreKeys) Permits(s *Settings, c *PermitCall) (at func(record any, flaps bool) []any) {
+	keys, stripe := "1", ""
 	if s.Tokens {
-		keys, stripe = "3", strconv.Itoa(k.first)
+		keys, stripe = "2", strconv.Itoa(k.first)
 	}
-	before := []any{Permit.SHA(), keys, k.queue, k.turn}
+	before := []any{Permit.SHA(), keys, k.queue}
 	behind := []any{c.Owner, s.TTL, stripe, s.Least, c.Ticket, s.Label, k.base, k.size, c.N, c.Seed}
 	if c.Asks {
 		behind = append(behind, "1")
 	}
-	return func(record any) []any {
+	const label = 5 // in behind
+	return func(record any, flaps bool) []any {
 		args := append(make([]any, 0, len(before)+1+len(behind)), before...)
 		if s.Tokens {
 			args = append(args, record)
 		}
-		return append(args, behind...)
+		args = append(args, behind...)
+		args[len(args)-len(behind)+label] = s.label(flaps)
+		return args
 	}
 }
 
@@ -80,6 +82,6 @@ func (k *SemaphoreKeys) Slots(list string) (slots []int, held Held) {
 
 // GiveBack returns the arguments of a ReleaseCall for the slots of a list; of all slots if it is empty.
 func (k *SemaphoreKeys) GiveBack(s *Settings, c ReleaseCall, list string) []any {
-	args := append(make([]any, 0, 10), GiveBack.SHA(), "2", k.queue, k.turn, c.Owner, k.base, k.size, list)
-	return c.queue(args, s.Label)
+	args := append(make([]any, 0, 9), GiveBack.SHA(), "1", k.queue, c.Owner, k.base, k.size, list)
+	return c.queue(args, s)
 }

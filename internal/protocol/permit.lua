@@ -4,10 +4,7 @@
 -- set of locks are. A refused waiter joins the wait queue.
 --
 -- KEYS[1]   the semaphore's wait queue
--- KEYS[2]   which waiter was the first when waiters were woken last, and up to which ticket they were, for
---           five seconds; or, behind ?, whose client was challenged while too few slots are free for it,
---           for two seconds
--- KEYS[3]   the record of this run of the server; missing without a fencing token
+-- KEYS[2]   the record of this run of the server; missing without a fencing token
 -- ARGV[1]   the attempt's owner, a value that no other attempt has
 -- ARGV[2]   time to live, in milliseconds
 -- ARGV[3]   the counter of the stripe of slot 0, from which those of the others count on; '' for
@@ -28,9 +25,7 @@
 -- milliseconds until enough are free, the slots' owners}: of each slot, in order, the first four
 -- bytes of its owner, filled up with ?, or four blanks if the slot is free.
 -- Returns else {redlock::permits, or the reservation of the first waiter if the free slots are kept
--- for it, the milliseconds until enough are free, and what acquire returns}; the last number is 2
--- more if the first waiter, for which too few slots are free, keeps the caller out, and its client
--- was challenged within the last half a second.
+-- for it, the milliseconds until enough are free, and what acquire returns}.
 --@value
 --@slots
 --@count
@@ -43,7 +38,7 @@ local function take(slots)
   for i, slot in ipairs(slots) do
     stripes[i] = ARGV[3] ~= '' and (ARGV[3] + slot) % 256
   end
-  local count = ARGV[3] == '' and 1 or countSeveral(KEYS[3], table.concat(stripes, ','), ARGV[4])
+  local count = ARGV[3] == '' and 1 or countSeveral(KEYS[2], table.concat(stripes, ','), ARGV[4])
   for _, slot in ipairs(count and slots or {}) do
     redis.call('SET', base .. slot, ARGV[1], 'PX', ARGV[2])
   end
@@ -65,19 +60,17 @@ if ticket == '' and redis.call('EXISTS', queue) == 0 and not (waits and redis.pc
   end
 end
 redis.call('ZADD', queue, 'XX', 0, ARGV[1]) -- as in read.lua: a full server refuses
---@mark
---@waiting
 --@queue
+--@waiting
 --@join
---@ahead
 --@serve
 
-local first = head(true)
+local first = head()
 local leads = not first or ticket ~= '' and ticket <= first -- no waiter is ahead
 local full = (waits or not leads) and markAt(fullKey(), 100)
 full = full and tonumber(full)
 if full and waits then
-  return {'redlock::permits', full, 0, 0, 0}
+  return {'redlock::permits', full, 0, ''}
 end
 local ahead = leads and 0 or not full and ticket ~= '' and wantedAhead(ticket, size - n)
 free = free or ahead and freeSlots(tonumber(ARGV[10]), ahead + n, ARGV[1], owners) or {}
@@ -88,7 +81,7 @@ if ahead and #free == ahead + n then
     return -1
   end
   if ticket ~= '' then
-    keepAlive(ticket, ARGV[6], 3000, 5000) -- as in acquire.lua
+    answer(ticket)
     if redis.pcall('GET', splitKey()) == ticket then
       redis.call('DEL', splitKey())
     end
@@ -110,51 +103,29 @@ if owners and not first then
   end
   return {'redlock::permits', freeIn(n), table.concat(names)}
 end
-local place, clients, new = 0, 0, false
+local place, flags = 0, ''
 if ticket ~= '' then
-  place, new = join(ticket, ARGV[6])
-  clients = clientsAhead(ticket, place)
-  first = head(true)
+  place, flags = join(ticket, ARGV[6])
+  first = head()
+end
+if full and first and first ~= ticket then
+  return {'redlock::permits', full, place, flags}
 end
 if first and first ~= ticket then
-  if full then
-    return {'redlock::permits', full, place, clients, new and 1 or 0}
-  end
-  local served, turn, woken = serve(ticket)
+  local served, turn = serve(ticket, nil, true)
   if turn and served == ticket then
     tell('ready', ticket) -- those ahead were dead
   end
   if turn then
-    if woken and ticket ~= '' then
-      place = 2 -- it watches over the one that is called
-    end
-    return {'redlock::reserved:' .. first, claim, place, clients, new and 1 or 0}
+    return {'redlock::reserved:' .. first, claim, place, flags .. flagsFor(first, ticket)}
   end
 end
--- While too few slots are free for the first waiter, but enough for this caller, the first one's client may be
--- dead, and is challenged: at most twice in a second, and not again for two seconds if it has answered, however
--- many callers ask. If the one that was challenged last is dead, those behind the first follow.
-local challenged = false -- within the last half a second
+-- While too few slots are free for the first waiter, but enough for this caller, the first one's client may be dead.
 if first and client(first) ~= client(ticket) and #freeSlots(nil, n) == n then
-  if ticket ~= '' then
-    -- Those that want more do not count: so the first few for which there is room look every second.
-    clients = clientsAhead(ticket, place, function(other) return wanted(other) <= n end)
-  end
-  local mark = '?' .. first
-  local before, left = markAt(KEYS[2], 2000)
-  local marked = before and string.sub(before, 1, 1) == '?'
-  challenged = marked and left > 2000 - claim
-  if not challenged and before ~= mark and tell('look', first) then
-    hurry(first)
-    redis.call('SET', KEYS[2], mark, 'PX', 2000)
-    if marked then
-      muster({[client(first)] = true, [client(ticket)] = true})
-    end
-    challenged = true
-  end
+  flags = flags .. flagsFor(first, ticket, true)
 end
 local ms, soonest = freeIn(first and wanted(first) or n)
 if (first or waits) and soonest > 0 then -- no slot is free: callers that are not the first waiter need not look for a while
   redis.call('SET', fullKey(), ms, 'PX', math.min(soonest, 100))
 end
-return {'redlock::permits', ms, place, clients, (new and 1 or 0) + (challenged and 2 or 0)}
+return {'redlock::permits', ms, place, flags}

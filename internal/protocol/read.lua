@@ -6,12 +6,9 @@
 -- KEYS[2]  the record of this run of the server
 -- KEYS[3]  the lock's wait queue
 -- KEYS[4]  the lock's readers
--- KEYS[5]  says which writer's client was challenged, for two seconds
 -- ARGV     as acquire's; the ticket ends with r, or is '' for a caller that does not queue
 --
--- Returns as acquire does, but 2 more than the number that says whether the ticket is new if
--- writers keep the caller out whose clients were challenged within the last half a second; a caller
--- that does not queue gets {holder or reservation, its remaining milliseconds}. The holder may be
+-- Returns as acquire does; a caller that does not queue gets {holder or reservation, its remaining milliseconds}. The holder may be
 -- redlock::shared where a writer waits ahead. The count is the node's, and not counted on: readers
 -- that hold the lock together have the same token. Without admission a count that is missing
 -- becomes 1. Where -1 is returned, nothing is changed.
@@ -53,22 +50,21 @@ end
 --@queue
 --@reserve
 --@join
---@ahead
 --@holder
 --@readers
---@mark
 local took = false -- the node has executed the attempt before: this one takes its place
 if holder == shared and before ~= '' and redis.call('ZREM', readers, before) == 1 then
   took = true
   holder = settle() and shared
 end
-local kept = reserved(holder)
+local kept
+holder, kept = standing(holder, ticket)
 local writer = nil -- that is ahead
 local open = took or ticket ~= '' and kept == ticket
 if open then
-  keepAlive(ticket, ARGV[6], 3000, 5000) -- as in acquire.lua
+  answer(ticket)
 elseif not holder or holder == shared or kept and (reads(kept) or ticket ~= '' and ticket < kept) then
-  writer = writerAhead(ticket, holder == shared)
+  writer = writerAhead(ticket)
   open = not writer
 end
 if open then
@@ -83,31 +79,21 @@ if open then
   end
   return count
 end
-local found, among = false, holder == shared
+local inTheWay, among = writer or kept, holder == shared
 if not holder then -- free, but a writer is ahead
   local first = head()
-  found = true
   if reads(first) then
     letReadersIn(nil, false, ticket, true)
   else
     reserve(first, ticket, true)
   end
   holder = valueOf(KEYS[1])
-end
--- While readers hold the lock, the clients of the writers ahead are challenged if the first of them is in
--- doubt: at most twice in a second, and not again for two seconds if that one has answered,
--- however many readers ask.
-local challenged = false -- within the last half a second
-if among then
-  local last, left = markAt(KEYS[5], 2000)
-  challenged = last and left > 2000 - claim
-  if not challenged and last ~= writer and doubt(writer, ticket, true) then
-    redis.call('SET', KEYS[5], writer, 'PX', 2000)
-    challenged = true
-  end
+  inTheWay = reserved(holder)
 end
 if ticket == '' then
+  if among then
+    doubt(writer, ticket)
+  end
   return {holder, redis.call('PTTL', KEYS[1])}
 end
-local counts = among and reads
 --@refuse

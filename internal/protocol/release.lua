@@ -67,15 +67,7 @@ if stays then
   join(ticket, stays)
   redis.call('DEL', parkedKey(ticket))
 elseif ticket then
-  waited = redis.call('ZREM', queue, ticket) == 1
-  if waited then
-    redis.call('DEL', parkedKey(ticket))
-  end
-  if (waited or keptForIt) and redis.call('PTTL', aliveOf(ticket)) <= claim then
-    -- Its client was challenged, and shows by this release that it lives. This lasts
-    -- until the client's next waiter polls.
-    redis.call('PEXPIRE', aliveOf(ticket), 5000)
-  end
+  waited = leave(ticket)
 end
 if others then
   if waited then
@@ -91,5 +83,8 @@ if not holder or mine or keptForIt and not stays then
     return 2
   end
   return not mine and 0 or first and 3 or 1
+end
+if waited then
+  follow(ticket)
 end
 return keptForIt and 2 or 0

@@ -51,20 +51,6 @@ end
 --@handoff
 --@foreign
 
--- Leaves the queue of this lock. kept is set if the lock was reserved for the ticket.
-local function leave(holder, kept)
-  local waited = redis.call('ZREM', queue, ticket) == 1
-  if (waited or kept) and redis.call('PTTL', aliveOf(ticket)) <= claim then
-    -- Its client was challenged, and shows by this release that it lives. This lasts until
-    -- the client's next waiter polls.
-    redis.call('PEXPIRE', aliveOf(ticket), 5000)
-  end
-  if waited and holder == shared then
-    letReadersIn(shared, false) -- those that this ticket was ahead of
-  end
-end
-
-local far = 1
 local mine, free = 0, {} -- mine: the number of keys that were this attempt's. free: whether the lock was free before, by the number of those that are free now
 local foreign = {} -- by the number of a lock
 for i = 1, n do
@@ -85,17 +71,18 @@ for i = 1, n do
   if foreign[i] then
     free[i] = nil
   elseif stays then
-    local place = join(ticket, stays)
-    far = math.max(far, place)
-  elseif ticket then
-    leave(holder, kept)
+    join(ticket, stays)
+  elseif ticket and leave(ticket) then
+    if holder == shared then
+      letReadersIn(shared, false) -- those that this ticket was ahead of
+    elseif free[i] == nil then
+      follow(ticket)
+    end
   end
 end
-if ticket then
-  redis.call('DEL', parkedKey(ticket))
-end
 if stays then
-  want(ticket, n, far)
+  redis.call('DEL', parkedKey(ticket))
+  want(ticket, n)
 elseif ticket then
   redis.call('DEL', 'redlock::wants:' .. ticket)
 end

@@ -49,11 +49,11 @@ type Reply struct {
 
 // Place is a waiter's place in a server's queue. It is zero if the caller does not queue.
 type Place struct {
-	Position   int32 // of several queues, the greatest
-	Nearest    int32 // of several queues, the least; 0: there is one
-	Ahead      int32 // other clients ahead of it, up to a limit
-	Joined     bool  // its ticket was not there before
-	Challenged bool  // the clients of the writers that keep this reader out are to show that they live
+	Position int32 // of several queues, the greatest
+	Joined   bool  // its ticket was not there before
+	Watches  bool  // a client ahead is challenged: the waiter looks again when that is over
+	LookIn   int32 // milliseconds, if a client ahead keeps it out of what is free: the waiter looks again then; else 0
+	Unheard  bool  // the server cannot wake the client
 }
 
 // ReadGrant reads the answer to acquire, acquireall and read where leases have tokens.
@@ -216,30 +216,49 @@ func ReadLook(reply any) (Reply, bool) {
 	return Reply{Kind: Done}, string(word) == looked
 }
 
-// counted returns a number of waiters, or of clients, as a Place holds it.
+// counted returns a number of waiters as a Place holds it.
 func counted(n int64) int32 { return int32(max(min(n, math.MaxInt32), math.MinInt32)) } //nolint:gosec // within bounds
 
-// refusal reads {holder, milliseconds} and, for a waiter, {…, position, other clients ahead, flags}; of
-// several locks {…, nearest position} too. The flags are 1 if the ticket is new there, plus 2 if those
-// ahead were challenged.
+// refusal reads {holder, milliseconds} and, for a waiter, {…, position, flags}: see acquire.lua.
 func refusal(reply any) (Reply, bool) {
 	parts, _ := reply.([]any)
-	if len(parts) != 2 && len(parts) != 5 && len(parts) != 6 {
+	if len(parts) != 2 && len(parts) != 4 {
 		return Reply{}, false
 	}
 	value, ok := parts[0].([]byte)
-	numbers := [5]int64{}
-	for i, n := range parts[1:] {
-		var is bool
-		numbers[i], is = n.(int64)
-		ok = ok && is
-	}
-	ms, flags := numbers[0], numbers[3]
-	if !ok || ms > mostMilliseconds || flags < 0 || flags > 3 {
+	ms, isNumber := parts[1].(int64)
+	if !ok || !isNumber || ms > mostMilliseconds {
 		return Reply{}, false
 	}
-	holder, resting := HolderOf(value)
-	place := Place{Position: counted(numbers[1]), Nearest: counted(numbers[4]), Ahead: counted(numbers[2]),
-		Joined: flags&1 == 1, Challenged: flags&2 == 2}
-	return Reply{Kind: Refused, Holder: holder, Resting: resting, Remaining: Remaining(ms), Place: place}, true
+	r := Reply{Kind: Refused, Remaining: Remaining(ms)}
+	r.Holder, r.Resting = HolderOf(value)
+	if len(parts) == 2 {
+		return r, true
+	}
+	position, isNumber := parts[2].(int64)
+	flags, isText := parts[3].([]byte)
+	if r.Place, ok = placeOf(string(flags)); !ok || !isNumber || !isText {
+		return Reply{}, false
+	}
+	r.Place.Position = counted(position)
+	return r, true
+}
+
+// placeOf reads the flags of a refusal: see acquire.lua.
+func placeOf(flags string) (p Place, ok bool) {
+	letters, rest, delayed := strings.Cut(flags, "d")
+	for delayed {
+		var digits string
+		digits, rest, delayed = strings.Cut(rest, "d")
+		digits = strings.TrimRight(digits, "nuc")
+		ms, err := strconv.ParseUint(digits, 10, 31)
+		if err != nil {
+			return Place{}, false
+		}
+		if p.LookIn == 0 || int32(ms) < p.LookIn { // of several locks, the soonest
+			p.LookIn = int32(ms)
+		}
+	}
+	p.Joined, p.Unheard, p.Watches = strings.Contains(flags, "n"), strings.Contains(flags, "u"), strings.Contains(flags, "c")
+	return p, strings.Trim(letters, "nuc") == ""
 }

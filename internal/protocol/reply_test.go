@@ -46,9 +46,9 @@ func TestNumbersThatScriptsReturn(t *testing.T) {
 func TestListsThatScriptsReturn(t *testing.T) {
 	held := sent("them", int64(1500))
 	refused := Reply{Kind: Refused, Holder: "them", Remaining: 1500 * time.Millisecond}
-	queued := sent("them", int64(1500), int64(7), int64(3), int64(3), int64(2))
+	queued := sent("them", int64(1500), int64(7), "ncud1500")
 	place := refused
-	place.Place = Place{Position: 7, Nearest: 2, Ahead: 3, Joined: true, Challenged: true}
+	place.Place = Place{Position: 7, Joined: true, Watches: true, Unheard: true, LookIn: 1500}
 	few := sent("redlock::permits", int64(1500), "AAAABBBB")
 	for name, want := range map[string]map[string]Reply{
 		"grant":      {"held": refused, "queued": place},

@@ -28,8 +28,8 @@ if ms > 0 and found == ARGV[1] and isForeign(queue) then
 end
 if ms > 0 and found == ARGV[1] then
   local ticket = ARGV[2]
-  if ticket and redis.call('ZREM', queue, ticket) == 1 and redis.call('PTTL', aliveOf(ticket)) <= claim then
-    redis.call('PEXPIRE', aliveOf(ticket), 5000) -- as release does for a client that was challenged
+  if ticket then
+    leave(ticket)
   end
   local first = head()
   if found ~= resting or redis.call('PTTL', key) > ms then

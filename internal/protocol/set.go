@@ -78,7 +78,7 @@ func (k *SetKeys) Acquire(s *Settings, c *AttemptCall, record, parkFor any) []an
 	if s.Tokens {
 		args = append(args, record)
 	}
-	return append(args, c.Owner, s.TTL, stripes, s.Least, c.Ticket, s.Label, c.Before, parkFor)
+	return append(args, c.Owner, s.TTL, stripes, s.Least, c.Ticket, s.label(c.Flaps), c.Before, parkFor)
 }
 
 // Renew returns the arguments of a RenewalCall.
@@ -94,5 +94,5 @@ func (k *SetKeys) Renew(s *Settings, c RenewalCall, record any) []any {
 // Release returns the arguments of a ReleaseCall.
 func (k *SetKeys) Release(s *Settings, c ReleaseCall) []any {
 	args := append(make([]any, 0, len(k.release)+4), ReleaseAll.SHA())
-	return c.queue(append(append(args, k.release...), c.Owner), s.Label)
+	return c.queue(append(append(args, k.release...), c.Owner), s)
 }

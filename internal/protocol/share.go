@@ -5,22 +5,18 @@ import "strconv"
 // A lock that many readers hold together: read.lua and keep.lua. raise.lua and release.lua are about readers, too.
 
 // ShareKeys are those of a lock that readers need.
-type ShareKeys struct {
-	Keys
-	challenged any // says which writer's client was challenged
-}
+type ShareKeys struct{ Keys }
 
 // NewShareKeys returns the keys of a lock, as NewKeys does.
 func NewShareKeys(prefix, name string, wanted bool) (k ShareKeys, key string) {
 	k.Keys, key = NewKeys(prefix, name, wanted)
-	k.challenged = ChallengedKey(key)
 	return k, key
 }
 
 // Read returns the arguments of an attempt.
 func (k *ShareKeys) Read(s *Settings, c *AttemptCall, record, parkFor any) []any {
-	return []any{Read.SHA(), "5", k.Key, record, k.Queue, k.readers, k.challenged,
-		c.Owner, s.TTL, k.stripe(s), s.Least, c.Ticket, s.Label, c.Before, parkFor}
+	return []any{Read.SHA(), "4", k.Key, record, k.Queue, k.readers,
+		c.Owner, s.TTL, k.stripe(s), s.Least, c.Ticket, s.label(c.Flaps), c.Before, parkFor}
 }
 
 // Raise returns the arguments of a RaiseCall for a share.

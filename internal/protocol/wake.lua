@@ -3,16 +3,14 @@
 -- here: if they are too few for the waiter, it asks in vain.
 --
 -- KEYS[1]  the semaphore's wait queue
--- KEYS[2]  as in permit.lua
 -- ARGV[1]  the key of a slot, but for its number
 -- ARGV[2]  how many slots a semaphore may have
 --
 -- Returns 1 if somebody waits, else 0.
 --@value
 --@slots
---@mark
---@waiting
 --@queue
+--@waiting
 --@serve
 base, size = ARGV[1], tonumber(ARGV[2])
 redis.call('DEL', fullKey())

@@ -133,7 +133,7 @@ func TestManyDeadWritersKeepReadersOutForSeconds(t *testing.T) {
 	}
 }
 
-// Each of the writers' clients counts as alive for long, by waiters farther back, so each is in doubt.
+// The writers' clients ask every half a minute, so each is in doubt.
 func TestReadersThatTryAgainAndAgainSeldomChallengeLiveWriters(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		const clients, seconds = 5, 10

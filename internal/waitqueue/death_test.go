@@ -33,7 +33,7 @@ func TestLastWaiterNoticesThatAllAheadLeftAndTheHolderDied(t *testing.T) {
 	})
 }
 
-// A waiter that joined a long queue, and came near its head by hand-offs, was woken to look.
+// Each waiter is the foremost of its client, and looks soon after the end of the keys that it saw when it asked.
 func TestHolderThatDiesAmidHandOffsDelaysTheQueueForSeconds(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		const ttl = 3 * time.Second
@@ -62,7 +62,6 @@ func TestHolderThatDiesAmidHandOffsDelaysTheQueueForSeconds(t *testing.T) {
 		}
 		require.NoError(t, lease.Unlock(t.Context()))
 		wg.Wait()
-		// The next waiter asked when many stood ahead of it: its pace is from what it saw then.
 		t.Log(next - died)
 		require.LessOrEqual(t, next-died, ttl+3*time.Second)
 	})

@@ -5,14 +5,16 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/system"
 )
 
 // lostWakeup is after what time a reader that can enter counts its wake-up as lost.
-const lostWakeup = nearLook / 4
+const lostWakeup = 250 * time.Millisecond
 
 // group is the waiters of one client that stand in the queues for one lock, in the order of
 // their tickets. They live and die together: so the first of them, the foremost waiter, looks
-// at the lock for all of them (polling.go). When it leaves or gets the lock, the next one
+// at the lock for all of them (turn.go). When it leaves or gets the lock, the next one
 // takes its place, and needs no message of a node for that.
 type group []*Waiter
 
@@ -43,41 +45,39 @@ func (q *Queue) join(w *Waiter) {
 	}
 }
 
-// part removes a waiter that has left the queues, or, if entered is set, has got the lock. If it
-// was the foremost, the next one looks within about a second. If the foremost has entered as a
-// reader, those behind it, up to the first writer, can enter too. The nodes have told them
-// so; if that was lost, their tickets are in no queue any more, and they look without it.
+// part removes a waiter that has left the queues, or, if entered is set, has got the lock. If it was the foremost, the
+// next one looks within about a second. If a reader has entered, the readers behind it, up to the first writer, can enter
+// too. The nodes have told them so; if that was lost, their tickets are in no queue any more, and they look without it.
 func (q *Queue) part(w *Waiter, entered bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, key := range w.lock.Keys {
-		q.partFrom(key, w, entered)
+		at, found := q.local[key].find(w)
+		if !found {
+			continue
+		}
+		g := slices.Delete(q.local[key], at, at+1)
+		if q.local[key] = g; len(g) == 0 {
+			delete(q.local, key)
+			delete(q.rejoins, key)
+			continue
+		}
+		if at > 0 {
+			continue
+		}
+		q.lookSoon(g.foremost())
+		for rank, next := range g {
+			if !entered || !reads(w) || !reads(next) {
+				break
+			}
+			next.turn.look(q.cfg.Clock() + lostWakeup + time.Duration(rank)*rejoinStep)
+		}
 	}
 }
 
-// partFrom removes the waiter from the group of one lock. Called under q.mu.
-func (q *Queue) partFrom(key string, w *Waiter, entered bool) {
-	at, found := q.local[key].find(w)
-	if !found {
-		return
-	}
-	g := slices.Delete(q.local[key], at, at+1)
-	if len(g) == 0 {
-		delete(q.local, key)
-		delete(q.rejoins, key)
-		return
-	}
-	q.local[key] = g
-	if at > 0 {
-		return
-	}
-	g[0].bell.lookSoon()
-	for rank, next := range g {
-		if !entered || !reads(w) || !reads(next) {
-			return
-		}
-		next.bell.rejoinBy(q.cfg.Clock() + lostWakeup + time.Duration(rank)*rejoinStep)
-	}
+// lookSoon has a waiter look within about a second.
+func (q *Queue) lookSoon(w *Waiter) {
+	w.turn.look(q.cfg.Clock() + system.Jitter(w.lock.Terms.Random, firstLook, "looking"))
 }
 
 // isForemost reports whether no earlier waiter of the client stands in the queues for the same
@@ -97,4 +97,59 @@ func (q *Queue) foremost() []*Waiter {
 		all = append(all, q.local[key].foremost())
 	}
 	return all
+}
+
+const (
+	// rejoinStep is the time between two waiters of a client that rejoin, so that a thousand of them do not ask at one
+	// instant.
+	rejoinStep = 2 * time.Millisecond
+
+	// rejoinPause is the least time between the end of one rejoining and the next. With it, a thousand waiters ask 150
+	// times a second at most, even if a node loses its queue again and again.
+	rejoinPause = 5 * time.Second
+)
+
+// rejoining is the time span in which the waiters of a client for one lock rejoin.
+type rejoining struct{ begins, ends time.Duration }
+
+// rejoinOthers has the client's other waiters ask again if w is the foremost: a node that refused it did not have its
+// ticket any more. It has lost its queue, or took the client for dead, and has not the others' tickets either. They do
+// not look, so later waiters would pass them.
+func (q *Queue) rejoinOthers(w *Waiter) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, key := range w.lock.Keys {
+		if g := q.local[key]; g.foremost() == w {
+			q.rejoin(key, g[1:])
+		}
+	}
+}
+
+// Freed has the client's waiters ask again if the nodes have lost their tickets. The client released the lock at the
+// instant released, and a quorum of the nodes had an empty queue, though the foremost waiter had asked so long before
+// that it must have stood there. No refusal shows this: while the lock is free, no waiter is refused.
+func (q *Queue) Freed(keys []string, released time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, key := range keys {
+		if g := q.local[key]; len(g) > 0 && g.foremost().asked+firstLook < released {
+			q.rejoin(key, g)
+		}
+	}
+}
+
+// rejoin has the waiters in g ask again, one after the other. Called under q.mu.
+func (q *Queue) rejoin(key string, g group) {
+	begins := q.cfg.Clock()
+	switch last, again := q.rejoins[key]; {
+	case again && begins < last.begins:
+		begins = last.begins // some may have asked since this was planned
+	case again:
+		begins = max(begins, last.ends+rejoinPause)
+	}
+	for rank, w := range g {
+		spread := q.cfg.Random.Below(rejoinStep, "rejoining "+key)
+		w.turn.look(begins + time.Duration(rank)*rejoinStep + spread + 1)
+	}
+	q.rejoins[key] = rejoining{begins, begins + time.Duration(len(g))*rejoinStep}
 }

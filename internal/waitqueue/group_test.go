@@ -21,7 +21,7 @@ func newTestQueue() *Queue {
 // newTestWaiters makes waiters that ask one after the other.
 func newTestWaiters(t *testing.T, q *Queue, n int) (all []*Waiter) {
 	for i := range n {
-		w, err := q.NewWaiter(t.Context(), Lock{Keys: []string{"redlock:x"}, Terms: new(Terms)}, time.Duration(i)*time.Millisecond)
+		w, err := q.NewWaiter(t.Context(), Lock{Keys: []string{"redlock:x"}, Terms: &Terms{Random: system.OSRandom{}}}, time.Duration(i)*time.Millisecond)
 		require.NoError(t, err)
 		all = append(all, w)
 	}
@@ -37,23 +37,14 @@ func TestNextWaiterBecomesTheForemostWhenTheFirstLeavesOrHolds(t *testing.T) {
 	require.Equal(t, group(all), q.local["redlock:x"])
 	require.True(t, all[0].isForemost())
 	q.part(all[1], false)
-	require.False(t, all[2].bell.read().soon)
+	require.Equal(t, never, all[2].turn.next())
 	all[0].GotLease()
-	require.True(t, all[2].bell.read().soon)
+	require.Less(t, all[2].turn.next(), never, "it looks soon")
 	require.True(t, all[2].isForemost())
 	for _, w := range all[2:] {
 		q.part(w, false)
 	}
 	require.Empty(t, q.local)
-}
-
-// A waiter for several locks is in as many groups. The order in which they rejoin delays it in none.
-func TestWaiterRejoinsByTheEarliestInstant(t *testing.T) {
-	b := &bell{wake: make(chan struct{}, 1)}
-	for _, at := range []time.Duration{2 * time.Second, time.Second, 3 * time.Second} {
-		b.rejoinBy(at)
-	}
-	require.Equal(t, time.Second, b.read().rejoinBy)
 }
 
 // A release finds the nodes' queues empty. A waiter that asked shortly before it may not stand there yet; one that asked
@@ -63,12 +54,12 @@ func TestReleaseThatFindsNoQueueHasThoseRejoinThatMustStandThere(t *testing.T) {
 	for _, c := range []struct {
 		after   time.Duration
 		rejoins bool
-	}{{0, false}, {nearLook, false}, {nearLook + 1, true}} {
+	}{{0, false}, {firstLook, false}, {firstLook + 1, true}} {
 		q := NewQueue(Config{Clock: func() time.Duration { return asked + c.after }, Random: system.OSRandom{}}, 3)
-		w := &Waiter{asked: asked, bell: bell{wake: make(chan struct{}, 1)}}
+		w := &Waiter{asked: asked, turn: newTurn(nil, 2)}
 		q.local["x"] = group{w}
 		q.Freed([]string{"x"}, asked+c.after)
-		require.Equal(t, c.rejoins, w.bell.read().rejoinBy > 0, "%v", c.after)
+		require.Equal(t, c.rejoins, w.turn.next() < never, "%v", c.after)
 	}
 }
 
@@ -86,9 +77,12 @@ func (p *purposes) Below(_ time.Duration, purpose string) time.Duration {
 func TestDrawsOfRejoiningNameTheLock(t *testing.T) {
 	q, drawn := newTestQueue(), new(purposes)
 	q.cfg.Random = drawn
-	w := newTestWaiters(t, q, 1)
-	q.rejoin("redlock:x", group(w))
-	q.rejoin("redlock:y", group(w))
+	all := newTestWaiters(t, q, 2)
+	for _, w := range all {
+		w.lock.Keys = []string{"redlock:x", "redlock:y"}
+		q.join(w)
+	}
+	q.rejoinOthers(all[0])
 	require.Len(t, drawn.all, 2)
 	require.NotEqual(t, drawn.all[0], drawn.all[1])
 }

@@ -24,7 +24,7 @@ const (
 )
 
 // farBack is what a refusal shows a waiter that has no reason to look soon.
-var farBack = waitqueue.Standing{Position: 9, Nearest: 9, Ahead: 3, Free: time.Minute}
+var farBack = waitqueue.Standing{Position: 9, Free: time.Minute}
 
 // waiter is a waiter whose attempts the test makes. No goroutine acts on its wake-ups but the
 // test's own.

@@ -17,9 +17,9 @@ import (
 	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
-// Two hundred waiters of ten clients wait for x, which is free and kept for a set that waits for
-// y. Each of them asks as often as its position needs, as if x were held: about 10 commands a second.
-func TestWaitersBehindAKeptNamePollAtThePaceOfTheirPositions(t *testing.T) {
+// Two hundred waiters of ten clients wait for x, which is free and kept for a set that waits for y. The foremost of each
+// client looks, and a few of them every second, in case the set's client has died.
+func TestWaitersBehindAKeptNameLookSeldom(t *testing.T) {
 	for name, kept := range map[string]bool{"x is held": false, "x is kept": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

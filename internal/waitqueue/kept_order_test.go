@@ -12,10 +12,8 @@ import (
 	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
-// The nodes refuse PUBLISH: the waiters poll. The set stands first for x, which is free, and its
-// client has other waiters for x behind it. By these the client counts as alive for more than 3.5 s.
-// A challenge would never arrive: half a second later the client would count as dead, though the
-// set polls every second.
+// The nodes refuse PUBLISH: the waiters poll. The set stands first for x, which is free. A challenge of its client would
+// never arrive: half a second later the client would count as dead, though the set polls.
 func TestSetKeepsItsNameFromLaterWaitersWithoutTheRightToPublish(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		for _, n := range net.Nodes {

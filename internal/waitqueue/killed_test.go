@@ -60,32 +60,3 @@ func TestKilledWaitersDoNotDelayTheNextCaller(t *testing.T) {
 
 // locks takes a lock.
 type locks = func(context.Context) (*redlock.Lease, error)
-
-// A user may not subscribe. Its waiters keep their place by asking: the nodes do not take their client for dead.
-func TestClientThatCannotSubscribeKeepsItsPlace(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		held, err := net.Client().Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
-		other := testnet.ListeningClient(t, net)
-		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) {
-				n.Override = func(cmd string, _ []string) string {
-					if cmd == "SUBSCRIBE" {
-						return "NOPERM this user has no permissions to run the 'subscribe' command"
-					}
-					return ""
-				}
-			})
-		}
-		first := queued(t.Context(), net.Client().Mutex("x"))
-		time.Sleep(time.Second)
-		second := queued(t.Context(), other.Mutex("x"))
-		time.Sleep(5 * time.Second)
-		require.NoError(t, held.Unlock(t.Context()))
-		lease := <-first
-		require.Empty(t, second)
-		require.NoError(t, lease.Unlock(t.Context()))
-		lease = <-second
-		require.NoError(t, lease.Unlock(t.Context()))
-	})
-}

@@ -99,8 +99,7 @@ func TestOneLostWakeUpCostsLittleAndAllOfThemASecond(t *testing.T) {
 }
 
 func TestWaitersPollWithoutPubSubRights(t *testing.T) {
-	// Each case makes four hand-offs. A client that cannot subscribe polls four times as often. One that
-	// gets no messages does not know that it must, and each reservation ends in vain.
+	// Each case makes four hand-offs. The nodes tell a client that they cannot wake it, and it polls.
 	for forbidden, most := range map[string]time.Duration{"SUBSCRIBE": 2 * time.Second, "PUBLISH": 10 * time.Second} {
 		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 			for _, n := range net.Nodes {

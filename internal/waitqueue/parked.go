@@ -76,8 +76,11 @@ func (p *Parked) mayExecute() (at quorum.NodeSet) {
 // that did not execute this one: the attempt before may still be parked there, and the waiter ignores
 // messages about it. The waiter leaves the queue there, as at nodes that are not asked.
 func (p *Parked) Answered(v *quorum.Vote, a quorum.Answer) quorum.Answer {
-	if n := v.Node; a.Outcome == quorum.NotSent && p.beforeAt.Has(n.Index) {
+	switch n := v.Node; {
+	case a.Outcome == quorum.NotSent && p.beforeAt.Has(n.Index):
 		n.Undo(p.waiter.lock.Undoer.NewUndo(p.before, p.waiter.ticket))
+	case a.Place.Position > 0:
+		p.waiter.queue.noteHearing(n.Index, !a.Place.Unheard)
 	}
 	return a
 }
@@ -104,7 +107,7 @@ func (w *Waiter) executed(n *admission.Member, serial uint64, owner, token strin
 	}
 	w.mu.Unlock()
 	if current {
-		w.bell.ready(n.Index, true)
+		w.turn.nodeReady(n.Index, true)
 	}
 }
 

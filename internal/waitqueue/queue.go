@@ -48,14 +48,37 @@ type Queue struct {
 type links struct {
 	up      quorum.NodeSet // nodes that can wake the client
 	tried   quorum.NodeSet // nodes at which that was tried
+	unheard quorum.NodeSet // nodes that take the client for one that they cannot wake
 	serials []uint64       // of the subscriptions; 0 where there is none
 	latest  uint64         // of these
+
+	broke []time.Duration // when each subscription broke last; 0: never
+	flaps []time.Duration // until when each counts as one that breaks again and again; 0: it does not
+}
+
+// flapTime is the time within which a second break of a subscription shows that it breaks again and again, and for how
+// long it counts as one that does. A node takes a client for dead as soon as its subscription is gone: there such a client
+// asks to be taken for one that cannot subscribe, and keeps its place by asking.
+const flapTime = time.Minute
+
+// Flaps returns the nodes to which the client's subscriptions break again and again.
+func (q *Queue) Flaps() (at quorum.NodeSet) {
+	now := q.cfg.Clock()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for node, until := range q.links.flaps {
+		if now < until {
+			at.Add(node)
+		}
+	}
+	return at
 }
 
 // NewQueue makes a client's part in the wait queues of so many nodes.
 func NewQueue(cfg Config, nodes int) *Queue {
 	return &Queue{cfg: cfg, open: make(chan struct{}), waiters: make(map[string]*Waiter), local: make(map[string]group),
-		rejoins: make(map[string]rejoining), links: links{serials: make([]uint64, nodes)}}
+		rejoins: make(map[string]rejoining), links: links{serials: make([]uint64, nodes), broke: make([]time.Duration, nodes),
+			flaps: make([]time.Duration, nodes)}}
 }
 
 // Channel returns the channel over which the nodes wake a client.
@@ -99,12 +122,6 @@ func (q *Queue) Listen(ctx context.Context) error {
 	case <-q.cfg.Life.Closing():
 		return life.ErrClosed
 	}
-}
-
-// canWake reports whether enough nodes can wake the client. Otherwise its waiters look more
-// often.
-func (q *Queue) canWake() bool {
-	return q.Up().Len() >= q.cfg.Cluster.Need
 }
 
 // Up returns the nodes that can wake the client.
@@ -153,7 +170,7 @@ func (q *Queue) serverTime() time.Duration {
 func (q *Queue) WatchClocks() {
 	now := q.cfg.Clock()
 	q.mu.Lock()
-	due := q.checked == 0 || now-q.checked >= nearLook
+	due := q.checked == 0 || now-q.checked >= firstLook
 	if due {
 		q.checked = now
 	}

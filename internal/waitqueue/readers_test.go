@@ -266,10 +266,3 @@ func TestReadersAndWritersOfManyClientsGetTheirTurns(t *testing.T) {
 		}
 	})
 }
-
-// A share that the release of a writer gave to a parked attempt, and whose reader does not
-// come, holds up nobody for longer than a reservation.
-// A client with many readers misses the messages of one release. Its foremost reader looks within
-// about a second and gets in. The tickets of the others are in no queue any more.
-// Forty writers of one client wait for a reader that stays, and their client dies. By the last of
-// them it would count as alive for more than a minute.

@@ -53,8 +53,8 @@ func waitBehindALongHold(t *testing.T, net *testnet.Net, waiters int) (held *red
 	return held, leave, all
 }
 
-// The nodes lose their queues while the lock is held for long: the waiters do not stay away until
-// their own looks, which are minutes apart.
+// The nodes lose their queues while the lock is held for long: the foremost waiter has the others ask again, which do not look
+// by themselves.
 func TestWaitersOfAClientRejoinAQueueThatWasLost(t *testing.T) {
 	const waiters = 300
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {

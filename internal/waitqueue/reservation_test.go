@@ -46,7 +46,7 @@ func TestReservationGivesNoRights(t *testing.T) {
 		synctest.Wait()
 		server := net.Nodes[0].Redis
 		later := "1000000000000002-AAAA-0000000001"
-		require.NoError(t, server.Set("redlock::alive:AAAA:redlock:x", "?label"))
+		require.NoError(t, server.Set("redlock::alive:AAAA", "?label"))
 		require.NoError(t, server.Set("redlock:x", protocol.Reservation+later))
 		require.NoError(t, lease.Extend(t.Context()))
 		synctest.Wait()

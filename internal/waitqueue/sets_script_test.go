@@ -15,9 +15,6 @@ import (
 const (
 	firstSet  = testnet.FirstTicket + "+"
 	secondSet = testnet.SecondTicket + "+"
-
-	fourthTicket = "0000000000000004-DDDDDDDDDDDDDDDD-0000000001"
-	fifthTicket  = "0000000000000005-EEEEEEEEEEEEEEEE-0000000001"
 )
 
 // setNode is a node at which sets wait.
@@ -32,14 +29,7 @@ type setNode struct {
 func newSetNode(t *testing.T, net *testnet.Net, held ...string) *setNode {
 	n, eval := testnet.Scripted(t, net)
 	s := &setNode{Node: n, t: t, eval: eval}
-	n.Set(func(n *testnet.Node) {
-		n.Override = func(cmd string, args []string) string {
-			if cmd == "PUBLISH" {
-				s.sent = append(s.sent, args[1])
-			}
-			return ""
-		}
-	})
+	n.OnMessage(func(message string) { s.sent = append(s.sent, message) })
 	for _, lock := range held {
 		require.NoError(t, n.Redis.Set(lock, "holder of "+lock))
 		n.Redis.SetTTL(lock, time.Minute)
@@ -118,7 +108,7 @@ func TestParkedAttemptOfASetIsNotExecutedAheadOfAnEarlierTicket(t *testing.T) {
 		n.release("b", "holder of b")
 		n.release("a", "holder of a")
 		n.requireNoOwner("a", "b")
-		require.Equal(t, []string{"ready " + testnet.FirstTicket + " b"}, n.sent)
+		require.Equal(t, []string{"ready " + testnet.FirstTicket + " b", "watch " + secondSet + " 500"}, n.sent)
 		require.Empty(t, n.askOne("b", testnet.FirstTicket))
 		require.EqualValues(t, handedOff, n.release("b", "of "+testnet.FirstTicket))
 		n.requireValues("of " + secondSet)
@@ -260,50 +250,31 @@ func TestEarlierTicketTakesAPartOfASetsReservation(t *testing.T) {
 	})
 }
 
-// The waiter that becomes the second in a queue by the grant learns that it is near, in each of the queues.
-func TestGrantOfASetTellsTheSecondWaiterOfEachQueue(t *testing.T) {
-	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
-		n := newSetNode(t, net, "a", "b")
-		n.ask(firstSet, 0)
-		for _, ticket := range []string{testnet.SecondTicket, testnet.ThirdTicket} {
-			n.askOne("a", ticket)
-		}
-		for _, ticket := range []string{fourthTicket, fifthTicket} {
-			n.askOne("b", ticket)
-		}
-		n.release("a", "holder of a")
-		n.release("b", "holder of b")
-		n.sent = nil
-		require.Empty(t, n.ask(firstSet, 0))
-		require.Equal(t, []string{"near " + testnet.ThirdTicket + " a", "near " + fifthTicket + " b"}, n.sent)
-	})
-}
-
-// The set's client counts as alive for long, by a waiter farther back. It is challenged by the waiter behind
-// the set: if it does not answer, that waiter gets the lock half a second later.
+// The set's client was heard of long ago. It is challenged by the waiter behind the set: if it does not answer, that
+// waiter gets the lock half a second later.
 func TestSetThatKeepsAFreeNameIsChallenged(t *testing.T) {
-	alive := "redlock::alive:AAAAAAAAAAAAAAAA:b"
+	const first = "AAAAAAAAAAAAAAAA"
 	for name, c := range map[string]struct {
-		aliveFor            time.Duration
+		quiet               time.Duration // the time since its client was heard of
 		challenged, answers bool
 	}{
-		"and answers":           {time.Minute, true, true},
-		"and does not":          {time.Minute, true, false},
-		"unless it just polled": {3 * time.Second, false, false},
+		"and answers":           {2 * time.Second, true, true},
+		"and does not":          {2 * time.Second, true, false},
+		"unless it just polled": {2*time.Second - ms, false, false},
 	} {
 		testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
 			n := newSetNode(t, net, "a")
 			n.ask(firstSet, 0)
 			n.Redis.Del("b") // in case it is reserved: the reservation has ended
-			n.Redis.SetTTL(alive, c.aliveFor)
+			time.Sleep(c.quiet)
 			require.Equal(t, protocol.Reservation+firstSet, n.askOne("b", testnet.SecondTicket))
 			if !c.challenged {
 				require.Empty(t, n.sent, name)
-				require.Equal(t, c.aliveFor, n.Redis.TTL(alive), name)
+				require.Equal(t, protocol.QueueTTL-c.quiet, aliveAt(n.Node, first), name)
 				return
 			}
 			require.Equal(t, []string{"look " + firstSet + " b"}, n.sent, name)
-			require.Equal(t, protocol.ReservationTTL, n.Redis.TTL(alive), name)
+			require.Equal(t, protocol.ReservationTTL, aliveAt(n.Node, first), name)
 			if c.answers {
 				n.ask(firstSet, 0)
 			}

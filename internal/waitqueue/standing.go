@@ -1,7 +1,6 @@
 package waitqueue
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -12,33 +11,33 @@ import (
 
 // Standing is what a refused attempt showed the waiter.
 type Standing struct {
-	Position   int           // in the queue, the median of the nodes'; 0: none
-	Nearest    int           // of several locks, its position in the queue where it is least, as above; else Position
-	Ahead      int           // other clients ahead in the queue: no node shows fewer
-	Joined     bool          // a node did not have the ticket in its queue before
-	Challenged bool          // a node has challenged the clients that keep this one out
-	Reserved   bool          // the lock is reserved for another waiter at a quorum
-	Granted    bool          // nodes granted it, too few
-	Free       time.Duration // until a quorum is free, if nothing is renewed
-	Took       time.Duration // how long the attempt took
+	Position int           // in the queue, the median of the nodes'; 0: none
+	Joined   bool          // a node did not have the ticket in its queue before
+	Watches  bool          // a node has challenged a client ahead: the waiter looks again when that is over
+	LookIn   time.Duration // a client ahead keeps the waiter out of what is free: it looks again then; else 0
+	Unheard  bool          // too few nodes can wake the client
+	Granted  bool          // nodes granted it, too few
+	Free     time.Duration // until a quorum is free, if nothing is renewed
+	Took     time.Duration // how long the attempt took
 }
 
 // StandingOf returns what an attempt showed that was refused at a quorum of need nodes.
 func StandingOf(b *quorum.Ballot, need int, took time.Duration) Standing {
-	holder, nodes := b.Leader()
-	s := Standing{Reserved: protocol.IsReservation(holder) && nodes >= need, Granted: b.Tally().Nodes[quorum.Yes] > 0,
-		Free: system.Forever / 2, Took: took}
-	var positions, nearest []int
+	s := Standing{Granted: b.Tally().Nodes[quorum.Yes] > 0, Free: system.Forever / 2, Took: took}
+	var positions []int
 	var ends []time.Duration
+	heard := 0
 	for _, a := range b.Answers() {
 		if a.Place.Position > 0 {
-			if len(positions) == 0 || int(a.Place.Ahead) < s.Ahead {
-				s.Ahead = int(a.Place.Ahead) // the least, since looking too often does no harm
-			}
 			positions = append(positions, int(a.Place.Position))
-			nearest = append(nearest, int(cmp.Or(a.Place.Nearest, a.Place.Position)))
+			if !a.Place.Unheard {
+				heard++
+			}
 		}
-		s.Joined, s.Challenged = s.Joined || a.Place.Joined, s.Challenged || a.Place.Challenged
+		s.Joined, s.Watches = s.Joined || a.Place.Joined, s.Watches || a.Place.Watches
+		if in := time.Duration(a.Place.LookIn) * time.Millisecond; in > 0 && (s.LookIn == 0 || in < s.LookIn) {
+			s.LookIn = in
+		}
 		switch {
 		case a.Count == quorum.Yes:
 			ends = append(ends, 0)
@@ -52,8 +51,7 @@ func StandingOf(b *quorum.Ballot, need int, took time.Duration) Standing {
 	}
 	if len(positions) > 0 {
 		slices.Sort(positions)
-		slices.Sort(nearest)
-		s.Position, s.Nearest = positions[len(positions)/2], nearest[len(nearest)/2]
+		s.Position, s.Unheard = positions[len(positions)/2], heard < min(need, len(positions))
 	}
 	return s
 }

@@ -2,15 +2,18 @@ package waitqueue
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/life"
 	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/system"
 )
 
 const (
 	// firstQuorumWait is how long a waiter that was woken by one node awaits the wake-ups of
-	// the others before it tries; it doubles with every try in vain. The wake-up may be a
+	// the others before it tries; it doubles with every try in vain. A wake-up is a
 	// challenge: a client that answers after the reservation's ttl counts as dead, so a
 	// waiter never waits that long.
 	firstQuorumWait = 50 * time.Millisecond
@@ -22,28 +25,156 @@ const (
 	retryBase            = 2 * time.Millisecond
 )
 
+// A waiter looks when it asks again though no node has woken it. Looks find what no message tells: that the keys of a
+// holder, or of a reservation, have ended, and that the clients ahead are dead. docs/safety.md (How long a lock has no
+// holder) argues how long that takes.
+const (
+	// firstLook is the pace of a client's foremost waiter at the head of the queue: another program may have
+	// deleted the lock's key. A waiter looks as soon after it has become its client's foremost.
+	firstLook = time.Second
+
+	// A client's foremost waiter looks this long after the end of the lock's keys, and up to slowSpread earlier, so
+	// that many clients do not look at the same instant. maxSlowLook bounds that: queue.lua relies on it.
+	slowLook    = 2500 * time.Millisecond
+	slowSpread  = 500 * time.Millisecond
+	maxSlowLook = 30 * time.Second
+
+	// unheardLook times its position, counted up to unheardMost, is the pace of the foremost waiter of a client that
+	// too few nodes can wake: see lives in queue.lua.
+	unheardLook = 250 * time.Millisecond
+	unheardMost = 100
+)
+
+// turn is when a waiter asks again. Other goroutines bring it forward.
+type turn struct {
+	clock system.Clock
+	need  int           // how many nodes are a quorum
+	rung  chan struct{} // holds one signal after changes
+
+	mu      sync.Mutex     // protects what follows; innermost
+	ready   quorum.NodeSet // nodes that have the lock reserved for the waiter, since its last attempt
+	callBy  time.Duration  // the instant by which it asks since a node called it, or is to know that it asks; or never
+	lookBy  time.Duration  // the instant by which it looks, whether it asks before or not; or never
+	misses  int            // attempts in a row, all refused, that followed a wake-up
+	vain    int            // those of them that followed the wake-ups of a quorum
+	rungFor bool           // ready counts a wake-up, and not only the answer to a rollback
+}
+
+// never is an instant that does not come.
+const never = time.Duration(system.Forever)
+
+// newTurn makes the turn of a waiter of a cluster in which need nodes are a quorum.
+func newTurn(clock system.Clock, need int) turn {
+	return turn{clock: clock, need: need, rung: make(chan struct{}, 1), callBy: never, lookBy: never}
+}
+
+// nodeReady records that a node has the lock reserved for the waiter. It asks when a quorum has; after a wake-up, it
+// awaits the others for a while only.
+func (t *turn) nodeReady(node int, woken bool) {
+	t.mu.Lock()
+	t.ready.Add(node)
+	first := woken && !t.rungFor
+	t.rungFor = t.rungFor || woken
+	full := t.ready.Len() >= t.need
+	wait := min(firstQuorumWait<<min(t.misses, 10), maxQuorumWait)
+	if full {
+		wait = t.backoff()
+	}
+	t.mu.Unlock()
+	if full || first {
+		t.bring(&t.callBy, t.clock()+wait)
+	}
+}
+
+// askNow has the waiter ask at once.
+func (t *turn) askNow() { t.bring(&t.callBy, t.clock()) }
+
+// look has the waiter look by this instant.
+func (t *turn) look(at time.Duration) { t.bring(&t.lookBy, at) }
+
+// bring brings an instant forward.
+func (t *turn) bring(by *time.Duration, at time.Duration) {
+	t.mu.Lock()
+	*by = min(*by, at)
+	t.mu.Unlock()
+	select {
+	case t.rung <- struct{}{}:
+	default: // it has been woken, and will see the newest
+	}
+}
+
+// next returns the instant by which the waiter asks, or never.
+func (t *turn) next() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return min(t.callBy, t.lookBy)
+}
+
+// isCalled reports whether a node has the lock reserved for the waiter.
+func (t *turn) isCalled() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ready != 0
+}
+
+// begin begins an attempt: what led to it is over, and counts if the attempt is refused.
+func (t *turn) begin() {
+	now := t.clock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.misses++
+	if t.ready == 0 {
+		t.misses = 0
+	}
+	t.vain++
+	if t.ready.Len() < t.need {
+		t.vain = 0
+	}
+	t.ready, t.callBy, t.rungFor = 0, never, false
+	if t.lookBy <= now {
+		t.lookBy = never
+	}
+}
+
+// backoff returns how long the waiter waits though a quorum is ready. Mostly that is not at
+// all; but where several tries in a row were refused all the same, something is amiss that
+// trying does not mend. Called under t.mu.
+func (t *turn) backoff() time.Duration {
+	if t.vain < retriesBeforeBackoff {
+		return 0
+	}
+	return retryBase << min(t.vain-retriesBeforeBackoff, 6)
+}
+
+// hesitation is backoff, for the waiter's own goroutine.
+func (t *turn) hesitation() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.backoff()
+}
+
 // AwaitTurn returns when it is time for the next attempt, after one that was refused: when a
 // quorum of the nodes is ready for the waiter, a while after the first of them is, or when it
 // is to look again. Errors: life.ErrClosed, or ctx's cause.
 func (w *Waiter) AwaitTurn(ctx context.Context, s Standing) error {
 	clock := w.queue.cfg.Clock
 	w.last.took = s.Took
-	if s.Joined && w.poll.looked && !w.last.rejoined {
+	if s.Joined && w.last.joined {
 		w.queue.rejoinOthers(w)
 	}
-	t := turn{waiter: w, due: clock() + max(w.poll.after(s, w.isForemost()), w.backoff())}
+	w.last.joined = true
+	due := clock() + max(w.lookAfter(s), w.turn.hesitation())
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		now := clock()
-		t.hasten(now)
-		if now >= t.due {
+		now, next := clock(), min(due, w.turn.next())
+		if now >= next {
 			return nil
 		}
-		timer.Reset(t.due - now)
+		timer.Reset(next - now)
 		select {
 		case <-timer.C:
-		case <-w.bell.wake:
+		case <-w.turn.rung:
 		case <-ctx.Done():
 			return life.EndOf(ctx)
 		case <-w.queue.cfg.Life.Closing():
@@ -52,54 +183,45 @@ func (w *Waiter) AwaitTurn(ctx context.Context, s Standing) error {
 	}
 }
 
-// IsAwaited reports whether nodes await the waiter's next attempt. Either a node has called it since the last one, or
-// it is its client's foremost waiter: by its attempts the nodes know that the client lives.
+// lookAfter returns how long the waiter waits for a wake-up before it looks. Of a client's waiters for a lock mostly the
+// foremost looks, for all of them.
+func (w *Waiter) lookAfter(s Standing) time.Duration {
+	random := w.lock.Terms.Random
+	soon := time.Millisecond + random.Below(2*time.Millisecond, "looking")
+	d := time.Duration(system.Forever / 2)
+	if s.Position <= 2 || s.Granted {
+		d = min(d, s.Free+soon) // the holder, or the one for whom the lock is reserved, may have died
+	}
+	if !w.isForemost() {
+		return d
+	}
+	d = min(d, s.Free+slowLook, w.lock.Terms.TTL+slowLook, maxSlowLook+slowLook)
+	d = min(d, max(s.Free+soon, d-random.Below(slowSpread, "looking")))
+	if s.Watches {
+		d = min(d, protocol.ReservationTTL+soon)
+	}
+	if s.Position <= 1 {
+		d = min(d, system.Jitter(random, firstLook, "looking"))
+	}
+	if s.LookIn > 0 {
+		d = min(d, s.LookIn+soon)
+	}
+	if s.Unheard {
+		d = min(d, system.Jitter(random, time.Duration(min(max(s.Position, 1), unheardMost))*unheardLook, "looking"))
+	}
+	return d
+}
+
+// IsAwaited reports whether nodes await the waiter's next attempt: a node has called it or told it to ask since the last
+// one, or it looks for all of its client's waiters.
 func (w *Waiter) IsAwaited() bool {
-	s := w.bell.read()
-	return s.woken || s.now || s.nodes.Len() >= w.queue.cfg.Cluster.Need || w.isForemost()
+	t := &w.turn
+	t.mu.Lock()
+	called := t.ready != 0 || t.callBy != never
+	t.mu.Unlock()
+	return called || w.isForemost()
 }
 
 // Calls returns a channel that receives a value after IsAwaited has become true. Only the waiter's own goroutine may
 // read it.
-func (w *Waiter) Calls() <-chan struct{} { return w.bell.wake }
-
-// turn is when a waiter tries again. Each kind of signal brings it forward once.
-type turn struct {
-	waiter            *Waiter
-	due               time.Duration
-	woken, soon, full bool // signals that have been followed
-}
-
-// hasten brings the turn forward by the signals that the waiter has got until now.
-func (t *turn) hasten(now time.Duration) {
-	w := t.waiter
-	s := w.bell.read()
-	if s.woken && !t.woken {
-		t.woken = true
-		t.due = min(t.due, now+min(firstQuorumWait<<min(w.last.misses, 10), maxQuorumWait))
-	}
-	if s.now {
-		t.due = now
-	}
-	if s.nodes.Len() >= w.queue.cfg.Cluster.Need && !t.full {
-		t.full = true
-		t.due = min(t.due, now+w.backoff())
-	}
-	if s.rejoinBy > 0 {
-		t.due = min(t.due, s.rejoinBy)
-	}
-	if s.soon && !t.soon {
-		t.soon = true
-		t.due = min(t.due, now+w.poll.nearPace())
-	}
-}
-
-// backoff returns how long the waiter waits though a quorum is ready. Mostly that is not at
-// all; but where several tries in a row were refused all the same, something is amiss that
-// trying does not mend.
-func (w *Waiter) backoff() time.Duration {
-	if w.last.vain < retriesBeforeBackoff {
-		return 0
-	}
-	return retryBase << min(w.last.vain-retriesBeforeBackoff, 6)
-}
+func (w *Waiter) Calls() <-chan struct{} { return w.turn.rung }

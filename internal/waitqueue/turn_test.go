@@ -12,27 +12,22 @@ import (
 	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
-// A waiter that is woken, or challenged, tries while the nodes still count on it.
+// A wake-up is a challenge: a waiter that is woken tries while the node still counts on it.
 func TestWokenWaiterTriesWithinTheReservationHoweverOftenItFailed(t *testing.T) {
-	for name, ticket := range map[string]func(w *waiter) string{
-		"woken":      func(w *waiter) string { return w.Ticket() },
-		"challenged": func(*waiter) string { return anotherOfFirst }, // of no waiter of the client
-	} {
-		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-			w, leave := newWaiter(t, net)
-			defer leave()
-			for range 10 {
-				w.wake(0, "ready", ticket(w))
-				w.try(t)
-			}
-			took := testnet.Elapsed(func() {
-				go w.wake(0, "ready", ticket(w))
-				require.NoError(t, w.AwaitTurn(context.Background(), farBack))
-			})
-			require.Equal(t, protocol.ReservationTTL/4, took, name)
-			synctest.Wait()
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		w, leave := newWaiter(t, net)
+		defer leave()
+		for range 10 {
+			w.wake(0, "ready", w.Ticket())
+			w.try(t)
+		}
+		took := testnet.Elapsed(func() {
+			go w.wake(0, "ready", w.Ticket())
+			require.NoError(t, w.AwaitTurn(context.Background(), farBack))
 		})
-	}
+		require.Equal(t, protocol.ReservationTTL/4, took)
+		synctest.Wait()
+	})
 }
 
 // A waiter that one node woke again and again in vain tries at once when a quorum has the lock for it. That one is a node
@@ -66,22 +61,4 @@ func TestWaiterTriesAtOnceWhenAQuorumIsReadyHoweverOftenOneNodeWokeIt(t *testing
 			synctest.Wait()
 		})
 	}
-}
-
-// A waiter whose attempt challenged those ahead looks when the dead ones among them are known, also if it asked once more meanwhile.
-func TestWaiterLooksWhenAChallengeEndsThoughItAskedMeanwhile(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		w, leave := newWaiter(t, net)
-		defer leave()
-		challenged := farBack
-		challenged.Challenged = true
-		took := testnet.Elapsed(func() {
-			time.AfterFunc(200*ms, func() { w.wake(0, "look", w.Ticket()) })
-			require.NoError(t, w.AwaitTurn(context.Background(), challenged))
-			w.try(t)
-			require.NoError(t, w.AwaitTurn(context.Background(), farBack))
-		})
-		require.Equal(t, protocol.ReservationTTL+ms, took.Round(ms))
-		synctest.Wait()
-	})
 }

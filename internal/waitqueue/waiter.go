@@ -49,8 +49,7 @@ type Waiter struct {
 	place  time.Duration // the same, in the nodes' time as the ticket has it
 	ticket string        // its place in all queues
 	last   lastAttempt
-	poll   poller
-	bell   bell
+	turn   turn
 
 	mu     sync.Mutex // protects what follows
 	parked *Parked    // the last attempt, which nodes may execute late; nil before the first
@@ -63,9 +62,7 @@ type lastAttempt struct {
 	recorder quorum.Recorder
 	took     time.Duration
 	queuedAt quorum.NodeSet // nodes in whose queues the waiter may stand
-	misses   int            // refused attempts in a row after a wake-up, or a rollback that left the lock reserved
-	vain     int            // attempts in a row that followed the wake-ups of a quorum, and were refused
-	rejoined bool           // it was made because the client was to rejoin
+	joined   bool           // an attempt has been refused: nodes that were asked have the ticket in their queues
 }
 
 // NewWaiter makes a waiter of a call of Lock that began at the instant asked. The client's
@@ -76,8 +73,7 @@ func (q *Queue) NewWaiter(ctx context.Context, lock Lock, asked time.Duration) (
 	}
 	defer q.cfg.Life.Leave()
 	q.cfg.Life.AddWaiter()
-	w := &Waiter{queue: q, lock: lock, asked: asked,
-		poll: poller{queue: q, terms: lock.Terms}, bell: bell{wake: make(chan struct{}, 1)}}
+	w := &Waiter{queue: q, lock: lock, asked: asked, turn: newTurn(q.cfg.Clock, q.cfg.Cluster.Need)}
 	w.ticket = q.newTicket(w)
 	return w, nil
 }
@@ -89,8 +85,8 @@ const lateTicket = time.Second
 // set back. Then it leaves the queues, and another waiter takes its place, with a ticket of the same call by the new
 // time. A waiter that a node has woken asks first.
 func (w *Waiter) IsPassed() bool {
-	q, s := w.queue, w.bell.read()
-	passed := w.place > q.cfg.Clock()+q.serverTime()+lateTicket && !s.woken && s.nodes == 0
+	q := w.queue
+	passed := w.place > q.cfg.Clock()+q.serverTime()+lateTicket && !w.turn.isCalled()
 	if passed {
 		q.rejoinOthers(w)
 	}
@@ -102,6 +98,9 @@ func reads(w *Waiter) bool { return w.lock.Suffix == protocol.ReaderSuffix }
 
 // Ticket returns the waiter's ticket.
 func (w *Waiter) Ticket() string { return w.ticket }
+
+// Flaps returns the nodes to which the client's subscriptions break again and again.
+func (w *Waiter) Flaps() quorum.NodeSet { return w.queue.Flaps() }
 
 // LastOwner returns the owner of the waiter's last attempt; "" before the first.
 func (w *Waiter) LastOwner() string { return w.last.owner }
@@ -155,7 +154,7 @@ type yielding Waiter
 // Answered implements quorum.Watcher.
 func (y *yielding) Answered(v *quorum.Vote, a quorum.Answer) quorum.Answer {
 	if a.Kind == protocol.Kept {
-		y.bell.ready(v.Node.Index, false)
+		y.turn.nodeReady(v.Node.Index, false)
 	}
 	return a
 }
@@ -189,16 +188,7 @@ func (w *Waiter) replace(p *Parked) {
 	if before != nil {
 		p.before, p.beforeAt = before.attempt.Owner, before.mayExecute()
 	}
-	signals := w.bell.reset()
-	w.last.rejoined = signals.rejoinBy > 0
-	w.last.misses++
-	if !signals.woken && signals.nodes == 0 {
-		w.last.misses = 0
-	}
-	w.last.vain++
-	if signals.nodes.Len() < w.queue.cfg.Cluster.Need {
-		w.last.vain = 0
-	}
+	w.turn.begin()
 }
 
 // GotLease makes the waiter the holder.

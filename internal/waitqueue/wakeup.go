@@ -1,15 +1,28 @@
 package waitqueue
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+	"time"
 
-// Subscribed implements node.Subscriber. It records whether a node can wake this client. When the node can, the client's
-// foremost waiter for each lock looks: it may have missed a wake-up, and the node learns that this client is subscribed
-// (keepAlive in queue.lua). When too few nodes can wake the client, the foremost waiters look every second from then on.
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/quorum"
+)
+
+// Subscribed implements node.Subscriber. It records whether a node can wake this client. When that changes, the client's
+// foremost waiter for each lock asks: it may have missed a wake-up, and the node learns whether it can wake the client
+// (lives in queue.lua).
 func (q *Queue) Subscribed(node int, able bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	l, need := &q.links, q.cfg.Cluster.Need
-	before := l.up.Len()
+	l := &q.links
+	lost := l.up.Has(node) && !able
+	if now := q.cfg.Clock(); lost {
+		if l.broke[node] > 0 && now < l.broke[node]+flapTime {
+			l.flaps[node] = now + flapTime
+		}
+		l.broke[node] = now
+	}
 	l.tried.Add(node)
 	l.up.Remove(node)
 	l.serials[node] = 0
@@ -18,34 +31,31 @@ func (q *Queue) Subscribed(node int, able bool) {
 		l.latest++
 		l.serials[node] = l.latest
 	}
-	if l.up.Len() >= need || l.tried.Len() == len(l.serials) {
+	if l.up.Len() >= q.cfg.Cluster.Need || l.tried.Len() == len(l.serials) {
 		q.opens.Do(func() { close(q.open) })
 	}
-	switch {
-	case able:
-		for _, w := range q.foremost() {
-			w.bell.lookNow()
-		}
-	case before == need && l.up.Len() < before:
-		for _, w := range q.foremost() {
-			w.bell.lookSoon()
+	for _, w := range q.foremost() {
+		switch {
+		case able:
+			w.turn.askNow()
+		case lost:
+			q.lookSoon(w)
 		}
 	}
 }
 
-// Message implements node.Subscriber. It takes a wake-up: "ready", "near" or "look", then the
-// ticket, then the lock's key; "yours", then the ticket, the token and the owner; or "wanted", then the
-// random part of an owner.
+// Message implements node.Subscriber. It takes a wake-up: "ready", "look" or "live", then the ticket, then the lock's
+// key; "watch", then the ticket and milliseconds; "yours", then the ticket, the token and the owner; or "wanted", then
+// the random part of an owner.
 //
 //	ready  the lock is reserved for the ticket
-//	near   the ticket is the second in the queue
-//	look   its client is to show that it lives
+//	look   its waiter is to ask
+//	live   its client is to show that it lives
+//	watch  its waiter is to ask after so long: those ahead may be dead by then
 //	yours  the ticket's parked attempt was executed
 //	wanted others want the lock that this client's owner holds
 //
-// The ticket of a waiter that has left stays in the node's queue until its release arrives
-// there: a wake-up of it is answered by the client's foremost waiter for that lock. It may also
-// have come back, with the data of a server that was restarted: then no release will come.
+// The first three are challenges: the client shows that it lives, by its waiter's attempt if there is one.
 func (q *Queue) Message(node int, message string) {
 	what, rest, _ := strings.Cut(message, " ")
 	if what == "wanted" {
@@ -54,31 +64,94 @@ func (q *Queue) Message(node int, message string) {
 	}
 	ticket, about, _ := strings.Cut(rest, " ")
 	q.mu.Lock()
-	w, gone := q.waiters[ticket], false
-	if w == nil && what != "yours" {
-		w, gone = q.local[about].foremost(), true
-	}
+	w := q.waiters[ticket]
 	serial := q.links.serials[node]
 	q.mu.Unlock()
-	switch {
-	case w == nil:
-		return
-	case gone:
-		w.bell.challenge()
-		if staysReserved(ticket) {
-			w.takeOut(node, ticket)
-		}
-		return
+	if w != nil && w.Holds() {
+		w = nil // nobody waits with it
 	}
-	switch what {
-	case "yours":
+	switch {
+	case what == "live" || w == nil && (what == "ready" || what == "look"):
+		if w == nil {
+			q.takeOut(node, ticket, about)
+		}
+		q.answer(node)
+	case w == nil:
+	case what == "yours":
 		token, owner, _ := strings.Cut(about, " ")
 		w.executed(q.cfg.Cluster.Nodes[node], serial, owner, token)
-	case "ready":
-		w.bell.ready(node, true)
-	case "near":
-		w.bell.lookSoon()
-	case "look":
-		w.bell.lookNow()
+	case what == "ready":
+		w.turn.nodeReady(node, true)
+	case what == "look":
+		w.turn.askNow()
+	case what == "watch":
+		ms, _ := strconv.Atoi(about)
+		w.turn.look(q.cfg.Clock() + time.Duration(ms)*time.Millisecond)
 	}
+}
+
+// answer shows a node that the client lives. If the node took it for dead, it may have dropped tickets: then the client's
+// foremost waiters ask.
+func (q *Queue) answer(node int) {
+	lives := protocol.QueueTTL
+	if q.isUnheard(node) {
+		lives = protocol.UnheardTTL
+	}
+	q.cfg.Cluster.Nodes[node].Tell("PEXPIRE", func(reply any, _ error) {
+		if reply != int64(0) {
+			return
+		}
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		for _, w := range q.foremost() {
+			w.turn.askNow()
+		}
+	}, protocol.Key("alive", q.cfg.ID), lives.Milliseconds())
+}
+
+// noteHearing records whether a node takes the client for one that it can wake.
+func (q *Queue) noteHearing(node int, hears bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.links.unheard.Remove(node)
+	if !hears {
+		q.links.unheard.Add(node)
+	}
+}
+
+// isUnheard reports whether a node takes the client for one that it cannot wake.
+func (q *Queue) isUnheard(node int) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.links.unheard.Has(node)
+}
+
+// takeOut takes a ticket with which nobody waits out of a node's queue. Its waiter has left, and its release is on the
+// way; or the node was restarted with old data, and no release will come: then the ticket would keep others out.
+func (q *Queue) takeOut(node int, ticket, named string) {
+	q.cfg.Cluster.Nodes[node].Tell("ZREM", func(any, error) {}, protocol.QueueOf(named), ticket)
+}
+
+// TakeOutStrays takes out the tickets of sets for which nodes keep the lock and with which nobody waits, as the answers
+// of a refused attempt show. A node does not wake the client that asks.
+func (w *Waiter) TakeOutStrays(b *quorum.Ballot) {
+	for node, a := range b.Answers() {
+		ticket, kept := strings.CutPrefix(a.Holder, protocol.Reservation)
+		if !kept || !strings.HasSuffix(ticket, protocol.SetSuffix) || !w.queue.isStray(ticket) {
+			continue
+		}
+		for _, key := range w.lock.Keys {
+			w.queue.takeOut(node, ticket, key)
+		}
+	}
+}
+
+// isStray reports whether a ticket is of this client, and none of its callers waits with it.
+func (q *Queue) isStray(ticket string) bool {
+	if _, rest, _ := strings.Cut(ticket, "-"); !strings.HasPrefix(rest, q.cfg.ID+"-") {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.waiters[ticket] == nil
 }

@@ -2,27 +2,38 @@ package waitqueue
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-// A node wakes a waiter that has just left, since the waiter's release has not arrived there
-// yet. Another waiter of the client looks in its place.
-func TestForemostWaiterAnswersTheWakeUpOfATicketThatLeft(t *testing.T) {
+// A message about a ticket brings its own waiter's turn forward, and no other's.
+func TestMessagesBringATurnForward(t *testing.T) {
 	q := newTestQueue()
 	all := newTestWaiters(t, q, 2)
+	for _, w := range all {
+		q.join(w)
+	}
 	left, w := all[0], all[1]
-	q.join(left)
-	q.join(w)
+	for message, next := range map[string]time.Duration{
+		"ready": firstQuorumWait,
+		"look":  0,
+	} {
+		w.turn.begin()
+		q.Message(0, message+" "+w.ticket+" redlock:x")
+		require.Equal(t, next, w.turn.next(), message)
+		require.Equal(t, message == "ready", w.turn.isCalled())
+	}
+	w.turn.begin()
+	q.Message(0, "watch "+w.ticket+" 750")
+	require.Equal(t, 750*time.Millisecond, w.turn.next())
+	q.Message(1, "watch "+w.ticket+" 500")
+	require.Equal(t, 500*time.Millisecond, w.turn.next())
 	left.LeaveQueues()
 	left.Leave()
-	w.bell.reset()
-	q.Message(0, "ready "+left.ticket+" redlock:x")
-	require.Equal(t, signals{woken: true}, w.bell.read())
-	w.bell.reset()
-	q.Message(0, "ready "+left.ticket+" redlock:another")
+	w.turn.lookBy = never
+	w.turn.begin()
 	q.Message(0, "yours "+left.ticket+" 7 owner")
-	require.Zero(t, w.bell.read())
-	q.Message(0, "look "+w.ticket+" redlock:x")
-	require.Equal(t, signals{now: true}, w.bell.read())
+	q.Message(0, "watch "+left.ticket+" 500")
+	require.Equal(t, never, w.turn.next())
 }

@@ -1,31 +1,21 @@
 -- handoff: gives a lock that became free to the first waiter; a part of the scripts that release one.
 --
--- Needs at, claim, countSeveral, head, key, letReadersIn, queue, parkedKey, reads, reserve, tell, wantedKeys, wantsSeveral.
+-- Needs at, claim, countSeveral, head, key, letReadersIn, queue, reads, reserve, takeParked, tell, wantedKeys, wantsSeveral, watch.
 
 -- Executes the parked attempt of the first waiter, and sends the waiter the count. The keys
 -- last as long as a reservation: a waiter that does not come delays others no longer. An
 -- attempt of several locks is executed if all of them are free for it.
 local function execute(first)
-  local parked = first and redis.pcall('GET', parkedKey(first))
-  if type(parked) ~= 'string' then
+  local several = wantsSeveral(first)
+  local keys = not several and {key} or wantedKeys(first)
+  if not keys then
     return false
   end
-  local keys = {key}
-  if wantsSeveral(first) then
-    keys = wantedKeys(first)
-    if not keys then
-      return false
-    end
-  end
-  redis.call('DEL', parkedKey(first))
-  local record, stripes, least, owner = string.match(parked, '^(%S*) (%S*) (%S*) (.*)$')
-  if not owner then
-    return false -- another program's
-  end
-  local count = 1
-  if wantsSeveral(first) and stripes ~= '' then
+  local record, stripes, least, owner = takeParked(first)
+  local count = owner and 1
+  if owner and several and stripes ~= '' then
     count = countSeveral(record, stripes, least)
-  elseif stripes ~= '' then
+  elseif owner and stripes ~= '' then
     count = redis.call('HINCRBY', record, stripes, 1)
     if count < tonumber(least) then
       redis.call('DEL', record)
@@ -51,15 +41,20 @@ end
 -- first waiter, and whether it was served; nil if nobody waits, and then the key is gone.
 local function handOff(held, executes, asking, found)
   local first = head()
-  if executes and first and not reads(first) and execute(first) then
-    return first, true
+  if not first then
+    if held then
+      redis.call('DEL', key)
+    end
+    return nil, false
   end
-  if first and first ~= asking and reads(first) then
+  local served = true
+  if first ~= asking and reads(first) then
     letReadersIn(nil, executes, asking, found)
-  elseif first then
-    return first, reserve(first, asking, found)
-  elseif held then
-    redis.call('DEL', key)
+  elseif reads(first) or not executes or not execute(first) then
+    served = reserve(first, asking, found)
   end
-  return first, first ~= nil
+  if served then
+    watch(first)
+  end
+  return first, served
 end

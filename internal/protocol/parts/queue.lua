@@ -7,7 +7,8 @@
 -- over makes few calls.
 --
 -- Needs key, queue.
-local claim = 500 -- milliseconds that a reservation lasts
+local claim = 500 -- milliseconds that a reservation lasts, and that a challenged client has for its answer
+local lifetime = 76000 -- for how long a client counts as alive after it asked: one that can be woken asks every 33 seconds
 
 -- Returns the key of a ticket's parked attempt, which release may execute.
 local function parkedKey(ticket)
@@ -24,9 +25,9 @@ local function reserved(value)
   return value and string.match(value, '^redlock::reserved:(.+)$')
 end
 
--- Returns the key that exists while a ticket's client counts as alive for this lock.
+-- Returns the key that exists while a ticket's client counts as alive.
 local function aliveOf(ticket)
-  return 'redlock::alive:' .. client(ticket) .. ':' .. key
+  return 'redlock::alive:' .. client(ticket)
 end
 
 -- Returns the channel of a ticket's client.
@@ -34,113 +35,110 @@ local function channel(ticket)
   return 'redlock::wake:' .. client(ticket)
 end
 
--- Reports whether a ticket's client is subscribed to its channel: the server knows at once that a killed process is not.
--- A user who may not ask gets yes: then the liveness key alone decides. It asks once for each client.
+-- Reports whether a ticket's client is subscribed to its channel. The server knows at once that a killed process is
+-- not. It asks once for each client.
 local listening = {}
 local function listens(ticket)
   local id = client(ticket)
   if listening[id] == nil then
     local reply = redis.pcall('PUBSUB', 'NUMSUB', channel(ticket))
-    listening[id] = reply.err ~= nil or reply[2] > 0
+    listening[id] = not reply.err and reply[2] > 0
   end
   return listening[id]
 end
 
--- Has a ticket's client count as alive for ms milliseconds, unless it does so for least of them. A client that is not
--- subscribed cannot be woken here, and asks from time to time: it gets the mark ? ahead of its label.
-local function keepAlive(ticket, label, least, ms)
-  local value = (listens(ticket) and '!' or '?') .. label
-  if redis.call('PTTL', aliveOf(ticket)) < least then
-    redis.call('SET', aliveOf(ticket), value, 'PX', ms)
-  elseif redis.pcall('GET', aliveOf(ticket)) ~= value then
-    redis.call('SET', aliveOf(ticket), value, 'KEEPTTL')
+-- Has a ticket's client count as alive, as it asks from this position in the queue. A client that the node cannot wake
+-- asks every 0.25 seconds times its position, up to 100: it counts as alive for two and a half times as long, and a second.
+-- So does one whose label begins with ?: its subscriptions break again and again. The key's value is the label, behind ! if
+-- the client is to be subscribed for as long as it lives, else behind ?. Returns whether it is to.
+local function lives(ticket, label, place)
+  local hears = string.sub(label, 1, 1) ~= '?' and listens(ticket)
+    and type(redis.pcall('PUBLISH', 'redlock::wake:', '')) == 'number'
+  local ms = hears and lifetime or math.max(3500, 625 * math.min(place, 100) + 1000)
+  redis.call('SET', aliveOf(ticket), (hears and '!' or '?') .. label, 'PX', ms)
+  return hears
+end
+
+-- Reports whether a ticket's client has been challenged, and has not answered.
+local function isChallenged(ticket)
+  return redis.call('PTTL', aliveOf(ticket)) <= claim
+end
+
+-- Has a ticket's client that was challenged count as alive: it has called this script.
+local function answer(ticket)
+  if isChallenged(ticket) then
+    local value = redis.pcall('GET', aliveOf(ticket))
+    local hears = type(value) == 'string' and string.sub(value, 1, 1) == '!'
+    redis.call('PEXPIRE', aliveOf(ticket), hears and lifetime or 5000)
   end
 end
 
--- Has a ticket's client count as dead unless one of its waiters asks, or leaves, within the reservation's ttl. A client
--- that is challenged again meanwhile gets no more time.
-local function hurry(ticket)
-  if redis.call('PTTL', aliveOf(ticket)) > claim then
-    redis.call('PEXPIRE', aliveOf(ticket), claim)
-  end
+-- Reports whether a ticket's client is dead: its key has ended, or it was to be subscribed, and is not any more.
+local function dead(ticket)
+  local value = redis.pcall('GET', aliveOf(ticket))
+  return type(value) ~= 'string' or string.sub(value, 1, 1) == '!' and not listens(ticket)
 end
 
--- Reports whether a ticket's client was subscribed when it asked last, and is not any more.
-local function gone(ticket)
-  local label = redis.pcall('GET', aliveOf(ticket))
-  return type(label) == 'string' and string.sub(label, 1, 1) == '!' and not listens(ticket)
+-- Returns the holder that a value of the lock's key names, and the ticket that it reserves the lock for, if any. To the
+-- asking ticket, a reservation for another whose client is dead is as none.
+local function standing(value, asking)
+  local kept = reserved(value)
+  if kept and kept ~= asking and dead(kept) then
+    return nil
+  end
+  return value, kept
 end
 
--- Reports whether a ticket's client is dead: it is gone, or has no liveness key. With patient, a client that is gone does not
--- count as dead yet: it is hurried, and the second value says so. Scripts are patient while others hold a part of the lock:
--- else somebody would pass a live client each time its subscription breaks.
-local function dead(ticket, patient)
-  if gone(ticket) then
-    if patient then
-      hurry(ticket)
-    end
-    return not patient, patient
-  end
-  return redis.call('EXISTS', aliveOf(ticket)) == 0
-end
-
--- Makes the queue last for at least ms milliseconds.
-local function prolong(ms)
-  if redis.call('PTTL', queue) < ms then
-    redis.call('PEXPIRE', queue, ms)
-  end
+-- Makes the queue last.
+local function prolong()
+  redis.call('PEXPIRE', queue, lifetime)
 end
 
 -- Puts back a ticket whose reservation was taken over.
 local function putBack(ticket)
   redis.call('ZADD', queue, 0, ticket)
-  prolong(5000)
+  prolong()
 end
 
--- Returns the first ticket whose client lives, and drops those before it. patient is that of dead: it hurries up to 64 of the
--- first clients at once.
-local function head(patient)
-  local from, kept = 0, nil
+-- Returns the first ticket whose client lives, and drops those before it.
+local function head()
   repeat
-    local ticket = redis.call('ZRANGE', queue, from, from)[1]
-    if not ticket then
-      return kept
+    local first = redis.call('ZRANGE', queue, 0, 0)[1]
+    if not first or not dead(first) then
+      return first
     end
-    local isDead, hurried = dead(ticket, patient)
-    if isDead then
-      redis.call('ZREM', queue, ticket)
-    elseif hurried and from < 64 then
-      kept, from = kept or ticket, from + 1
-    else
-      return kept or ticket
-    end
+    redis.call('ZREM', queue, first)
   until false
 end
 
--- Sends a wake-up to a ticket's client. Without the right to publish it sends nothing, and
--- the waiters poll. Returns whether it has that right.
+-- Sends a wake-up to a ticket's client. Without the right to publish it sends nothing, and the waiters poll. Returns
+-- whether the client is subscribed.
 local function tell(what, ticket, more)
   local reply = redis.pcall('PUBLISH', channel(ticket), what .. ' ' .. ticket .. ' ' .. (more or key))
-  return type(reply) == 'number'
+  return type(reply) == 'number' and reply > 0
 end
 
--- Challenges a ticket's client: sends a wake-up that the client must answer.
+-- Challenges a ticket's client: sends a wake-up, and has the client count as dead unless it calls a script, or answers,
+-- within half a second. A client that is challenged again gets no more time. Returns whether it was not before.
 local function challenge(what, ticket)
-  tell(what, ticket)
-  hurry(ticket)
+  if not tell(what, ticket) or isChallenged(ticket) then
+    return false
+  end
+  redis.call('PEXPIRE', aliveOf(ticket), claim)
+  return true
 end
 
 -- Walks the queue and calls act once for each client that is not in seen, with the client's first ticket for
--- which counts(ticket) is true. It stops after most clients, or after 1024 tickets.
+-- which counts(ticket) is true; without counts, with its first. It stops after act has returned true for most clients,
+-- or after 1024 tickets.
 local function eachClient(seen, most, counts, act)
   local clients = 0
   for from = 0, 960, 64 do
     local chunk = redis.call('ZRANGE', queue, from, from + 63)
     for _, ticket in ipairs(chunk) do
-      if not seen[client(ticket)] and counts(ticket) then
+      if not seen[client(ticket)] and (not counts or counts(ticket)) then
         seen[client(ticket)] = true
-        act(ticket)
-        clients = clients + 1
+        clients = clients + (act(ticket) and 1 or 0)
       end
       if clients == most then
         return
@@ -152,13 +150,108 @@ local function eachClient(seen, most, counts, act)
   end
 end
 
--- Challenges the first eight clients in the queue that are not in seen, each by its first
--- ticket; with writers, the first eight that wait with a ticket that is not a reader's. So a machine
--- that died with several of them delays the queue by one reservation's ttl, not by one for each.
-local function muster(seen, writers)
-  eachClient(seen, 8, function(ticket)
-    return not writers or string.sub(ticket, -1) ~= 'r'
-  end, function(ticket)
-    challenge('look', ticket)
+-- Challenges the clients of the first eight tickets that are neither of the first ticket's client nor of the asking one's.
+-- So a machine that died with several clients delays the queue by half a second, not by that for each.
+local function muster(first, asking)
+  eachClient({[client(first)] = true, [client(asking or '')] = true}, 8, nil, function(ticket)
+    return challenge('live', ticket)
   end)
+end
+
+-- Returns a mark and its remaining milliseconds; nil if there is none. A mark that has more left than it
+-- gets at most is from before this server's clock was set back: nobody knows how old it is, and it counts as over.
+local function markAt(name, most)
+  local text, left = redis.pcall('GET', name), redis.pcall('PTTL', name)
+  if type(text) == 'string' and left <= most then
+    return text, left
+  end
+end
+
+-- Has up to eight clients behind the first waiter look, one after the other, the first of them when a reservation would be
+-- over; and the last client in the queue, which was alive most lately. If the machines of those ahead of them have died,
+-- no other message tells them. Those that were told within the last half a second look later than that: while more than
+-- half of them are behind the first waiter, nobody is told.
+local function watch(first, counts)
+  local mark = 'redlock::watched:' .. key
+  local upto = markAt(mark, claim)
+  if upto and first < upto then
+    return
+  end
+  local seen, told = {[client(first)] = true}, {}
+  local function look(ticket)
+    local heard = tell('watch', ticket, string.format('%d', claim + #told * claim / 4))
+    told[#told + 1] = heard and ticket or nil
+    return heard
+  end
+  eachClient(seen, 8, counts, look)
+  local last = redis.call('ZRANGE', queue, -1, -1)[1]
+  if last and not seen[client(last)] then
+    look(last)
+  end
+  if #told > 0 then
+    redis.call('SET', mark, told[math.ceil(#told / 2)], 'PX', claim)
+  end
+end
+
+-- Doubts that the client of the first ticket lives, which keeps others out of what is free for them: challenges it, and
+-- others behind it but for the asking one's, if nothing was heard of it for two seconds.
+local function doubt(first, asking)
+  local left = redis.call('PTTL', aliveOf(first))
+  local lately = left > lifetime - 2000 and left <= lifetime -- a longer time is from before the clock was set back
+  if client(first) ~= client(asking or '') and not lately and challenge('look', first) then
+    muster(first, asking)
+  end
+end
+
+-- Returns the flags of a refusal of the asking ticket, which another keeps out: c if that one's client is challenged. waits
+-- is set if that one waits for more than what is free, and would be enough for the asking one: it is doubted, and d, with
+-- milliseconds, says when the asking waiter is to look again. Four waiters for a lock do in a second, and the first of
+-- them a second later: the doubts' key ends when the last of them looks.
+local function flagsFor(inTheWay, asking, waits)
+  if waits then
+    doubt(inTheWay, asking)
+  end
+  local flags = isChallenged(inTheWay) and 'c' or ''
+  if not waits or asking == '' then
+    return flags
+  end
+  local doubts = 'redlock::doubts:' .. key
+  local _, left = markAt(doubts, 300000)
+  left = math.max(left or 0, 750) + 250
+  redis.call('SET', doubts, '', 'PX', left)
+  return flags .. 'd' .. left
+end
+
+-- Parks an attempt, which was refused, for so many milliseconds, and drops the attempt before.
+local function park(ticket, ms, record, counters, least, owner)
+  if ms == '0' then
+    redis.call('DEL', parkedKey(ticket))
+  else
+    redis.call('SET', parkedKey(ticket), table.concat({record or '', counters, least, owner}, ' '), 'PX', ms)
+  end
+end
+
+-- Takes a ticket's parked attempt. Returns its record, counters, least count and owner; nil if there is none.
+local function takeParked(ticket)
+  local parked = redis.pcall('GET', parkedKey(ticket))
+  if type(parked) == 'string' then
+    redis.call('DEL', parkedKey(ticket))
+    return string.match(parked, '^(%S*) (%S*) (%S*) (.*)$') -- another program's value does not match
+  end
+end
+
+-- Takes a ticket out of the queue, and drops its parked attempt: its waiter leaves. Its client lives. Returns whether it
+-- stood there.
+local function leave(ticket)
+  answer(ticket)
+  redis.call('DEL', parkedKey(ticket))
+  return redis.call('ZREM', queue, ticket) == 1
+end
+
+-- Has the first waiter look, since a ticket ahead of it has left, if it is another client's. A client sees to its own.
+local function follow(ticket)
+  local first = redis.call('ZRANGE', queue, 0, 0)[1]
+  if first and first > ticket and client(first) ~= client(ticket) then
+    tell('look', first)
+  end
 end

@@ -1,50 +1,39 @@
 -- readers: what concerns readers in the wait queue; a part of the scripts that let them in.
 --
--- Needs claim, dead, queue, now, parkedKey, readers, reserve, share, shared, tell.
+-- Needs claim, dead, queue, now, readers, reserve, share, shared, takeParked, tell.
 
 -- Reports whether the ticket is a reader's.
 local function reads(ticket)
   return string.sub(ticket, -1) == 'r'
 end
 
--- Returns the ticket of a writer whose client lives, and that waits with an earlier ticket
--- than this one, or with any if it is ''; nil if there is none. It drops the dead writers that it meets, and looks at some 4096
--- tickets at most. patient is that of dead: of the writers that it hurries it returns the first, if no other lives.
-local function writerAhead(ticket, patient)
-  local from, kept = 0, nil
+-- Returns the ticket of a writer whose client lives, and that waits with an earlier ticket than this one, or with any if it
+-- is ''; nil if there is none. It drops the dead writers that it meets, and looks at some 4096 tickets at most.
+local function writerAhead(ticket)
+  local from = 0
   repeat
     local chunk = redis.call('ZRANGE', queue, from, from + 63)
     for _, other in ipairs(chunk) do
       if ticket ~= '' and other >= ticket then
-        return kept
+        return nil
       end
-      local isDead, hurried
-      if not reads(other) then
-        isDead, hurried = dead(other, patient)
-      end
-      if isDead then
+      if reads(other) then
+        from = from + 1
+      elseif dead(other) then
         redis.call('ZREM', queue, other)
-      elseif hurried or reads(other) then
-        kept, from = kept or hurried and other or nil, from + 1
       else
         return other
       end
     end
   until #chunk < 64 or from >= 4096
-  return kept
 end
 
 -- Executes a reader's parked attempt, and sends the reader the count. The share lasts as
 -- long as a reservation. held is the value of the lock's key. Returns whether there was
 -- such an attempt.
 local function executeRead(ticket, held)
-  local parked = redis.pcall('GET', parkedKey(ticket))
-  local record, stripe, least, owner = string.match(type(parked) == 'string' and parked or '', '^(%S*) (%S*) (%S*) (.*)$')
-  if not owner then
-    return false
-  end
-  redis.call('DEL', parkedKey(ticket))
-  local count = stripe == '' and 1 or tonumber(redis.call('HGET', record, stripe))
+  local record, stripe, least, owner = takeParked(ticket)
+  local count = owner and (stripe == '' and 1 or tonumber(redis.call('HGET', record, stripe)))
   if not count or count < tonumber(least) then
     return false
   end
@@ -64,7 +53,6 @@ end
 -- behind that ticket are let in: readers that get a share here and are refused elsewhere
 -- must not wake each other in a circle.
 local function letReadersIn(held, executes, asking, found, after)
-  local any = false
   for _, ticket in ipairs(redis.call('ZRANGE', queue, 0, 31)) do
     if not reads(ticket) then
       break
@@ -74,7 +62,6 @@ local function letReadersIn(held, executes, asking, found, after)
       redis.call('ZREM', queue, ticket)
     end
     if behind and not dead(ticket) then
-      any = true
       if executes and executeRead(ticket, held) then
         held = shared
       elseif held then
@@ -83,12 +70,6 @@ local function letReadersIn(held, executes, asking, found, after)
         reserve(ticket, asking, found)
         held = 'redlock::reserved:' .. ticket
       end
-    end
-  end
-  if any then
-    -- They were far from the head, and did not get this message on their way.
-    for _, ticket in ipairs(redis.call('ZRANGE', queue, 0, 1)) do
-      tell('near', ticket)
     end
   end
 end

@@ -11,7 +11,7 @@
 -- are reserved one by one, while the ticket stays in the queues: a waiter with an earlier ticket takes
 -- such a reservation over, as any other.
 --
--- Needs aliveOf, at, claim, client, dead, gone, head, key, muster, queue, reserved, tell, valueOf.
+-- Needs at, challenge, claim, dead, doubt, head, isChallenged, key, muster, queue, standing, valueOf, watch.
 
 -- Reports whether the ticket wants several locks.
 local function wantsSeveral(ticket)
@@ -48,13 +48,11 @@ local function wantedKeys(ticket)
   local open = #keys > 0
   for _, other in ipairs(keys) do
     at(other)
-    local holder = open and other ~= here and valueOf(other, true)
-    local kept = type(holder) == 'string' and reserved(holder)
-    local free = not holder or kept == ticket
-    if kept and not free then
-      free = gone(kept) -- the one for whom it is reserved does not come
+    local holder, kept = open and other ~= here and valueOf(other, true), nil
+    if type(holder) == 'string' then
+      holder, kept = standing(holder, ticket)
     end
-    open = open and free and leads(ticket)
+    open = open and (not holder or kept == ticket) and leads(ticket)
   end
   at(here)
   refused[ticket] = not open
@@ -67,29 +65,16 @@ local function keepFor(ticket)
   redis.call('SET', key, 'redlock::reserved:' .. ticket, 'PX', claim)
 end
 
--- Challenges the client of a ticket, and others behind it but for the asking one's, unless it is
--- the asking one, or has just polled as the first in the queue: it may have died, and count as
--- alive for long by a waiter of its own farther back. writers is that of muster. Returns whether it
--- did. A challenge that cannot be sent must not cost a live client its place.
-local function doubt(ticket, asking, writers)
-  local left = redis.call('PTTL', aliveOf(ticket))
-  if client(ticket) == client(asking or '') or left >= 2000 and left <= 3500 or not tell('look', ticket) then
-    return false
-  end
-  redis.call('PEXPIRE', aliveOf(ticket), claim)
-  muster({[client(ticket)] = true, [client(asking or '')] = true}, writers)
-  return true
-end
-
--- Reserves all locks that the first ticket wants, and returns whether it did. If it cannot, it
--- reserves this one alone: the ticket stays in the queue, and its waiter renews the reservation
--- when it polls. The script that found the lock free doubts then whether the client lives. Returns
--- the keys of the locks, or nil.
+-- Reserves all locks that the first ticket wants, and returns their keys. If it cannot, it reserves this one alone, and
+-- returns nil: the ticket stays in the queue, and its waiter renews the reservation when it polls. found is that of reserve.
 local function keepAllFor(first, asking, found)
   local keys, here = wantedKeys(first), key
   if not keys then
-    local challenged = found and doubt(first, asking)
-    redis.call('SET', key, 'redlock::reserved:' .. first, 'PX', challenged and claim or 2000)
+    if not found then -- else the asking one doubts, when it has joined the queue
+      doubt(first, asking)
+      watch(first)
+    end
+    redis.call('SET', key, 'redlock::reserved:' .. first, 'PX', isChallenged(first) and claim or 2000)
     return nil
   end
   for _, other in ipairs(keys) do
@@ -100,12 +85,10 @@ local function keepAllFor(first, asking, found)
   return keys
 end
 
--- Reserves the free key for the first ticket, and wakes its client unless that ticket is
--- the asking one. If the script found the key free, an earlier waiter may have been woken
--- and not have come: then it challenges the clients in the queues, but for the asking one. A
--- client counts as dead in each queue by itself, so those of a set are challenged in all its queues.
--- Returns false if the ticket wants several locks, and they are not all free for it: then it wakes
--- nobody.
+-- Reserves the free key for the first ticket, and challenges its client unless that ticket is the asking one. If the
+-- script found the key free, an earlier waiter may have been woken and not have come: then it challenges others in the
+-- queues too, but for the asking one. Returns false if the ticket wants several locks, and they are not all free for it:
+-- then it wakes nobody.
 local function reserve(first, asking, found)
   local here, keys = key, {key}
   if not wantsSeveral(first) then
@@ -118,14 +101,11 @@ local function reserve(first, asking, found)
   end
   for i = 1, found and #keys or 0 do
     at(keys[i])
-    muster({[client(first)] = true, [client(asking or '')] = true})
-    if first ~= asking then
-      redis.call('PEXPIRE', aliveOf(first), claim) -- "ready" is its challenge
-    end
+    muster(first, asking)
   end
   at(here)
   if first ~= asking then
-    tell('ready', first)
+    challenge('ready', first)
   end
   return true
 end

@@ -1,7 +1,7 @@
 -- serve: wakes the waiters of a semaphore; a part of the scripts that grant or release permits. A slot is not
 -- reserved for a waiter: permit.lua leaves enough of them for the waiters that are ahead of a caller.
 --
--- Needs base, challenge, claim, client, dead, eachClient, freeSlots, head, key, queue, markAt, muster, size, tell, wanted.
+-- Needs base, challenge, doubt, freeSlots, head, isChallenged, key, queue, muster, size, tell, wanted, watch.
 
 -- Returns the key of the note that no slot is free, whose value is what freeIn returned. It lasts for a tenth of
 -- a second at most, and a release deletes it if somebody waits.
@@ -22,72 +22,44 @@ local function freeIn(n)
   return last == math.huge and -1 or last, ends[1]
 end
 
--- Has the waiters look that want no more than are free, the first of each of up to three clients: the
--- first waiter wants more. If its client is dead, they find that, and get what it keeps from them. While it
--- lives nobody passes it, so that no more releases than there are slots do this.
-local function haveOthersLook(first, free)
-  eachClient({[client(first)] = true}, 3, function(ticket)
-    return wanted(ticket) <= free
-  end, function(ticket)
-    tell('look', ticket)
-  end)
-end
-
--- Wakes waiters, unless one is the asking one: the first if enough slots are free for it, and up to fifteen
--- behind it as long as slots are left for them too. Each is woken once, and once more when it becomes the first:
--- it may have come into the queue after those behind it were woken. If the first was woken a while ago
--- and has not come, its client is challenged, and those of the waiters behind it, but for the asking
--- one's. known is how many slots are free at least. Returns the first waiter's ticket, whether it is its
--- turn, and whether that began now; nil if nobody waits.
-local function serve(asking, known)
-  local first = head(true)
+-- Wakes waiters, unless one is the asking one: the first if enough slots are free for it, and up to fifteen behind it as
+-- long as slots are left for them too. released is how many slots a release has made free, nil if none did: those behind
+-- the first for which enough were free before have been woken before, but for one that has just become the sixteenth. The client of the first is challenged by that. found
+-- is set if the script found the slots free: an earlier waiter may have been woken and not have come, so others are
+-- challenged too. Returns the first waiter's ticket, and whether it is its turn; nil if nobody waits.
+local function serve(asking, released, found)
+  local first = head()
   if not first then
     return nil
   end
   local waiters = redis.call('ZRANGE', queue, 0, 15)
-  local mark, woken = markAt(KEYS[2], 5000)
-  local before, told = string.match(mark or '', '^(%d%S*) (%S+)$')
-  local n, free = wanted(first), known or 0
-  -- Those behind a waiter that was woken, and has not come, get what was released since.
-  if free < n or before == first and #waiters > 1 then
+  local n, free = wanted(first), released or 0
+  if free < n or #waiters > 1 and isChallenged(first) then
     free = #freeSlots(nil, #waiters == 1 and n or n + 15)
   end
   if free < n then
-    if (known or 0) > 0 then
-      haveOthersLook(first, free)
+    if released then
+      doubt(first, asking)
+      watch(first, function(ticket) return wanted(ticket) <= free end)
     end
     return first, false
-  end
-  if dead(first) then -- nobody holds what it wants: head drops those that it hurried
-    head()
-    return serve(asking, known)
   end
   if first == asking then
     return first, true
   end
-  woken = before == first and woken
-  local upto = told or ''
-  for _, ticket in ipairs(waiters) do
-    free = free - wanted(ticket)
+  local before = free - (released or 0)
+  for i, ticket in ipairs(waiters) do
+    free, before = free - wanted(ticket), before - wanted(ticket)
     if free < 0 then
       break
     end
-    if ticket > upto or ticket == first and before ~= first then
-      if ticket ~= asking then
-        tell('ready', ticket)
-      end
-      upto = ticket > upto and ticket or upto
+    if i > 1 and ticket ~= asking and (before < 0 or not released and i == 16) then
+      tell('ready', ticket)
     end
   end
-  if woken and woken <= 5000 - claim then
-    challenge('ready', first)
-    muster({[client(first)] = true, [client(asking or '')] = true})
-    woken = false
+  if challenge('ready', first) and found then
+    muster(first, asking)
   end
-  if not woken then
-    redis.call('SET', KEYS[2], first .. ' ' .. upto, 'PX', 5000)
-  elseif upto ~= told then
-    redis.call('SET', KEYS[2], first .. ' ' .. upto, 'KEEPTTL')
-  end
-  return first, true, not woken
+  watch(first)
+  return first, true
 end

@@ -2,6 +2,7 @@ package testnet
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +21,20 @@ func Scripted(t *testing.T, net *Net) (n *Node, eval func(s *protocol.Script, ar
 	synctest.Wait()
 	conn := Dial(t, net.Nodes[0])
 	t.Cleanup(func() { _ = conn.Close() })
+	ears := Dial(t, net.Nodes[0])
+	for _, id := range "ABCDEFGHIJKL" { // clients of tickets that the tests invent
+		require.NoError(t, ears.Send("SUBSCRIBE", protocol.Key("wake", strings.Repeat(string(id), 16))))
+	}
+	require.NoError(t, ears.Flush())
+	go func() {
+		for {
+			if _, err := ears.Receive(); err != nil {
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() { _ = ears.Close() })
+	synctest.Wait()
 	for _, s := range protocol.Loaded {
 		_, err := conn.Do("SCRIPT", "LOAD", s.Text())
 		require.NoError(t, err)
@@ -29,6 +44,19 @@ func Scripted(t *testing.T, net *Net) (n *Node, eval func(s *protocol.Script, ar
 		require.NoError(t, err)
 		return reply
 	}
+}
+
+// OnMessage calls do for each message that the node sends, but for the empty ones, by which scripts learn that they may
+// publish. It takes the place of Override.
+func (n *Node) OnMessage(do func(message string)) {
+	n.Set(func(n *Node) {
+		n.Override = func(cmd string, args []string) string {
+			if cmd == "PUBLISH" && args[1] != "" {
+				do(args[1])
+			}
+			return ""
+		}
+	})
 }
 
 // IsScript reports whether a command is one of the scripts, called by its hash or sent as text.
@@ -47,7 +75,7 @@ func Keys(lock string, args ...any) []any {
 // empty if it was granted.
 func Ask(t *testing.T, eval func(*protocol.Script, ...any) any, lock, ticket string) (holder string) {
 	t.Helper()
-	return holderIn(t, eval(protocol.Acquire, 1, lock, "of "+ticket, 10_000, "", 1, ticket, "label", "", 0), 5)
+	return holderIn(t, eval(protocol.Acquire, 1, lock, "of "+ticket, 10_000, "", 1, ticket, "label", "", 0), 4)
 }
 
 // holderIn returns the holder that a refusal, which has so many values, names first. It returns "" if
@@ -86,7 +114,7 @@ func AskAll(t *testing.T, eval func(*protocol.Script, ...any) any, locks []strin
 	args := AllKeys(locks)[:1+2*len(locks)]
 	args[0] = 2*len(locks) + 1
 	args = append(args, "record", "of "+ticket, 10_000, "7,8", 1, ticket, "label", "", parkFor.Milliseconds())
-	return holderIn(t, eval(protocol.AcquireAll, args...), 6)
+	return holderIn(t, eval(protocol.AcquireAll, args...), 4)
 }
 
 // Tickets of three clients, in their order.
