@@ -52,7 +52,11 @@ func (c *simCaller) work() {
 	r := c.client.run
 	p := r.plan
 	for turn := uint64(1); r.awake() < p.busy && !c.client.isOver(); turn++ {
-		time.Sleep(c.span(turn, 0, p.ttl/4+time.Millisecond))
+		pause := p.ttl/4 + time.Millisecond
+		if p.uses.eager {
+			pause = 5 * time.Millisecond
+		}
+		time.Sleep(c.span(turn, 0, pause))
 		c.turn(turn)
 	}
 	time.Sleep(p.busy + c.span(0, 0, time.Second) - r.awake())
@@ -280,7 +284,7 @@ func (c *simCaller) holding(v *simVisit, turn uint64, tail *simTailLoss) {
 	if v.tried {
 		hold = 2 * v.terms().Lease.TTL
 	}
-	if c.roll(turn, 7, 3) == 0 && len(c.client.callers) < 8 {
+	if c.roll(turn, 7, 3) == 0 && len(c.client.callers) < 8 && !p.uses.eager {
 		hold = c.span(turn, 8, 2*v.terms().Lease.TTL)
 	}
 	var at simProlongs

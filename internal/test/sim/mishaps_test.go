@@ -56,6 +56,17 @@ func (p *simPlan) ends(draw *rand.Rand) {
 	}
 }
 
+// drawLastTurns lets the machine of a client die when a lock is handed off to it. No server knows that: what is reserved
+// for the client must soon be others'.
+func drawLastTurns(p *simPlan, draw *rand.Rand) {
+	if draw.IntN(3) > 0 || p.burst != nil || p.mortals != nil {
+		return
+	}
+	client := 1 + 2*draw.IntN(p.clients/2)
+	p.add(p.instant(draw), func(r *simRun) { r.clients[client].doom.Store(int32(simDies)) },
+		"client %d's next turn is its last (%s)", client, simDies)
+}
+
 // simDoom is a fault that befalls a client when a lock is handed off to it.
 type simDoom int32
 

@@ -63,6 +63,7 @@ type simPlan struct {
 	setBack    bool             // clocks of servers are set back
 	burst      *simBurst        // nil: there is none
 	mortals    *simMortals      // nil: there are none
+	deafness   simDeafness      // who cannot be woken
 	outside    string           // which assumption it breaks; "" if none
 }
 
@@ -89,6 +90,7 @@ type simUses struct {
 	forceSlots bool     // ForceUnlock is called for slots of the semaphore now and then
 	flushes    bool     // scripts of nodes are flushed all the time: a release may be sent twice
 	wanted     bool     // half of the leases are WithWanted, and Ask is called now and then
+	eager      bool     // callers hold leases briefly, and ask again at once: others wait all the time
 }
 
 // simOdds are in how many of a million messages something happens to it.

@@ -203,6 +203,8 @@ func (v *simVisit) passedBy(leases []*simVisit) (passed int) {
 			stepped = at + simStepped
 		}
 	}
+	missed, passable := v.missedTurns()
+	var poll time.Duration     // by when a waiter that polls does so, after it missed a turn
 	var entered time.Duration  // when the last readers did that count
 	for _, l := range leases { // by their grants
 		if !l.waits && !l.reads || l.called <= v.called+headStart(v.called) || l.answered <= max(v.called, stepped) || l.answered >= v.answered || l.reads && v.reads {
@@ -214,7 +216,12 @@ func (v *simVisit) passedBy(leases []*simVisit) (passed int) {
 			}
 			entered = l.answered
 		}
-		passed++
+		if l.answered > poll && missed > 0 {
+			missed, poll = missed-1, l.answered+passable
+		}
+		if l.answered > poll {
+			passed++
+		}
 	}
 	return passed
 }

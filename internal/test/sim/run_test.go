@@ -75,6 +75,7 @@ func simulate(p *simPlan, verbose bool) *simHistory {
 	for i := range p.clients {
 		r.clients = append(r.clients, r.newClient(i))
 	}
+	r.deafens()
 	events := slices.Clone(p.events)
 	slices.SortStableFunc(events, func(a, b simEvent) int { return cmp.Compare(a.at, b.at) })
 	go r.happen(events)

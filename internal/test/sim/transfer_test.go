@@ -64,6 +64,9 @@ func transfers(c *simCaller, v *simVisit, turn uint64) bool {
 			v.keptUntil = h.now()
 			return false
 		}
+		if r.plan.knows(5) {
+			c.random.await() // two of a client's callers may have waited until the trouble is over
+		}
 	}
 	text, err := v.lease.Transfer(c.life)
 	h.note("%v transfers token %d: %v", c, v.token, err)

@@ -31,6 +31,7 @@ type Link struct {
 	conns    []*stream // those that the client has not closed
 	blocked  [2]bool   // by direction: messages wait
 	vanished bool      // the client's machine is gone: the server never learns that a connection has ended
+	deaf     bool      // the client may not subscribe
 }
 
 // Link makes a link to the server.
@@ -66,6 +67,27 @@ func (l *Link) Vanish() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l.vanished = true
+}
+
+// Deafen takes the right to subscribe from the client, from now on.
+func (l *Link) Deafen() {
+	w := l.server.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l.deaf = true
+}
+
+// BreakSubscriptions has the server end the link's connections that are subscribed to a channel.
+func (l *Link) BreakSubscriptions() {
+	w := l.server.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range l.conns {
+		if c.channel != "" && !c.left {
+			c.leaveServer(false)
+			l.server.forget(c)
+		}
+	}
 }
 
 // Reset ends the link's connections. Of the commands on their way to the server, the first

@@ -18,6 +18,8 @@ const (
 	// Full is the reply to commands that add to it, except in a script that has changed it
 	// already.
 	Full Refusal = "OOM command not allowed when used memory > 'maxmemory'."
+	// Forbidden is the reply to a command for which the user lacks the right.
+	Forbidden Refusal = "NOPERM this user has no permissions to run the command"
 )
 
 // changes are the commands that change the memory, and whether they add to it.
@@ -33,10 +35,20 @@ func (s *Server) Refuse(r Refusal) {
 	s.refusal = r
 }
 
+// Forbid makes the server refuse a command from now on, also to scripts.
+func (s *Server) Forbid(command string) {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
+	s.forbidden = command
+}
+
 // refuses returns the error reply to a command, and whether there is one. changed is set if
 // the script that calls the command has changed the memory already.
 func (s *Server) refuses(command string, changed bool) (redis.Error, bool) {
 	adds, change := changes[strings.ToUpper(command)]
+	if strings.EqualFold(command, s.forbidden) {
+		return redis.Error(Forbidden), true
+	}
 	switch s.refusal {
 	case Busy:
 		return redis.Error(Busy), true

@@ -29,7 +29,8 @@ type Server struct {
 
 	replaced []string // the values that its last script has replaced by SET
 
-	refusal Refusal // its reply to some commands; "" while it is healthy
+	refusal   Refusal // its reply to some commands; "" while it is healthy
+	forbidden string  // a command that it always refuses; "": none
 
 	service time.Duration // that each command takes
 	backlog []arrival     // commands that have arrived, and wait for their turn
@@ -150,6 +151,9 @@ func (s *Server) execute(c *stream, args []string) any {
 	case "EVAL", "EVALSHA":
 		return s.script(command, args[1:])
 	case "SUBSCRIBE":
+		if c.link.deaf {
+			return redis.Error(Forbidden)
+		}
 		c.channel = args[1]
 		return []any{[]byte("subscribe"), []byte(args[1]), int64(1)}
 	}

@@ -152,6 +152,50 @@ func TestServerRefusesTheCommandsThatRedisRefuses(t *testing.T) {
 	})
 }
 
+// What users may not do is refused to their scripts too; one client may lack the right to subscribe alone.
+func TestServerRefusesWhatUsersMayNotDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, c := simulation(t)
+		server.Forbid("PUBLISH")
+		require.Contains(t, ask(t, c, "PUBLISH", "channel", "message"), "error NOPERM")
+		require.Equal(t, int64(1), ask(t, c, "EVAL", `return redis.pcall('PUBLISH', 'channel', '').err ~= nil`, "0"))
+		require.Contains(t, ask(t, c, "EVAL", `return redis.call('PUBLISH', 'channel', '')`, "0"), "error ERR")
+		require.Equal(t, []any{[]byte("channel"), int64(0)}, ask(t, c, "PUBSUB", "NUMSUB", "channel"))
+		link := server.Link("deaf", func(time.Duration, bool, int) Fate { return Fate{} })
+		link.Deafen()
+		deaf, err := link.GetContext(context.Background())
+		require.NoError(t, err)
+		require.Contains(t, ask(t, deaf, "SUBSCRIBE", "channel"), "error NOPERM")
+		require.Equal(t, []any{[]byte("subscribe"), []byte("channel"), int64(1)}, ask(t, c, "SUBSCRIBE", "channel"))
+		require.NoError(t, deaf.Close())
+		require.NoError(t, c.Close())
+	})
+}
+
+// A subscription can break alone: the client's other connections stay.
+func TestSubscriptionsBreakAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, _ := simulation(t)
+		link := server.Link("client", func(time.Duration, bool, int) Fate { return Fate{} })
+		dial := func() redis.Conn {
+			c, err := link.GetContext(context.Background())
+			require.NoError(t, err)
+			return c
+		}
+		ears, mouth := dial(), dial()
+		require.Equal(t, []any{[]byte("subscribe"), []byte("channel"), int64(1)}, ask(t, ears, "SUBSCRIBE", "channel"))
+		require.Equal(t, int64(1), ask(t, mouth, "PUBLISH", "channel", ""))
+		link.BreakSubscriptions()
+		require.Equal(t, int64(0), ask(t, mouth, "PUBLISH", "channel", ""))
+		_, err := ears.Receive()
+		require.NoError(t, err, "the message came before")
+		_, err = ears.Receive()
+		require.ErrorIs(t, err, errEOF)
+		require.NoError(t, ears.Close())
+		require.NoError(t, mouth.Close())
+	})
+}
+
 func TestEachMessageHasItsFate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		world := NewWorld(nil)
