@@ -4,7 +4,8 @@
 // A caller of Lock becomes a Waiter when it is refused; where the client listens already, before its first
 // attempt. A waiter joins the wait queue for its lock at every node that refuses it. The nodes' scripts keep the
 // order. They hand a lock that is released over to the first waiter: they reserve the lock and send the waiter's
-// client a wake-up. docs/algorithm.md (Waiting) describes the whole; internal/protocol/parts/queue.lua has the rules.
+// client a wake-up. docs/algorithm.md (Waiting, Dead clients) describes the whole, and
+// internal/protocol/parts/queue.lua has the rules.
 //
 // # Life of a waiter
 //
@@ -16,6 +17,12 @@
 //
 // A waiter says when to ask, and which of its attempts are stale (Stale). It sends no ballots: package lock
 // sends attempts and rollbacks. It only queues undos at single nodes, where it learns of them first.
+//
+// # Looks
+//
+// Nodes take a client for dead that is not subscribed any more, or does not answer a challenge (wakeup.go). All of
+// its waiters live and die together. So for each lock one of them, the foremost, looks for the others (group.go):
+// it asks though no node has woken it, in case a holder or the clients ahead have died (turn.go).
 //
 // # Parked attempts
 //
@@ -35,6 +42,6 @@
 //
 // # Locks
 //
-// Queue.mu comes before Waiter.mu; the locks of a bell and of Holders are innermost. A lease's lock comes before both;
+// Queue.mu comes before Waiter.mu; the locks of a turn and of Holders are innermost. A lease's lock comes before both;
 // ballots', nodes' and pipes' locks come after both.
 package waitqueue
