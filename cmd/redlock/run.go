@@ -288,6 +288,13 @@ func (f *runFlags) runUnder(cmd *cobra.Command, s *settings, command []string,
 	surviveBrokenPipe()
 	s.quiet = f.quiet
 	r := &runner{flags: f, log: cmd.ErrOrStderr(), verbose: s.verbose}
+	r.signals = make(chan os.Signal, 64)
+	for _, sig := range forwarded() {
+		if !signal.Ignored(sig) { // nohup, and background jobs of scripts
+			signal.Notify(r.signals, sig)
+		}
+	}
+	defer signal.Stop(r.signals)
 	opts := []redlock.ClientOption{redlock.WithTTL(f.ttl)}
 	if f.label != "" {
 		opts = append(opts, redlock.WithOwnerLabel(f.label))
@@ -297,14 +304,6 @@ func (f *runFlags) runUnder(cmd *cobra.Command, s *settings, command []string,
 		return err
 	}
 	defer client.Close()
-
-	r.signals = make(chan os.Signal, 64)
-	for _, sig := range forwarded() {
-		if !signal.Ignored(sig) { // nohup, and background jobs of scripts
-			signal.Notify(r.signals, sig)
-		}
-	}
-	defer signal.Stop(r.signals)
 	if r.lease, err = acquire(r, client); err != nil {
 		return coded(err)
 	}
