@@ -48,7 +48,9 @@ func (d *doneCall) Size() int { return 20 * int(d.Series) }
 type hasty struct {
 	early   bool
 	mute    bool // no answer comes, until the connection is cut
-	sent    int
+	sent    int  // commands that were not answered yet
+	given   int  // answers
+	asks    int  // what Send took from asked
 	answers chan int64
 	asked   chan struct{} // gets one when the reader asks for the next answer
 	cut     chan struct{}
@@ -63,19 +65,23 @@ func (h *hasty) Send(string, ...any) error {
 		h.sent++
 		return nil
 	}
-	for len(h.asked) > 0 {
+	h.answer()
+	for ; h.asks <= h.given; h.asks++ { // the reader asks for the one after the last
 		<-h.asked
 	}
-	h.answers <- 1
-	<-h.asked
 	return nil
 }
 
 func (h *hasty) Flush() error {
 	for ; h.sent > 0 && !h.mute; h.sent-- {
-		h.answers <- 1
+		h.answer()
 	}
 	return nil
+}
+
+func (h *hasty) answer() {
+	h.given++
+	h.answers <- 1
 }
 
 func (h *hasty) receive() (any, error) {
