@@ -55,6 +55,7 @@ type turn struct {
 	ready   quorum.NodeSet // nodes that have the lock reserved for the waiter, since its last attempt
 	callBy  time.Duration  // the instant by which it asks since a node called it, or is to know that it asks; or never
 	lookBy  time.Duration  // the instant by which it looks, whether it asks before or not; or never
+	thenBy  time.Duration  // the latest such instant: it looks once more by then, if it is later
 	misses  int            // attempts in a row, all refused, that followed a wake-up
 	vain    int            // those of them that followed the wake-ups of a quorum
 	rungFor bool           // ready counts a wake-up, and not only the answer to a rollback
@@ -86,11 +87,16 @@ func (t *turn) nodeReady(node int, woken bool) {
 	}
 }
 
-// askNow has the waiter ask at once.
-func (t *turn) askNow() { t.bring(&t.callBy, t.clock()) }
+// ask has the waiter ask at this instant.
+func (t *turn) ask(at time.Duration) { t.bring(&t.callBy, at) }
 
-// look has the waiter look by this instant.
-func (t *turn) look(at time.Duration) { t.bring(&t.lookBy, at) }
+// look has the waiter look by this instant, though it may look before. Of several later ones, the latest counts.
+func (t *turn) look(at time.Duration) {
+	t.mu.Lock()
+	t.thenBy = max(t.thenBy, at)
+	t.mu.Unlock()
+	t.bring(&t.lookBy, at)
+}
 
 // bring brings an instant forward.
 func (t *turn) bring(by *time.Duration, at time.Duration) {
@@ -133,6 +139,9 @@ func (t *turn) begin() {
 	t.ready, t.callBy, t.rungFor = 0, never, false
 	if t.lookBy <= now {
 		t.lookBy = never
+		if t.thenBy > now {
+			t.lookBy = t.thenBy
+		}
 	}
 }
 

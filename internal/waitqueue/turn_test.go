@@ -62,3 +62,24 @@ func TestWaiterTriesAtOnceWhenAQuorumIsReadyHoweverOftenOneNodeWokeIt(t *testing
 		})
 	}
 }
+
+// A waiter that was told of two hand-offs, one behind the other, looks after both: a look before the second one is over
+// says nothing about it.
+func TestWaiterThatIsToldOfTwoHandOffsLooksAfterEach(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		w, leave := newWaiter(t, net)
+		defer leave()
+		awaits := func() time.Duration {
+			return testnet.Elapsed(func() { require.NoError(t, w.AwaitTurn(context.Background(), farBack)) })
+		}
+		w.queue.Message(0, "watch "+w.Ticket()+" 500")
+		time.Sleep(400 * ms)
+		w.queue.Message(0, "watch "+w.Ticket()+" 500")
+		require.Equal(t, 100*ms, awaits())
+		w.try(t)
+		require.Equal(t, 400*ms, awaits())
+		w.try(t)
+		require.Greater(t, awaits(), time.Second)
+		synctest.Wait()
+	})
+}

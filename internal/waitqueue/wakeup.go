@@ -34,13 +34,21 @@ func (q *Queue) Subscribed(node int, able bool) {
 	if l.up.Len() >= q.cfg.Cluster.Need || l.tried.Len() == len(l.serials) {
 		q.opens.Do(func() { close(q.open) })
 	}
-	for _, w := range q.foremost() {
-		switch {
-		case able:
-			w.turn.askNow()
-		case lost:
+	switch {
+	case able:
+		q.askAll()
+	case lost:
+		for _, w := range q.foremost() {
 			q.lookSoon(w)
 		}
+	}
+}
+
+// askAll has the client's foremost waiter for each lock ask, one after the other. Called under q.mu.
+func (q *Queue) askAll() {
+	now := q.cfg.Clock()
+	for rank, w := range q.foremost() {
+		w.turn.ask(now + time.Duration(rank)*rejoinStep)
 	}
 }
 
@@ -83,7 +91,7 @@ func (q *Queue) Message(node int, message string) {
 	case what == "ready":
 		w.turn.nodeReady(node, true)
 	case what == "look":
-		w.turn.askNow()
+		w.turn.ask(q.cfg.Clock())
 	case what == "watch":
 		ms, _ := strconv.Atoi(about)
 		w.turn.look(q.cfg.Clock() + time.Duration(ms)*time.Millisecond)
@@ -103,9 +111,7 @@ func (q *Queue) answer(node int) {
 		}
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		for _, w := range q.foremost() {
-			w.turn.askNow()
-		}
+		q.askAll()
 	}, protocol.Key("alive", q.cfg.ID), lives.Milliseconds())
 }
 

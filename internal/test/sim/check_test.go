@@ -26,8 +26,7 @@ func (h *simHistory) check() []string {
 		return h.checkSetBack()
 	}
 	wrong := slices.Concat(h.failures, h.brokenScripts)
-	for lock := range h.plan.locks {
-		name := fmt.Sprintf("lock-%d", lock)
+	for _, name := range h.plan.lockNames() {
 		leases := h.leases(name)
 		if h.outside == "" {
 			wrong = append(wrong, h.exclusion(leases, name)...)
@@ -41,9 +40,7 @@ func (h *simHistory) check() []string {
 		if h.plan.kind != simClocks && !h.plan.uses.lateness {
 			wrong = append(wrong, h.progress(leases, name)...)
 		}
-		if (h.plan.kind == simMinority || h.plan.kind == simCrowds) && !h.plan.uses.lateness {
-			wrong = append(wrong, h.order(leases, name)...)
-		}
+		wrong = append(wrong, h.order(leases, name)...)
 	}
 	if h.plan.kind != simClocks {
 		wrong = append(wrong, admissions(h)...)
@@ -54,6 +51,17 @@ func (h *simHistory) check() []string {
 	wrong = append(wrong, untold(h)...)
 	wrong = append(wrong, checkBurst(h)...)
 	return append(wrong, h.orphans...)
+}
+
+// lockNames returns the names of the locks that callers ask for, but for those of a semaphore's slots.
+func (p *simPlan) lockNames() (all []string) {
+	for lock := range p.locks {
+		all = append(all, fmt.Sprintf("lock-%d", lock))
+	}
+	if p.line != nil {
+		all = append(all, simLineLock)
+	}
+	return all
 }
 
 // exclusion checks that no two leases of a lock are valid at one instant of which one holds it

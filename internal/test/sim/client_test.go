@@ -112,6 +112,10 @@ func (c *simClient) work() {
 		m.acts(c.callers[0])
 		return
 	}
+	if l := c.run.plan.line; l.isAmong(c) {
+		l.acts(c.callers[0])
+		return
+	}
 	if len(c.callers) > 1 && c.warmUp(c.life) != nil {
 		return
 	}

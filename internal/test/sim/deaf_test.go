@@ -19,6 +19,9 @@ type simDeafness struct {
 	command string         // PUBSUB or PUBLISH
 }
 
+// isNone reports whether each client can be woken.
+func (d *simDeafness) isNone() bool { return d.clients == nil && d.breaks == nil && d.command == "" }
+
 // drawDeafness decides who cannot be woken. Mortals can: how soon their permits are others' depends on challenges.
 func drawDeafness(p *simPlan, draw *rand.Rand) {
 	if p.mortals != nil {
@@ -26,15 +29,15 @@ func drawDeafness(p *simPlan, draw *rand.Rand) {
 	}
 	d := &p.deafness
 	some := func() []int { return draw.Perm(p.clients)[:1+draw.IntN(p.clients)] }
-	switch draw.IntN(8) {
-	case 0, 1:
+	switch what := draw.IntN(8); {
+	case what <= 1 || what <= 4 && p.line != nil:
 		d.clients = some()
-	case 2:
+	case what == 2:
 		d.command = []string{"PUBSUB", "PUBLISH"}[draw.IntN(2)]
 		for _, node := range draw.Perm(p.nodes)[:1+draw.IntN(p.nodes)] {
 			d.nodes.Add(node)
 		}
-	case 3:
+	case what == 3:
 		d.breaks = some()
 		for _, client := range d.breaks {
 			for node := range p.nodes {

@@ -36,6 +36,7 @@ var simDraws = []simDraw{
 	{3, 0x3047a1, drawMortals},
 	{checksSetBack, 0x57e9, drawSteps},
 	{5, 0xd1e5, drawLastTurns},
+	{5, 0x11e, drawLine},
 	{5, 0xdeaf, drawDeafness}, // last: subscriptions break as long as there is trouble
 }
 

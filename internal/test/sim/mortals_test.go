@@ -33,11 +33,27 @@ func drawMortals(p *simPlan, draw *rand.Rand) {
 	m := &simMortals{first: p.clients, from: p.calm + simNotices}
 	m.die = m.from + 2*time.Second + below(draw, 2*time.Second)
 	m.until = m.die + simDeadForPermits + 2*time.Second
+	p.delayTrouble(m.until - p.calm)
+	p.addClients(6+draw.IntN(10), draw)
+	p.mortals = m
+	p.add(m.die, func(r *simRun) {
+		for _, c := range r.clients[m.first+2:] {
+			c.die()
+		}
+	}, "clients %d to %d die", m.first+2, p.clients-1)
+}
+
+// delayTrouble has the trouble that is planned so far begin later.
+func (p *simPlan) delayTrouble(by time.Duration) {
 	for i := range p.events {
-		p.events[i].at += m.until - p.calm
+		p.events[i].at += by
 	}
-	p.busy += m.until - p.calm
-	for range 6 + draw.IntN(10) {
+	p.busy += by
+}
+
+// addClients adds further clients of one caller each, which reach all nodes.
+func (p *simPlan) addClients(n int, draw *rand.Rand) {
+	for range n {
 		p.clients++
 		p.callers = append(p.callers, 1)
 		p.ttls = append(p.ttls, p.ttl)
@@ -47,13 +63,10 @@ func drawMortals(p *simPlan, draw *rand.Rand) {
 		if len(p.lacks) > 0 {
 			p.lacks = append(p.lacks, 0)
 		}
-	}
-	p.mortals = m
-	p.add(m.die, func(r *simRun) {
-		for _, c := range r.clients[m.first+2:] {
-			c.die()
+		if len(p.uses.sizes) > 0 {
+			p.uses.sizes = append(p.uses.sizes, p.uses.permits)
 		}
-	}, "clients %d to %d die", m.first+2, p.clients-1)
+	}
 }
 
 // isAmong reports whether a client is one of the further ones.

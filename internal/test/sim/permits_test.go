@@ -93,10 +93,7 @@ func checkPermits(h *simHistory) (wrong []string) {
 	if h.plan.kind != simClocks && !h.plan.uses.lateness {
 		wrong = append(wrong, permitsIdle(h)...)
 	}
-	if (h.plan.kind == simMinority || h.plan.kind == simCrowds) && !h.plan.uses.lateness {
-		wrong = append(wrong, h.order(leases, simSemaphore)...)
-	}
-	return wrong
+	return append(wrong, h.order(leases, simSemaphore)...)
 }
 
 // groundless checks that a lease that was lost while its client lived had a reason: a node was not

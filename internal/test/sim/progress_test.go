@@ -53,6 +53,9 @@ func (h *simHistory) progress(leases []*simVisit, lock string) (wrong []string) 
 				excuses = slices.Concat(starved, alone, h.writersAhead(v))
 			}
 			wrong = append(wrong, h.idle(v, lock, excuses)...)
+			if l := h.plan.line; l.isAmong(c) && h.plan.deafness.isNone() {
+				wrong = append(wrong, h.idleFor(simIdleInLine, l.until, v, lock, excuses)...)
+			}
 			if h.plan.uses.sets && !v.reads {
 				wrong = append(wrong, h.idle(v, "any lock", slices.Concat(starved, all))...)
 			}
@@ -172,7 +175,7 @@ func (h *simHistory) writersAhead(v *simVisit) (times simSpans) {
 }
 
 // order checks that callers that asked a good while later do not pass a waiter again and
-// again, in plans where only a minority of the nodes ever fails, and while the waiter's
+// again: a waiter in a line, and each in plans where only a minority of the nodes ever fails, while its
 // client reaches the others. Where scripts are flushed all the time, it reaches one node more:
 // a node that has just forgotten them answers no attempt.
 func (h *simHistory) order(leases []*simVisit, lock string) (wrong []string) {
@@ -182,6 +185,9 @@ func (h *simHistory) order(leases []*simVisit, lock string) (wrong []string) {
 	}
 	for _, v := range h.visits {
 		c := v.caller.client
+		if h.plan.uses.lateness || h.plan.kind != simMinority && h.plan.kind != simCrowds && !h.plan.line.isAmong(c) {
+			continue
+		}
 		if !v.wants(lock) || !v.waits || v.called < h.plan.calm || c.diedAt > 0 || h.stepsIn(v.called-simOldClocks, v.called) > 0 ||
 			h.run.wellness.starved(c.index, h.plan.nodes, need).touch(v.called, v.answered) {
 			continue
