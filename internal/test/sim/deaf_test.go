@@ -80,6 +80,22 @@ func (p *simPlan) polls(client int) bool {
 	return slices.Contains(d.clients, client) || slices.Contains(d.breaks, client) || p.nodes-d.nodes.Len() < p.quorum()
 }
 
+// unheardDead returns when clients that had died, and that could not be woken, may have kept a free lock: until what shows
+// at a node that they live has ended, and others have looked.
+func (h *simHistory) unheardDead() (times simSpans) {
+	place := 0
+	for _, n := range h.plan.callers {
+		place += n
+	}
+	shown := max(3500*time.Millisecond, time.Duration(place)*625*time.Millisecond+time.Second)
+	for _, c := range h.run.clients {
+		if c.diedAt > 0 && h.plan.polls(c.index) {
+			times = append(times, simSpan{c.diedAt, c.diedAt + shown + 3*time.Second})
+		}
+	}
+	return times
+}
+
 // missedTurns returns how many turns a waiter that polls may miss, and for how long others may pass it each time: from
 // the end of its reservation until it polls. It polls by its position, which shrinks, or about a second after another
 // waiter of its client, which stood ahead of it, has got the lock. It may miss a turn for itself, and for each of those.

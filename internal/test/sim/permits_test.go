@@ -123,7 +123,7 @@ func permitsIdle(h *simHistory) (wrong []string) {
 			continue
 		}
 		c := v.caller.client
-		excuses := slices.Clone(h.run.wellness.starved(c.index, h.plan.nodes, h.plan.quorum()))
+		excuses := append(h.run.wellness.starved(c.index, h.plan.nodes, h.plan.quorum()), h.unheardDead()...)
 		for _, at := range h.run.wellness.shaken {
 			excuses = append(excuses, simSpan{at, at})
 		}

@@ -37,7 +37,7 @@ func (h *simHistory) progress(leases []*simVisit, lock string) (wrong []string) 
 	alone := h.taken(leases, (*simVisit).heldAlone)
 	all := h.taken(h.visits, (*simVisit).held)
 	for _, c := range h.run.clients {
-		starved := h.run.wellness.starved(c.index, h.plan.nodes, h.plan.quorum())
+		starved := append(h.run.wellness.starved(c.index, h.plan.nodes, h.plan.quorum()), h.unheardDead()...)
 		for _, at := range h.run.wellness.shaken {
 			starved = append(starved, simSpan{at, at})
 		}
