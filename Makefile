@@ -80,12 +80,12 @@ thorough integration-rest browser alerts chaos bench-rest soak-integration soak-
 
 # What of the library takes real time: the pages of the docs, programs, embedded nodes; and the
 # examples, which have the default timeouts, as a user writes them.
-REALTIME = ./docs ./examples/... ./redlocktest ./redlockweb
+REALTIME = ./docs ./examples/... ./redlocktest ./redlockweb ./internal/test/path
 EXAMPLES = '^Example'
 
 library:
 	@echo "what: the library, mostly in virtual time"
-	packages=$$(go list ./...) && $(TEST) -skip=$(EXAMPLES) -timeout=10m $$(echo "$$packages" | grep -vE '/(docs|examples(/.*)?|redlocktest|redlockweb|internal/test/sim)$$')
+	packages=$$(go list ./...) && $(TEST) -skip=$(EXAMPLES) -timeout=10m $$(echo "$$packages" | grep -vE '/(docs|examples(/.*)?|redlocktest|redlockweb|internal/test/(sim|path))$$')
 
 # Where goroutines meet in real time. Over the single thread of a bubble in virtual time the detector finds nothing, and
 # slows the tests down fivefold: that is make verify's.
