@@ -6,6 +6,7 @@ import "github.com/redlock-go/redlock/internal/printable"
 // docs/reference/methods.md has the table for users; tests compare that with what calls do.
 type kind struct {
 	what       string // in errors
+	lock, try  string // its calls for hooks: the one that waits for the lock, and the one that does not
 	endsLate   bool   // it takes WithMinHold and WithLockDelay
 	wanted     bool   // it takes WithWanted
 	joins      bool   // WithReentry joins a lease of the caller; else the caller may have several leases
@@ -14,10 +15,10 @@ type kind struct {
 }
 
 var (
-	mutexKind  = &kind{what: "a mutex", endsLate: true, wanted: true, joins: true, downgrades: true, transfers: true}
-	shareKind  = &kind{what: "a share", wanted: true, joins: true, downgrades: true, transfers: true}
-	setKind    = &kind{what: "a lock of several names", wanted: true, joins: true}
-	permitKind = &kind{what: "permits of a semaphore"}
+	mutexKind  = &kind{what: "a mutex", lock: "lock", try: "trylock", endsLate: true, wanted: true, joins: true, downgrades: true, transfers: true}
+	shareKind  = &kind{what: "a share", lock: "rlock", try: "tryrlock", wanted: true, joins: true, downgrades: true, transfers: true}
+	setKind    = &kind{what: "a lock of several names", lock: "lock", try: "trylock", wanted: true, joins: true}
+	permitKind = &kind{what: "permits of a semaphore", lock: "acquire", try: "tryacquire"}
 )
 
 // checkKind sets the error of a lock whose kind does not take its options.

@@ -145,7 +145,7 @@ func (l *locker) check(keys ...string) {
 // last; ErrHeld at once where ctx is that of a Do or Lease of this lock (see WithReentry);
 // ErrNoQuorum at once where waiting cannot help, as for a wrong password; ErrClosed; ErrConfig.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
-	return m.acquire(ctx, m.op("lock", "rlock"), (*lock.Lock).Acquire, m.opts.wait)
+	return m.acquire(ctx, true, m.opts.wait)
 }
 
 // TryLock acquires the lock without waiting for a holder. It mostly takes one node timeout at most:
@@ -154,24 +154,24 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 // Errors: ErrHeld (a *HeldError names the holder); ErrNoQuorum (a *QuorumError has each node's
 // vote); ctx's cause; ErrClosed; ErrConfig.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
-	return m.acquire(ctx, m.op("trylock", "tryrlock"), (*lock.Lock).TryAcquire, 0)
+	return m.acquire(ctx, false, 0)
 }
 
-// op names a call for hooks: alone if the caller asks for the lock alone, else share.
-func (m *locker) op(alone, share string) string {
-	if m.lock.Shared() {
-		return share
+// acquire makes a call that returns a lease. If it waits for the lock, it does so for a time at most; 0: until ctx ends.
+func (m *locker) acquire(ctx context.Context, waits bool, wait time.Duration) (*Lease, error) {
+	op, acquire := m.kind.try, (*lock.Lock).TryAcquire
+	if waits {
+		op, acquire = m.kind.lock, (*lock.Lock).Acquire
 	}
-	return alone
-}
-
-// acquisition is a method of a lock that acquires a lease of it.
-type acquisition = func(*lock.Lock, context.Context) (*lease.Lease, *lock.Failure)
-
-// acquire makes a call that returns a lease. It waits for the lock for a time at most; 0: until ctx ends.
-func (m *locker) acquire(ctx context.Context, op string, by acquisition, wait time.Duration) (*Lease, error) {
 	ctx, call := m.client.observe.begin(ctx, op, m.name)
-	if joined, err := m.beforehand(ctx); joined != nil || err != nil {
+	if m.err != nil {
+		call.end(nil, m.err)
+		return nil, m.err
+	}
+	if joined, err := m.nested(ctx); joined != nil || err != nil { // no node is asked
+		if err != nil {
+			err = &waitError{op: "lock", name: m.name, cause: err}
+		}
 		call.end(joined, err)
 		return joined, err
 	}
@@ -180,7 +180,7 @@ func (m *locker) acquire(ctx context.Context, op string, by acquisition, wait ti
 		defer cancel()
 		ctx = bounded
 	}
-	held, failure := by(m.lock, ctx)
+	held, failure := acquire(m.lock, ctx)
 	if failure != nil {
 		err := failureError(m.name, failure)
 		call.end(nil, err)
@@ -190,19 +190,6 @@ func (m *locker) acquire(ctx context.Context, op string, by acquisition, wait ti
 	held.Bind(&l.handle)
 	call.end(l, nil)
 	return l, nil
-}
-
-// beforehand returns what a call returns that asks no node: a Lease that has joined the caller's own, or
-// an error; else neither.
-func (m *locker) beforehand(ctx context.Context) (*Lease, error) {
-	if m.err != nil {
-		return nil, m.err
-	}
-	joined, err := m.nested(ctx)
-	if err != nil {
-		return nil, &waitError{op: "lock", name: m.name, cause: err}
-	}
-	return joined, nil
 }
 
 // Do locks, runs fn, and unlocks when fn returns or panics. ctx bounds the waiting and fn; WithWait
@@ -294,7 +281,7 @@ func (m *Mutex) Held(ctx context.Context) (*Lease, bool) {
 func (m *Mutex) Lead(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) error {
 	var last error
 	for failures := 1; ; failures++ {
-		lease, err := m.acquire(ctx, m.op("lock", "rlock"), (*lock.Lock).Acquire, 0)
+		lease, err := m.acquire(ctx, true, 0)
 		if ended := (*waitError)(nil); errors.As(err, &ended) {
 			return &waitError{op: "lead", name: m.name, cause: ended.cause, last: cmp.Or(ended.last, last)}
 		}

@@ -211,7 +211,7 @@ func (o *observer) tellsOfLeases() bool { return o.hooks != nil && o.hooks.Lease
 
 // Granted implements lease.Observer.
 func (o *observer) Granted(ctx context.Context, g *lease.Grant, s lease.State) {
-	if !o.tellsOfLeases() {
+	if o.hooks == nil || o.hooks.Lease == nil {
 		return
 	}
 	now := o.clock()

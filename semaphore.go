@@ -51,13 +51,13 @@ func (c *Client) Semaphore(name string, permits int, opts ...LockOption) *Semaph
 // Errors: those of Mutex.Lock; ErrConfig if n is bad; ErrHeld at once where n and the permits of
 // ctx's leases are more than there are.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Lease, error) {
-	return s.request(n).acquire(ctx, "acquire", (*lock.Lock).Acquire, s.opts.wait)
+	return s.request(n).acquire(ctx, true, s.opts.wait)
 }
 
 // TryAcquire acquires n permits, as Mutex.TryLock acquires a lock. It gives way to waiters. It
 // returns ErrConfig if n is bad.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Lease, error) {
-	return s.request(n).acquire(ctx, "tryacquire", (*lock.Lock).TryAcquire, 0)
+	return s.request(n).acquire(ctx, false, 0)
 }
 
 // Do is Mutex.Do with n permits, by Acquire.

@@ -61,7 +61,7 @@ func newAttempt(c *redlock.Client, m *redlock.Mutex, owner string) *lock.Attempt
 	a, e, l := new(lock.Attempt), testhook.Engine(c), testhook.Exclusive(m)
 	terms := l.LeaseTerms()
 	e.Cluster.Begin(&a.Ballot, quorum.Question{Op: "lock", Owner: owner, Start: e.Clock(), Timeout: terms.NodeTimeout,
-		Rule: quorum.Acquire, Reader: l.Reader()})
+		Rule: quorum.Acquire, Reader: l.Reader})
 	for i := range a.Votes {
 		v := &a.Votes[i]
 		v.Right, v.Skip = v.Node.Right(terms.TTL)

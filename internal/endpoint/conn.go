@@ -179,7 +179,7 @@ func (c *conn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
 
 // ReceiveReply implements pipe.QuickConn. It returns the reply if it is an error.
 func (c *conn) ReceiveReply(r *pipe.Reply) error {
-	if c.replies.hasMore() && !c.isAsked() {
+	if c.replies.at < c.replies.end && !c.isAsked() { // something came behind the last reply
 		return c.fail(errUnasked())
 	}
 	if err := c.replies.decode(r); err != nil {

@@ -99,9 +99,6 @@ func (d *decoder) whole(r *pipe.Reply) error {
 	return d.endLine()
 }
 
-// hasMore reports whether something came behind the last reply.
-func (d *decoder) hasMore() bool { return d.at < d.end }
-
 // Frequent statuses, which are not allocated anew.
 var statusOK, statusPong any = "OK", "PONG"
 

@@ -83,7 +83,7 @@ type ending struct {
 }
 
 // ended returns why the lease may not be used any more; nil if it may. Called under l.mu.
-func (l *Lease) ended() *End { return l.endedAt(l.now()) }
+func (l *Lease) ended() *End { return l.endedAt(l.cfg.Clock()) }
 
 // endedAt is ended at the instant now.
 func (l *Lease) endedAt(now time.Duration) *End {
@@ -158,7 +158,7 @@ func (l *Lease) confirm(b *quorum.Ballot, was *End) (*End, *quorum.Failure) {
 		return was, nil
 	case v != quorum.Granted:
 		return nil, quorum.FailureOf(b)
-	case b.HasQuorum(func(a *quorum.Answer) bool { return a.Count == quorum.NotFound }) && l.now() < l.Until():
+	case b.HasQuorum(func(a *quorum.Answer) bool { return a.Count == quorum.NotFound }) && l.cfg.Clock() < l.Until():
 		return l.lost(Loss{Reason: Revoked}), nil
 	}
 	return nil, nil
@@ -191,7 +191,7 @@ func (l *Lease) endBy(ctx context.Context, end *End, by *part) (b *quorum.Ballot
 		defer l.mu.Unlock()
 		return nil, l.ending.end
 	}
-	now := l.now()
+	now := l.cfg.Clock()
 	if now >= l.until && !end.IsLoss() {
 		was = l.expiry()
 		end = was
@@ -287,7 +287,7 @@ func (l *Lease) endingOf(end *End) Ending {
 // a quorum.
 func (l *Lease) restsUntil() time.Duration {
 	until := l.Begun + l.terms.MinHold
-	if l.terms.MinHold == 0 || until <= l.now() {
+	if l.terms.MinHold == 0 || until <= l.cfg.Clock() {
 		return 0
 	}
 	return until

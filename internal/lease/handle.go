@@ -71,9 +71,9 @@ func (l *Lease) leave(p *part) (atEnd map[*endCall]struct{}, b *renewal) {
 		}
 		l.renewal.untold = true
 		if l.renewal.running == nil && l.renewal.transfers == 0 {
-			b = l.renew(l.now())
+			b = l.renew(l.cfg.Clock())
 		} else {
-			l.renewal.at = l.now()
+			l.renewal.at = l.cfg.Clock()
 		}
 	}
 	return p.finish(), b
@@ -197,7 +197,7 @@ func (h *Handle) Downgrade(ctx context.Context, to Lock) Extension {
 // until the minimum hold is over. If the span is longer than that of the lock's terms, the nodes must have its ttl on
 // record to vote.
 func (h *Handle) ExtendTo(ctx context.Context, to Span) Extension {
-	to.TTL = max(to.TTL, h.lease.Begun+h.lease.terms.MinHold-h.lease.now())
+	to.TTL = max(to.TTL, h.lease.Begun+h.lease.terms.MinHold-h.lease.cfg.Clock())
 	return h.extendAs(ctx, nil, &to)
 }
 
@@ -287,9 +287,6 @@ func (s *Signal) Tell() {
 // start makes the signal that of a lease that has started, and reports to the Observer what became known
 // before. Called under l.mu.
 func (s *Signal) start(l *Lease) {
-	if s == nil {
-		return
-	}
 	s.mu.Lock()
 	s.lease = l
 	told := s.isTold

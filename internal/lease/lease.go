@@ -130,7 +130,7 @@ func (r *Renewer) New(lock Lock, g Grant) *Lease {
 	l.until = min(g.Begun+g.Validity, l.limit)
 	l.planRenewal(g.Begun)
 	if g.Validity < terms.Validity {
-		l.renewal.at = l.now()
+		l.renewal.at = l.cfg.Clock()
 	}
 	l.place = notInHeap
 	return l
@@ -142,7 +142,7 @@ func (l *Lease) RenewAtOnce() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.terms.RenewEvery > 0 {
-		l.renewal.at = l.now()
+		l.renewal.at = l.cfg.Clock()
 	}
 }
 
@@ -154,11 +154,11 @@ func (l *Lease) Start(ctx context.Context) bool {
 		return false
 	}
 	l.cfg.Observer.Granted(ctx, &l.Grant, l.state()) // under l.mu, so ahead of every later event of this lease
-	l.Wanted.start(l)
+	if l.Wanted != nil {
+		l.Wanted.start(l)
+	}
 	return true
 }
-
-func (l *Lease) now() time.Duration { return l.cfg.Clock() }
 
 // TTL returns how long the lease's keys last at the nodes, at most.
 func (l *Lease) TTL() time.Duration {
@@ -189,7 +189,7 @@ func (l *Lease) remaining() time.Duration {
 	if l.ending.end != nil {
 		return 0
 	}
-	return max(0, l.until-l.now())
+	return max(0, l.until-l.cfg.Clock())
 }
 
 // Until returns the end of validity, on the client's clock, whether it has passed or not.
@@ -224,7 +224,7 @@ func (l *Lease) next() time.Duration {
 // no verdict in time. A ballot that it returns must be flushed.
 func (l *Lease) tick() *quorum.Ballot {
 	l.mu.Lock()
-	now := l.now()
+	now := l.cfg.Clock()
 	switch late := l.renewal.running; {
 	case l.ending.end != nil:
 		l.mu.Unlock()

@@ -151,7 +151,7 @@ func (r *renewal) Decided(v quorum.Verdict, late bool) {
 // stays ended, whatever the nodes said meanwhile.
 func (l *Lease) conclude(b *renewal, v quorum.Verdict) *End {
 	l.mu.Lock()
-	now := l.now()
+	now := l.cfg.Clock()
 	end := l.endedAt(now)
 	if end == nil && v == quorum.Revoked {
 		end = l.revoked(&b.Ballot)
@@ -225,7 +225,7 @@ func (l *Lease) extend(ctx context.Context, as Lock, to *Span) Extension {
 	if as != nil {
 		l.lock = as
 	}
-	b, yield := l.queueRenewal(ctx, l.now(), false, to)
+	b, yield := l.queueRenewal(ctx, l.cfg.Clock(), false, to)
 	l.mu.Unlock()
 	b.Flush(yield)
 

@@ -39,7 +39,7 @@ func (l *Lease) GiveBack(at quorum.NodeSet) *quorum.Ballot {
 		l.mu.Unlock()
 		return nil
 	}
-	b, _ := l.queueRelease(context.Background(), l.now(), closed, l.mayHold&at)
+	b, _ := l.queueRelease(context.Background(), l.cfg.Clock(), closed, l.mayHold&at)
 	l.mu.Unlock()
 	l.renewer.remove(l)
 	return b
@@ -50,7 +50,7 @@ func (l *Lease) AwaitEnd() {
 	l.mu.Lock()
 	end := max(l.until, l.renewal.keysEnd)
 	l.mu.Unlock()
-	timer := time.NewTimer(end - l.now())
+	timer := time.NewTimer(end - l.cfg.Clock())
 	defer timer.Stop()
 	select {
 	case <-l.ending.gone:

@@ -91,7 +91,7 @@ func (h *Handle) Transfer(ctx context.Context, to Transfer) (until time.Duration
 		l.ending.passing = to.NewPassing(l.Owner)
 	}
 	b := &renewal{lease: l}
-	to.Begin(ctx, &b.Ballot, l.Owner, l.ending.passing, l.usualSpan(l.now()).TTL)
+	to.Begin(ctx, &b.Ballot, l.Owner, l.ending.passing, l.usualSpan(l.cfg.Clock()).TTL)
 	yield := l.queue(b, l.terms.Validity)
 	l.ending.passing.sent |= b.Sent()
 	l.renewal.transfers++ // no scheduled renewal may come behind it
@@ -129,7 +129,7 @@ func (l *Lease) goOn() {
 	if l.renewal.transfers == 0 && l.ending.end == nil {
 		l.lock.TakeBack(l.Owner, l.passed(l.ending.passing.sent))
 	}
-	l.renewer.move(l, l.now())
+	l.renewer.move(l, l.cfg.Clock())
 }
 
 // leaveTo ends the lease, whose keys stay at the nodes that to has settled. was is why the lease had ended

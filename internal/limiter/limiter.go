@@ -71,7 +71,7 @@ type lane struct {
 }
 
 // waits returns how many callers wait in the lane.
-func (in *lane) waits() int { return in.waiting.Len() + in.brief.Len() }
+func (in *lane) waits() int { return len(in.waiting) + len(in.brief) }
 
 // queue returns the queue of callers with so much patience; 0: without a bound.
 func (in *lane) queue(patience time.Duration) *turnQueue {
@@ -118,7 +118,7 @@ func (l *Limiter) Asked() time.Duration {
 type Attempt struct {
 	limiter *Limiter
 	lane    *lane
-	timed   bool // it is to be measured
+	Timed   bool // it is measured: Leave needs to know how long a quorum took to answer
 }
 
 // Caller is a call that makes an attempt.
@@ -144,14 +144,14 @@ func (l *Limiter) TryEnter(urgent bool) (Attempt, bool) {
 
 // tryBegin is TryEnter, for a caller with so much patience. Called under l.mu.
 func (l *Limiter) tryBegin(in *lane, patience time.Duration) (Attempt, bool) {
-	ahead := in.waits()
+	ahead := len(in.waiting) + len(in.brief)
 	if l.paused {
 		if patience == 0 {
 			return Attempt{}, false
 		}
-		ahead = in.brief.Len() // the pause keeps the others
+		ahead = len(in.brief) // the pause keeps the others
 	}
-	if ahead > 0 || !l.hasRoom(in) {
+	if ahead > 0 || float64(in.running) >= l.limit {
 		return Attempt{}, false
 	}
 	return l.begin(in), true
@@ -254,38 +254,34 @@ func (l *Limiter) hasten(t *turn) {
 // isNear reports whether the attempts under way are at least half of the limit. Called under l.mu.
 func (l *Limiter) isNear(in *lane) bool { return float64(2*in.running) >= l.limit }
 
-// hasRoom reports whether fewer attempts are under way than the limit allows. Called under l.mu.
-func (l *Limiter) hasRoom(in *lane) bool { return float64(in.running) < l.limit }
-
-// next takes the caller that may begin now out of its queue; nil if none may. Called under l.mu.
-func (l *Limiter) next(in *lane) *turn {
-	from := &in.brief
-	if !l.paused && in.waiting.Len() > 0 && (in.brief.Len() == 0 || in.waiting[0].isBefore(in.brief[0])) {
-		from = &in.waiting
-	}
-	if from.Len() == 0 || !l.hasRoom(in) {
-		return nil
-	}
-	return heap.Pop(from).(*turn)
-}
-
 // begin counts an attempt. Called under l.mu.
 func (l *Limiter) begin(in *lane) Attempt {
 	in.running++
 	in.made++
-	unknown := l.base() == 0 // the first that is answered is measured: most often, no crowd has come by then
-	return Attempt{limiter: l, lane: in, timed: l.isNear(in) || unknown || in.made%sampleEvery == 0}
+	unknown := l.least == 0 && l.older == 0 // the first that is answered is measured: most often, no crowd has come by then
+	isNear := float64(2*in.running) >= l.limit
+	return Attempt{limiter: l, lane: in, Timed: isNear || unknown || in.made%sampleEvery == 0}
 }
 
 // end ends an attempt, and lets further ones begin. Called under the Limiter's lock.
 func (a Attempt) end() {
 	a.lane.running--
-	a.limiter.serve(a.lane)
+	if len(a.lane.waiting) > 0 || len(a.lane.brief) > 0 {
+		a.limiter.serve(a.lane)
+	}
 }
 
 // serve lets the first callers of a lane begin that wait. Called under l.mu.
 func (l *Limiter) serve(in *lane) {
-	for t := l.next(in); t != nil; t = l.next(in) {
+	for float64(in.running) < l.limit {
+		from := &in.brief
+		if !l.paused && len(in.waiting) > 0 && (len(in.brief) == 0 || in.waiting[0].isBefore(in.brief[0])) {
+			from = &in.waiting
+		}
+		if len(*from) == 0 {
+			return
+		}
+		t := heap.Pop(from).(*turn)
 		t.granted <- l.begin(in)
 	}
 }
@@ -296,9 +292,6 @@ func (l *Limiter) Waiting() int {
 	defer l.mu.Unlock()
 	return l.ordinary.waits() + l.urgent.waits() + l.retries.waiting.Len()
 }
-
-// IsTimed reports whether Leave needs to know how long a quorum took to answer.
-func (a Attempt) IsTimed() bool { return a.timed }
 
 // Result is how an attempt went.
 type Result struct {
@@ -321,7 +314,7 @@ func (a Attempt) Leave(r Result) {
 	switch {
 	case r.Stalled:
 		l.pauseAll(&r)
-	case a.timed:
+	case a.Timed:
 		l.adapt(&r, a.lane)
 	}
 	a.end()
@@ -353,7 +346,7 @@ func (a Attempt) LeaveLater(r Result) {
 	l := a.limiter
 	l.mu.Lock()
 	d := 2 * l.base()
-	if a.timed && r.Answered == 0 && d > 0 && r.Took > 2*d {
+	if a.Timed && r.Answered == 0 && d > 0 && r.Took > 2*d {
 		if l.gaveUp == 0 || r.Took < l.gaveUp {
 			l.gaveUp = r.Took
 		}

@@ -225,7 +225,7 @@ func TestTheFirstAttemptIsMeasured(t *testing.T) {
 	}{{true, 0}, {true, time.Millisecond}, {false, time.Millisecond}} {
 		a, begun := l.TryEnter(false)
 		require.True(t, begun)
-		require.Equal(t, c.timed, a.IsTimed())
+		require.Equal(t, c.timed, a.Timed)
 		a.Leave(limiter.Result{Timeout: time.Second, Answered: c.answered, Took: c.answered})
 	}
 }
@@ -278,7 +278,7 @@ func TestStallOfATooShortTimeoutDelaysNobody(t *testing.T) {
 			a, begun := l.TryEnter(false)
 			require.True(t, begun)
 			a.Leave(r)
-			return a.IsTimed()
+			return a.Timed
 		}
 		const trip = 30 * time.Millisecond
 		for timed := false; !timed; {

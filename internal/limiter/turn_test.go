@@ -93,7 +93,7 @@ func TestLanesAreMeasuredAlikeInEitherOrder(t *testing.T) {
 			for _, urgent := range []bool{urgentFirst, !urgentFirst} {
 				a, begun := l.TryEnter(urgent)
 				require.True(t, begun)
-				timed[i][urgent] = a.IsTimed()
+				timed[i][urgent] = a.Timed
 			}
 		}
 		require.Equal(t, timed[0], timed[1], "with %d under way", under)

@@ -34,8 +34,10 @@ type call struct {
 func (l *Lock) Acquire(ctx context.Context) (held *lease.Lease, failure *Failure) {
 	e := l.engine
 	c := &call{Lock: l, waits: true, asked: e.Attempts.Asked()}
-	if shared, err := e.failures.await(ctx, e, FailurePause); shared != nil || err != nil {
-		return nil, &Failure{Cause: err, Refusal: shared}
+	if e.failures.last.Load() != nil {
+		if shared, err := e.failures.await(ctx, e, FailurePause); shared != nil || err != nil {
+			return nil, &Failure{Cause: err, Refusal: shared}
+		}
 	}
 	if l.terms.Wanted {
 		if err := e.Queue().Listen(ctx); err != nil {
@@ -85,7 +87,9 @@ func (c *call) try(ctx context.Context, last *Refusal) (*lease.Lease, *Refusal, 
 	if held != nil || refusal.reached {
 		c.engine.Attempts.Answered()
 	}
-	c.engine.failures.record(refusal, c.engine.Clock)
+	if refusal != nil || c.engine.failures.last.Load() != nil {
+		c.engine.failures.record(refusal, c.engine.Clock)
+	}
 	c.engine.Observer.Attempted(refusal)
 	return held, refusal, nil
 }
@@ -166,9 +170,11 @@ const maxTries = 3
 
 // TryAcquire acquires the lock without waiting for a holder.
 func (l *Lock) TryAcquire(ctx context.Context) (held *lease.Lease, failure *Failure) {
-	c := &call{Lock: l, limit: l.timeout()}
-	if shared, err := l.engine.failures.await(ctx, l.engine, c.limit); shared != nil || err != nil {
-		return nil, &Failure{Cause: err, Refusal: shared}
+	c := &call{Lock: l, limit: l.terms.Lease.NodeTimeout}
+	if l.engine.failures.last.Load() != nil {
+		if shared, err := l.engine.failures.await(ctx, l.engine, c.limit); shared != nil || err != nil {
+			return nil, &Failure{Cause: err, Refusal: shared}
+		}
 	}
 	if l.terms.Wanted {
 		if err := l.engine.Queue().Listen(ctx); err != nil {
@@ -197,9 +203,9 @@ func (c *call) tryAcquire(ctx context.Context, last *Refusal) (*lease.Lease, *Fa
 		last = refusal
 		pause := refusal.backoff(l.terms.Random, try)
 		if refusal.registering {
-			pause = min(pause, l.timeout()/8) // a longer one would end the call before its time
+			pause = min(pause, l.terms.Lease.NodeTimeout/8) // a longer one would end the call before its time
 		}
-		if e.Clock()-c.asked+pause > maxTries*l.timeout() {
+		if e.Clock()-c.asked+pause > maxTries*l.terms.Lease.NodeTimeout {
 			return nil, &Failure{Refusal: refusal}
 		}
 		if err := e.Life.Pause(ctx, pause); err != nil {
@@ -246,12 +252,9 @@ type failures struct {
 	next time.Duration // when the next caller asks
 }
 
-// await returns no refusal if the caller may ask the nodes. Else it pauses, for limit at most, and returns the refusal of
-// a caller that asked. Errors: ctx's cause, or life.ErrClosed.
+// await is called where no majority could vote. It returns no refusal if the caller may ask the nodes again. Else it pauses,
+// for limit at most, and returns the refusal of a caller that asked. Errors: ctx's cause, or life.ErrClosed.
 func (f *failures) await(ctx context.Context, e *Engine, limit time.Duration) (*Refusal, error) {
-	if f.last.Load() == nil {
-		return nil, nil
-	}
 	if !e.Cluster.IsUnfit() { // a person has acted, and no attempt has been made since
 		f.last.Store(nil)
 		return nil, nil
@@ -306,11 +309,11 @@ type alert struct {
 
 // newAlert makes the owner of an attempt. It is told until forget, or until the lease of that owner is released.
 func newAlert(l *Lock) alert {
+	random, now := l.terms.Random.ID("attempt"), l.engine.Wall()
 	if !l.terms.Wanted {
-		return alert{owner: l.newOwner()}
+		return alert{owner: protocol.Owner(random, now, "", l.terms.Label)}
 	}
-	owner := protocol.WantedOwner(l.terms.Random.ID("attempt"), l.engine.Wall(), l.engine.ID, l.terms.Label)
-	a := alert{owner, lease.NewSignal()}
+	a := alert{protocol.Owner(random, now, l.engine.ID, l.terms.Label), lease.NewSignal()}
 	l.engine.Queue().Holders.Expect(a.owner, a.signal.Tell)
 	return a
 }
@@ -320,11 +323,4 @@ func (a alert) forget(e *Engine) {
 	if a.signal != nil {
 		e.Queue().Holders.Forget(a.owner)
 	}
-}
-
-// newOwner makes the owner of the call's next attempt.
-func (c *call) newOwner() string {
-	c.forget(c.engine)
-	c.alert = newAlert(c.Lock)
-	return c.alert.owner
 }

@@ -52,7 +52,9 @@ func (c *call) attempt(ctx context.Context) (*lease.Lease, *Refusal, error) {
 	}
 	var token int64
 	if v == quorum.Granted {
-		c.primitive.granted(a)
+		if c.granted != nil {
+			c.granted(a)
+		}
 		var failed *quorum.Ballot
 		if token, failed, err = c.tokenOf(ctx, &a.Ballot); failed != nil && err == nil {
 			a.rollBack()
@@ -66,7 +68,7 @@ func (c *call) attempt(ctx context.Context) (*lease.Lease, *Refusal, error) {
 			held := a.newLease(token)
 			held.Wanted = c.signal
 			switch {
-			case held.Remaining() <= 0:
+			case held.Until() <= e.Clock():
 				a.rollBack()
 				return nil, lateRefusal(&a.Ballot), nil
 			case held.Start(ctx):
@@ -89,41 +91,36 @@ func (c *call) attempt(ctx context.Context) (*lease.Lease, *Refusal, error) {
 // nodes have executed a waiter's last one meanwhile, that is it, and nothing is sent. With an
 // error it returns no attempt if the wait for the turn has ended.
 func (c *call) ask(ctx context.Context) (a *Attempt, v quorum.Verdict, err error) {
-	if a = c.executed(); a != nil {
-		return a, quorum.Granted, nil
-	}
-	turn, err := c.takeTurn(ctx)
-	if err != nil {
-		return nil, quorum.Failed, err
-	}
-	asked := false
-	defer func() {
-		if asked {
-			c.endTurn(turn, a, v, err)
-		} else {
-			turn.Leave(limiter.Result{})
+	e, w := c.engine, c.waiter
+	if w != nil {
+		if a = c.executed(); a != nil {
+			return a, quorum.Granted, nil
 		}
-	}()
-	if a = c.executed(); a != nil { // while it waited for its turn
-		return a, quorum.Granted, nil
+	}
+	turn, begun := e.Attempts.TryEnter(w != nil && w.IsAwaited())
+	if !begun {
+		if turn, err = e.Attempts.Enter(ctx, c.asked, c.limit, turnTaker{c.Lock, w}); err != nil {
+			return nil, quorum.Failed, err
+		}
+		if w != nil {
+			if a = c.executed(); a != nil { // while it waited for its turn
+				turn.Leave(limiter.Result{})
+				return a, quorum.Granted, nil
+			}
+		}
 	}
 	a = c.newAttempt(ctx)
-	a.Timed, asked = turn.IsTimed(), true
-	a.send()
-	v, err = a.Await(ctx, c.timeout(), a.rollBack)
-	return a, v, err
-}
-
-// send sends the attempt. A node that is not asked may still have the waiter's previous attempt: send undoes that.
-func (a *Attempt) send() {
-	w := a.Waiter
-	if w == nil {
-		a.Send(0, true)
-		return
+	defer func() { c.endTurn(turn, a, v, err) }()
+	a.Timed = turn.Timed
+	if w != nil {
+		w.Begin(a.Parked)
 	}
-	w.Begin(a.Parked)
 	a.Send(0, true)
-	a.lock.undo(w, w.Sent(a.Parked))
+	if w != nil {
+		c.undo(w, w.Sent(a.Parked)) // a node that is not asked may still have the waiter's previous attempt
+	}
+	v, err = a.Await(ctx, c.terms.Lease.NodeTimeout, a.rollBack)
+	return a, v, err
 }
 
 // undo rolls a waiter's stale attempt back, and has the waiter leave the queues there.
@@ -144,23 +141,11 @@ func (l *Lock) Yield(w *waitqueue.Waiter, owner string, at quorum.NodeSet, after
 
 // executed returns the waiter's last attempt if a quorum has executed it since it was refused; else nil.
 func (c *call) executed() *Attempt {
-	if c.waiter == nil {
-		return nil
-	}
 	g, granted := c.waiter.Granted()
 	if !granted {
 		return nil
 	}
 	return c.executedAttempt(g)
-}
-
-// takeTurn returns when the call may make an attempt.
-func (c *call) takeTurn(ctx context.Context) (limiter.Attempt, error) {
-	e, who := c.engine, turnTaker{c.Lock, c.waiter}
-	if turn, begun := e.Attempts.TryEnter(who.IsUrgent()); begun {
-		return turn, nil
-	}
-	return e.Attempts.Enter(ctx, c.asked, c.limit, who)
 }
 
 // turnTaker is a call as the Limiter knows it: a value of its own, made where the call waits, so that the call itself need not be on
@@ -190,7 +175,7 @@ func (t turnTaker) Changed() <-chan struct{} {
 // endTurn lets the next call of the client ask the nodes, after the attempt a, which the verdict v ended, or err from
 // outside if it is not nil.
 func (c *call) endTurn(t limiter.Attempt, a *Attempt, v quorum.Verdict, err error) {
-	r := limiter.Result{Start: a.Start, Timeout: c.timeout(), Stalled: v != quorum.Granted && a.isStalled()}
+	r := limiter.Result{Start: a.Start, Timeout: c.terms.Lease.NodeTimeout, Stalled: v != quorum.Granted && a.isStalled()}
 	if a.Timed {
 		r.Answered, r.Took = a.Heard(), c.engine.Clock()-a.Start
 	}
@@ -219,10 +204,13 @@ func (c *call) newAttempt(ctx context.Context) *Attempt {
 	l, w := c.Lock, c.waiter
 	a := l.engine.spares.attempt()
 	a.lock, a.Waits, a.Waiter, a.validity = l, c.waits, w, l.terms.Lease.Validity
-	owner := c.newOwner()
-	l.begin(&a.Ballot, opLock, owner, l.engine.Clock(), quorum.Acquire, l.primitive.Reader())
+	if c.signal != nil {
+		c.forget(l.engine) // the attempt before
+	}
+	c.alert = newAlert(l)
+	l.begin(&a.Ballot, opLock, c.owner, l.engine.Clock(), quorum.Acquire, l.Reader)
 	a.Ballot.Attempt, a.Spare = true, a
-	a.Recorder = l.engine.Observer.Recorder(ctx, opLock, l.Name, owner, nil)
+	a.Recorder = l.engine.Observer.Recorder(ctx, opLock, l.Name, c.owner, nil)
 	a.SetCommand("EVALSHA", nil)
 	if w != nil {
 		a.Parked = w.Park(&a.Ballot)
@@ -244,7 +232,7 @@ func (c *call) newAttempt(ctx context.Context) *Attempt {
 func (c *call) executedAttempt(g waitqueue.Grant) *Attempt {
 	l := c.Lock
 	a := &Attempt{lock: l, Waits: true, Waiter: c.waiter, validity: l.terms.Wait.ExecutedValidity}
-	l.begin(&a.Ballot, opLock, g.Attempt.Owner, g.Attempt.Start, quorum.AcquireWaiting, l.primitive.Reader())
+	l.begin(&a.Ballot, opLock, g.Attempt.Owner, g.Attempt.Start, quorum.AcquireWaiting, l.Reader)
 	a.Recorder = l.engine.Observer.Recorder(context.Background(), opLock, l.Name, g.Attempt.Owner, g.Recorder)
 	a.SetAnswers(g.Attempt.Sent(), func(i int) (*admission.VoteRight, quorum.Answer) {
 		answer := quorum.Answer{Count: quorum.NoAnswer, Outcome: quorum.NotSent}
@@ -379,7 +367,7 @@ func (l *Lock) tokenOf(ctx context.Context, granted *quorum.Ballot) (token int64
 		}
 	}
 	raise.Send(0, true)
-	v, err := raise.Await(ctx, l.timeout(), nil)
+	v, err := raise.Await(ctx, l.terms.Lease.NodeTimeout, nil)
 	if v != quorum.Granted {
 		return 0, raise, err
 	}

@@ -126,7 +126,7 @@ func (h *handoff) begin(keys []string, now, trip time.Duration) {
 func (h *handoff) pause(keys []string, clock system.Clock) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !Overlap(keys, h.keys) {
+	if len(h.keys) == 0 || !Overlap(keys, h.keys) {
 		return 0
 	}
 	return h.until - clock()

@@ -80,6 +80,7 @@ func (x *Exclusive) ReleaseArgs(c protocol.ReleaseCall, _ bool) []any {
 type plainVote struct {
 	vote     *quorum.Vote
 	lock     *Exclusive
+	owner    string   // of the attempt
 	set      *setArgs // which others share
 	counting [3]any   // HINCRBY's arguments
 	merged   bool     // SET returns the holder, and there is no GET
@@ -137,7 +138,7 @@ func (x *Exclusive) preparePlainly(a *Attempt) {
 // wait learns how long the holder has left. Without tokens, servers since 7.0 return the
 // holder by SET.
 func (p *plainVote) prepare(v *quorum.Vote, x *Exclusive, set *setArgs, remaining bool) {
-	p.vote, p.lock, p.set = v, x, set
+	p.vote, p.lock, p.owner, p.set = v, x, v.Ballot().Owner, set
 	switch p.merged = !x.terms.Fencing && v.Node.UnderstandsSetGet(); {
 	case p.merged:
 		p.asked = setPart
@@ -180,7 +181,7 @@ func (p *plainVote) Size() int {
 		other = 160 // HINCRBY, which has the record for a key, and SET's other arguments
 	)
 	keys := bits.OnesCount8(uint8(p.asked &^ countPart))
-	return keys*(each+len(p.lock.keys[0])) + other + len(p.vote.Ballot().Owner)
+	return keys*(each+len(p.lock.keys[0])) + other + len(p.owner)
 }
 
 // Receive implements pipe.Receiver.
@@ -212,16 +213,15 @@ func (p *plainVote) ReceiveQuick(reply *pipe.Reply) {
 
 // readHolder reads the lock's holder.
 func (p *plainVote) readHolder(reply *pipe.Reply) (misread error) {
-	owner := p.vote.Ballot().Owner
 	switch isText := reply.Kind == pipe.Text; {
-	case isText && string(reply.Text) == owner:
-		p.holder = owner // no copy
+	case isText && string(reply.Text) == p.owner:
+		p.holder = p.owner // no copy
 	case isText:
 		p.holder, p.resting = protocol.HolderOf(reply.Text)
 	case reply.Value() != nil:
 		return fmt.Errorf("%T", reply.Value())
 	case p.merged:
-		p.holder = owner // there was none before
+		p.holder = p.owner // there was none before
 	}
 	return nil
 }
@@ -236,21 +236,18 @@ func (p *plainVote) answered(err error) {
 		p.vote.Receive(nil, p.err)
 		return
 	}
-	p.vote.Node.Answered(nil)
-	p.vote.Count(p.answer())
-	p.vote.Leave()
-}
-
-// answer returns what the commands' answers mean together.
-func (p *plainVote) answer() quorum.Answer {
-	owner := p.vote.Ballot().Owner
+	p.vote.Node.Status.Answered(nil)
+	a := quorum.Answer{Count: quorum.No, Outcome: quorum.Refused}
 	switch x := p.lock; {
 	case x.terms.Fencing && p.count < x.terms.LeastToken:
-		return forgot
-	case p.holder == owner && p.queue: // the rollback makes the key a reservation: passedQueue
-		return quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: protocol.Reservation}
-	case p.holder == owner:
-		return quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed, Token: p.count}
+		a = forgot
+	case p.holder == p.owner && p.queue: // the rollback makes the key a reservation: passedQueue
+		a.Holder = protocol.Reservation
+	case p.holder == p.owner:
+		a = quorum.Answer{Count: quorum.Yes, Outcome: quorum.Confirmed, Token: p.count}
+	default:
+		a.Holder, a.Resting, a.Remaining = p.holder, p.resting, p.left
 	}
-	return quorum.Answer{Count: quorum.No, Outcome: quorum.Refused, Holder: p.holder, Resting: p.resting, Remaining: p.left}
+	p.vote.Count(a)
+	p.vote.Leave()
 }

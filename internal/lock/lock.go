@@ -29,19 +29,15 @@ type Terms struct {
 	Random system.Random
 
 	settings protocol.Settings // what commands take of the terms
+	reader   quorum.Reader     // of the replies to attempts, but for those of permits
 }
 
 // Box makes what commands take of the terms. It must be called once, when all fields are set.
 func (t *Terms) Box() {
 	t.settings = protocol.NewSettings(t.Lease.TTL, t.LeastToken, t.Label, t.Fencing)
-}
-
-// reader reads the replies to attempts.
-func (t *Terms) reader() quorum.Reader {
-	if t.Fencing {
-		return acquiring
+	if t.reader = claiming; t.Fencing {
+		t.reader = acquiring
 	}
-	return claiming
 }
 
 // Lock is what callers lock: a name, or several at once.
@@ -51,6 +47,8 @@ type Lock struct {
 	engine    *Engine
 	terms     *Terms
 	primitive Primitive
+	Reader    quorum.Reader    // of the replies to attempts
+	granted   func(*Attempt)   // called when a quorum has granted an attempt, before any other step; may be nil
 	script    *protocol.Script // that releases
 	shared    bool             // others may hold it at the same time
 	suffix    string           // of tickets: what their waiters want
@@ -60,9 +58,6 @@ type Lock struct {
 type Primitive interface {
 	// PrepareAttempt fills in the votes of an attempt that are not to be skipped.
 	PrepareAttempt(a *Attempt)
-
-	// granted is called when a quorum has granted an attempt, before any other step.
-	granted(a *Attempt)
 
 	// RaiseArgs returns the arguments of EVALSHA that raise a node's counts to a token, as long as the
 	// owner's attempt stands there.
@@ -75,9 +70,6 @@ type Primitive interface {
 	// ReleaseArgs returns the arguments of EVALSHA that release what the owner has. An undo releases whatever an
 	// attempt of the owner may have got.
 	ReleaseArgs(c protocol.ReleaseCall, undo bool) []any
-
-	// Reader returns what reads the replies to attempts.
-	Reader() quorum.Reader
 
 	// HeldKeys returns the keys that say who holds the lock.
 	HeldKeys() []string
@@ -123,17 +115,9 @@ func (l *Lock) WaitedFor() waitqueue.Lock {
 // LeaseTerms implements lease.Lock.
 func (l *Lock) LeaseTerms() *lease.Terms { return &l.terms.Lease }
 
-func (l *Lock) timeout() time.Duration { return l.terms.Lease.NodeTimeout }
-
 // begin makes b a ballot over all nodes, which begins at start.
 func (l *Lock) begin(b *quorum.Ballot, op, owner string, start time.Duration, rule quorum.Rule, reader quorum.Reader) {
-	l.engine.Cluster.Begin(b, quorum.Question{Op: op, Owner: owner, Start: start, Timeout: l.timeout(), Rule: rule, Reader: reader})
-}
-
-// newOwner makes the value that marks one attempt at the nodes: random, then readable. The
-// random part comes first, so that owners that compete compare by it.
-func (l *Lock) newOwner() string {
-	return protocol.Owner(l.terms.Random.ID("attempt"), l.engine.Wall(), l.terms.Label)
+	l.engine.Cluster.Begin(b, quorum.Question{Op: op, Owner: owner, Start: start, Timeout: l.terms.Lease.NodeTimeout, Rule: rule, Reader: reader})
 }
 
 // The operations of ballots, as errors and hooks name them.
@@ -159,11 +143,6 @@ type keyed struct {
 func (k *keyed) init(e *Engine, t *Terms, name, key string, primitive Primitive, scripts protocol.Families) {
 	e.need(scripts, t)
 	k.key[0] = key
-	k.Lock = Lock{Name: name, keys: k.key[:], engine: e, terms: t, primitive: primitive, script: protocol.Release}
+	k.Lock = Lock{Name: name, keys: k.key[:], engine: e, terms: t, primitive: primitive, Reader: t.reader,
+		script: protocol.Release}
 }
-
-// Reader implements Primitive.
-func (k *keyed) Reader() quorum.Reader { return k.terms.reader() }
-
-// granted implements Primitive.
-func (k *keyed) granted(*Attempt) {}

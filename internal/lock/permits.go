@@ -2,7 +2,6 @@ package lock
 
 import (
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/internal/quorum"
 )
 
 // MaxPermits is how many permits a semaphore has at most.
@@ -33,8 +32,8 @@ func (p *Permits) Init(e *Engine, t *Terms, prefix, name string, size, n int) {
 	p.terms = *t
 	p.terms.Wait.Parking = false // releases that cross would execute the attempt at different slots
 	p.wire, p.queue[0] = protocol.NewSemaphoreKeys(prefix, name, size)
-	p.Lock = Lock{Name: name, keys: p.queue[:], engine: e, terms: &p.terms, primitive: p, script: protocol.GiveBack,
-		suffix: protocol.PermitsSuffix(size, n)}
+	p.Lock = Lock{Name: name, keys: p.queue[:], engine: e, terms: &p.terms, primitive: p, Reader: permitting,
+		granted: p.granted, script: protocol.GiveBack, suffix: protocol.PermitsSuffix(size, n)}
 	p.size, p.n = size, n
 }
 
@@ -62,7 +61,7 @@ func (p *Permits) PrepareAttempt(a *Attempt) {
 	}
 }
 
-// granted implements Primitive. The lease has the slots that a quorum chose.
+// granted gives the lease the slots that a quorum chose.
 func (p *Permits) granted(a *Attempt) {
 	p.list = p.choice.settle()
 	p.slots, p.held = p.wire.Slots(p.list)
@@ -94,9 +93,6 @@ func (p *Permits) ReleaseArgs(c protocol.ReleaseCall, undo bool) []any {
 	}
 	return p.wire.GiveBack(&p.terms.settings, c, p.list)
 }
-
-// Reader implements Primitive.
-func (p *Permits) Reader() quorum.Reader { return permitting }
 
 // HeldKeys implements Primitive.
 func (p *Permits) HeldKeys() []string { return p.wire.All() }

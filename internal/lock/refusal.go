@@ -101,7 +101,7 @@ func (e *Engine) heldFor(owner string) time.Duration {
 // crowdedRefusal returns the refusal of a call whose turn to ask the nodes did not come in time.
 func (c *call) crowdedRefusal(why error) *Refusal {
 	e := c.engine
-	votes := &quorum.Failure{Op: opLock, Need: e.Cluster.Need, Elapsed: c.timeout(), Nodes: e.Cluster.Nodes,
+	votes := &quorum.Failure{Op: opLock, Need: e.Cluster.Need, Elapsed: c.terms.Lease.NodeTimeout, Nodes: e.Cluster.Nodes,
 		Answers: make([]quorum.Answer, len(e.Cluster.Nodes))}
 	for i := range votes.Answers {
 		votes.Answers[i] = quorum.Answer{Count: quorum.NoAnswer, Outcome: quorum.NotSent, Cause: why}

@@ -93,7 +93,7 @@ func (r *resumption) try(ctx context.Context) (*lease.Lease, *quorum.Failure, er
 	}
 	a.Send(0, true)
 	r.sent |= a.Sent()
-	v, err := a.Await(ctx, r.timeout(), nil)
+	v, err := a.Await(ctx, r.terms.Lease.NodeTimeout, nil)
 	if err != nil || v != quorum.Granted {
 		return nil, quorum.FailureOf(&a.Ballot), err
 	}

@@ -30,7 +30,7 @@ type Target struct {
 func (x *Exclusive) Seize(ctx context.Context, target func(node int) Target) (*lease.Lease, []Found, *Failure) {
 	a := x.newSeizure(target)
 	a.Send(0, true)
-	v, err := a.Await(ctx, x.timeout(), nil)
+	v, err := a.Await(ctx, x.terms.Lease.NodeTimeout, nil)
 	var token int64
 	failed := &a.Ballot
 	if err == nil && v == quorum.Granted {
@@ -55,7 +55,7 @@ func (x *Exclusive) Seize(ctx context.Context, target func(node int) Target) (*l
 
 // newSeizure makes the ballot that seizes the lock.
 func (x *Exclusive) newSeizure(target func(node int) Target) *Attempt {
-	owner := x.newOwner()
+	owner := protocol.Owner(x.terms.Random.ID("attempt"), x.engine.Wall(), "", x.terms.Label)
 	a := &Attempt{lock: &x.Lock, validity: x.terms.Lease.Validity}
 	x.begin(&a.Ballot, opSeize, owner, x.engine.Clock(), quorum.Confirm, seizing)
 	a.Recorder = x.engine.Observer.Recorder(context.Background(), opSeize, x.Name, owner, nil) // it is for no call

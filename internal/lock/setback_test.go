@@ -40,12 +40,12 @@ func TestTrimCutsTheKeysOfThisLibraryAlone(t *testing.T) {
 		left  time.Duration
 		want  time.Duration
 	}{
-		"an owner":                     {func() string { return protocol.Owner(random, time.Now(), "") }, hour, cut},
-		"an owner with a label":        {func() string { return protocol.Owner(random, time.Now(), "host:1") }, hour, cut},
-		"an owner that is told":        {func() string { return protocol.WantedOwner(random, time.Now(), "CCCCCCCCCCCCCCCC", "host:1") }, hour, cut},
-		"an owner without a clock":     {func() string { return protocol.Owner(random, time.Time{}, "") }, hour, cut},
-		"an owner of before":           {func() string { return protocol.Owner(random, time.Now().Add(hour), "") }, hour, cut},
-		"an owner that ends in time":   {func() string { return protocol.Owner(random, time.Now(), "") }, 4 * time.Second, 4 * time.Second},
+		"an owner":                     {func() string { return protocol.Owner(random, time.Now(), "", "") }, hour, cut},
+		"an owner with a label":        {func() string { return protocol.Owner(random, time.Now(), "", "host:1") }, hour, cut},
+		"an owner that is told":        {func() string { return protocol.Owner(random, time.Now(), "CCCCCCCCCCCCCCCC", "host:1") }, hour, cut},
+		"an owner without a clock":     {func() string { return protocol.Owner(random, time.Time{}, "", "") }, hour, cut},
+		"an owner of before":           {func() string { return protocol.Owner(random, time.Now().Add(hour), "", "") }, hour, cut},
+		"an owner that ends in time":   {func() string { return protocol.Owner(random, time.Now(), "", "") }, 4 * time.Second, 4 * time.Second},
 		"readers":                      {func() string { return protocol.Shared }, hour, cut},
 		"it rests":                     {func() string { return protocol.Resting + "me" }, hour, cut},
 		"a reservation":                {func() string { return protocol.Reservation + testnet.FirstTicket }, hour, 2 * time.Second},
@@ -53,8 +53,8 @@ func TestTrimCutsTheKeysOfThisLibraryAlone(t *testing.T) {
 		"a value of base64":            {func() string { return "Z2hvc3RzIG9mIHRoZSBwYXN0IQ==" }, hour, whole},
 		"a UUID":                       {func() string { return "6fa459ea-ee8a-3ca4-894e-db77e160355e" }, hour, whole},
 		"an empty value":               {func() string { return "" }, hour, whole},
-		"a longer value of this begin": {func() string { return protocol.Owner(random, time.Now(), "") + "X" }, hour, whole},
-		"another program's label":      {func() string { return protocol.Owner(random, time.Now(), "") + ":1" }, hour, whole},
+		"a longer value of this begin": {func() string { return protocol.Owner(random, time.Now(), "", "") + "X" }, hour, whole},
+		"another program's label":      {func() string { return protocol.Owner(random, time.Now(), "", "") + ":1" }, hour, whole},
 	} {
 		t.Run(name, func(t *testing.T) {
 			testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {

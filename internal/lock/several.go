@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/internal/quorum"
 )
 
 // Several is a lock of several names, which one owner holds all at once: the Primitive of
@@ -22,7 +21,7 @@ type Several struct {
 func (s *Several) Init(e *Engine, t *Terms, prefix string, names []string) {
 	e.need(protocol.ForSeveral, t)
 	names = slices.Sorted(slices.Values(names))
-	s.Lock = Lock{Name: strings.Join(names, ", "), engine: e, terms: t, primitive: s, script: protocol.ReleaseAll,
+	s.Lock = Lock{Name: strings.Join(names, ", "), engine: e, terms: t, primitive: s, Reader: t.reader, script: protocol.ReleaseAll,
 		suffix: protocol.SetSuffix}
 	s.names = names
 	s.wire, s.keys = protocol.NewSetKeys(prefix, names, t.Wanted)
@@ -56,9 +55,3 @@ func (s *Several) RenewalArgs(c protocol.RenewalCall, record any) []any {
 func (s *Several) ReleaseArgs(c protocol.ReleaseCall, _ bool) []any {
 	return s.wire.Release(&s.terms.settings, c)
 }
-
-// Reader implements Primitive.
-func (s *Several) Reader() quorum.Reader { return s.terms.reader() }
-
-// granted implements Primitive.
-func (s *Several) granted(*Attempt) {}

@@ -46,28 +46,31 @@ func (s *spares) release() *release {
 	return r
 }
 
-// giveBack puts a spare, which b is a part of, into a pool.
-func (s *spares) giveBack(pool *sync.Pool, spare any, b *quorum.Ballot) {
+// watched calls the tests' functions, for a spare that b is a part of. It reports whether the spare was spoiled.
+func (s *spares) watched(b *quorum.Ballot) (spoiled bool) {
 	if s.given != nil {
 		s.given()
 	}
 	if s.reached != nil {
 		b.Spoil(s.reached)
-		return
 	}
-	pool.Put(spare)
+	return s.reached != nil
 }
 
 // GiveBack implements quorum.Spare.
 func (a *Attempt) GiveBack() {
 	s := &a.lock.engine.spares
 	a.lock = nil // a maker that still uses the attempt panics
-	s.giveBack(&s.attempts, a, &a.Ballot)
+	if s.given == nil && s.reached == nil || !s.watched(&a.Ballot) {
+		s.attempts.Put(a)
+	}
 }
 
 // GiveBack implements quorum.Spare.
 func (b *release) GiveBack() {
 	s := &b.lock.engine.spares
 	b.lock = nil // as above
-	s.giveBack(&s.releases, b, &b.Ballot)
+	if s.given == nil && s.reached == nil || !s.watched(&b.Ballot) {
+		s.releases.Put(b)
+	}
 }

@@ -119,7 +119,7 @@ const restGrace = 10 * time.Millisecond
 // lease is resumed.
 func (h *Transfer) AwaitRest() {
 	spent := h.lock.engine.Clock() - h.ballot.Start
-	timer := time.NewTimer(min(spent+restGrace, h.lock.timeout()))
+	timer := time.NewTimer(min(spent+restGrace, h.lock.terms.Lease.NodeTimeout))
 	defer timer.Stop()
 	for {
 		h.mu.Lock()

@@ -365,9 +365,7 @@ func (s *Status) reportStalled(p *pipe.Pipe) {
 
 // Answered records that a call was answered, if err is nil or the server's error reply. It
 // ignores other errors.
-func (n *Node) Answered(err error) { n.Status.answered(err) }
-
-func (s *Status) answered(err error) {
+func (s *Status) Answered(err error) {
 	if !s.stalled.Load() {
 		return
 	}

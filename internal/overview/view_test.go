@@ -17,7 +17,7 @@ import (
 func ours(label string, n int) string {
 	id := system.ID([]byte("ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
 	id[0], id[1] = system.Digits[n/32%32], system.Digits[n%32]
-	return protocol.Owner(id, time.Unix(int64(n)*1000, 0), label)
+	return protocol.Owner(id, time.Unix(int64(n)*1000, 0), "", label)
 }
 
 func waiter(ticket, label string, ago time.Duration) redlock.WaiterStatus {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// doneCall is a call of so many commands. It records what IsDone says at its last Receive.
+// doneCall is a call of so many commands. It records what Done says at its last Receive.
 type doneCall struct {
 	Call
 	left int
@@ -19,7 +19,7 @@ type doneCall struct {
 
 func newDoneCall(commands int) *doneCall {
 	d := &doneCall{left: commands, said: make(chan bool, 1)}
-	d.Call = Call{Command: "PING", To: d, done: true} // left over from an earlier use
+	d.Call = Call{Command: "PING", To: d, Done: true} // left over from an earlier use
 	if commands > 1 {
 		d.Call.Series = int16(commands)
 	}
@@ -28,7 +28,7 @@ func newDoneCall(commands int) *doneCall {
 
 func (d *doneCall) Receive(any, error) {
 	if d.left--; d.left == 0 {
-		d.said <- d.IsDone()
+		d.said <- d.Done
 	}
 }
 

@@ -58,7 +58,7 @@ type Sender interface {
 	Send(command string, args ...any) error
 }
 
-// Call is one command, or a Series of them. It belongs to the pipe from Queue until the last Receive. If IsDone is
+// Call is one command, or a Series of them. It belongs to the pipe from Queue until the last Receive. If Done is
 // false then, a writer may still read the call, and the pipe does not report when the writer has stopped.
 type Call struct {
 	Command string // without a Series
@@ -66,17 +66,16 @@ type Call struct {
 	To      Receiver
 	Series  int16 // how many commands To sends, if it is a Series; 0: it is none
 
+	// Done says, during the last Receive, whether no goroutine reads the call or its arguments any more. It is false if
+	// the last answer came before a writer had handed its whole batch to the connection, if the pipe broke before that
+	// answer, and if the connection is no QuickConn.
+	Done bool
+
 	opens  bool          // it is the first call of a write
 	begun  bool          // the first of several answers has come: the reader delivers the others, or an error in their place
-	done   bool          // see IsDone
 	size   int32         // bytes on the wire, about
 	queued time.Duration // when, on the caller's clock
 }
-
-// IsDone reports, during the last Receive, whether no goroutine reads the call or its arguments any more. It is false if
-// the last answer came before a writer had handed its whole batch to the connection, if the pipe broke before that
-// answer, and if the connection is no QuickConn.
-func (c *Call) IsDone() bool { return c.done }
 
 // answers returns how many answers the call gets.
 func (c *Call) answers() int { return int(max(c.Series, 1)) }
@@ -155,7 +154,7 @@ func (p *Pipe) Err() error {
 // unanswered. With an error nothing was queued and Receive is not called: the pipe is broken, or the limit is
 // exceeded (nil: no limit).
 func (p *Pipe) Queue(c *Call, now time.Duration, limit *Limit) (flush bool, load int, err error) {
-	c.queued, c.size, c.done = now, int32(size(c)), false
+	c.queued, c.size, c.Done = now, int32(size(c)), false
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.err != nil {
@@ -250,7 +249,7 @@ func (p *Pipe) nextBatch(maxBytes, maxWrites int) batchState {
 }
 
 // hasUnsent reports whether a queued call is not sent yet. Called under p.mu.
-func (p *Pipe) hasUnsent() bool { return p.err == nil && p.sent < p.calls.len() }
+func (p *Pipe) hasUnsent() bool { return p.err == nil && p.sent < p.calls.n }
 
 func (p *Pipe) write() error {
 	for _, c := range p.batch {
@@ -343,7 +342,7 @@ func (p *Pipe) begin() (c *Call, left int, flush bool) {
 	if p.sent == 0 {
 		return nil, 0, false
 	}
-	c = p.calls.front()
+	c = p.calls.at(0)
 	p.answered++
 	if left = c.answers() - 1; left == 0 {
 		return c, 0, p.pop()
@@ -364,7 +363,7 @@ func (p *Pipe) finish() (flush bool) {
 // reader has become the writer. Called under p.mu.
 func (p *Pipe) pop() (flush bool) {
 	c := p.calls.pop()
-	c.done = p.popped < p.encoded.Load()
+	c.Done = p.popped < p.encoded.Load()
 	p.popped++
 	p.load -= c.answers()
 	p.sent--
@@ -373,7 +372,7 @@ func (p *Pipe) pop() (flush bool) {
 	if c.opens {
 		p.writes--
 	}
-	if p.sent < p.calls.len() && !p.writing && p.wire < maxWireBytes/2 {
+	if p.sent < p.calls.n && !p.writing && p.wire < maxWireBytes/2 {
 		p.writing = true
 		p.users++
 		return true
@@ -479,10 +478,10 @@ func (p *Pipe) Silence(now time.Duration) time.Duration {
 
 // silence is Silence. Called under p.mu.
 func (p *Pipe) silence(now time.Duration) time.Duration {
-	if p.calls.len() == 0 {
+	if p.calls.n == 0 {
 		return 0
 	}
-	return now - p.calls.front().queued
+	return now - p.calls.at(0).queued
 }
 
 // Limit bounds what may be unanswered when a call is queued.
@@ -547,11 +546,7 @@ type fifo struct {
 	n    int
 }
 
-func (f *fifo) len() int { return f.n }
-
 func (f *fifo) at(i int) *Call { return f.ring[(f.head+i)&(len(f.ring)-1)] }
-
-func (f *fifo) front() *Call { return f.at(0) }
 
 func (f *fifo) push(c *Call) {
 	if f.n == len(f.ring) {

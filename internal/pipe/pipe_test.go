@@ -330,8 +330,8 @@ func TestFifoKeepsOrderAsItGrows(t *testing.T) {
 		for range round % 7 {
 			push()
 		}
-		for range min(round%5, f.len()) {
-			require.Equal(t, want, f.front().size)
+		for range min(round%5, f.n) {
+			require.Equal(t, want, f.at(0).size)
 			require.Equal(t, want, f.pop().size)
 			want++
 		}
@@ -339,5 +339,5 @@ func TestFifoKeepsOrderAsItGrows(t *testing.T) {
 	for i, c := range f.drain() {
 		require.Equal(t, want+int32(i), c.size)
 	}
-	require.Zero(t, f.len())
+	require.Zero(t, f.n)
 }

@@ -27,24 +27,18 @@ const (
 )
 
 // Owner returns the owner of an attempt that begins at an instant of its client's wall clock. Of random, which
-// has 26 random characters, it takes the first 19. label may be empty.
-func Owner(random system.ID, at time.Time, label string) string {
+// has 26 random characters, it takes the first 19. client is told that others want the lock; "": it is not. label may be
+// empty.
+func Owner(random system.ID, at time.Time, client, label string) string {
 	clock := clockText(at)
-	return join(random[:randomLength], clock[:], "", label)
-}
-
-// WantedOwner is Owner for a holder whose client is to be told that others want the lock.
-func WantedOwner(random system.ID, at time.Time, client, label string) string {
-	clock := clockText(at)
-	return join(random[:randomLength], clock[:], wantedMark+client, label)
-}
-
-// join joins the parts of an owner.
-func join[T string | []byte](random, clock T, mark, label string) string {
-	if label == "" {
-		return string(random) + string(clock) + mark
+	mark, separator := "", ""
+	if client != "" {
+		mark = wantedMark
 	}
-	return string(random) + string(clock) + mark + "@" + label
+	if label != "" {
+		separator = "@"
+	}
+	return string(random[:randomLength]) + string(clock[:]) + mark + client + separator + label
 }
 
 // clockText returns the seconds since 1970, to the nearest one; zeros for an instant that seven characters do not hold.
@@ -98,10 +92,13 @@ func TransferValue(secret, label string) string {
 	if len(secret) == idLength && isAlphanumeric(secret) { // else it is not Secret's
 		clock = secret[randomLength:]
 	}
-	return join(random[:randomLength], clock, "", label)
+	if label != "" {
+		label = "@" + label
+	}
+	return random[:randomLength] + clock + label
 }
 
-// IDOf returns the id of an owner that WantedOwner returned: what nodes name it by.
+// IDOf returns the id of an owner: what nodes name it by.
 func IDOf(owner string) string { return owner[:idLength] }
 
 // cutOwner returns what follows the id of an owner, and its mark if it has one: the label, with "@" before it,

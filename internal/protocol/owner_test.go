@@ -22,14 +22,14 @@ var instant = time.Date(2026, 11, 25, 15, 0, 0, 0, time.UTC)
 
 func TestLabelFollowsTheIDOfAnOwner(t *testing.T) {
 	for _, label := range []string{"", "web-1:4711", "a@b", "@", "@@", "héllo"} {
-		require.Equal(t, label, protocol.LabelOf(protocol.Owner(randomID, instant, label)))
+		require.Equal(t, label, protocol.LabelOf(protocol.Owner(randomID, instant, "", label)))
 	}
-	require.Len(t, protocol.Owner(randomID, instant, ""), 26, "no label, no separator")
+	require.Len(t, protocol.Owner(randomID, instant, "", ""), 26, "no label, no separator")
 }
 
 func TestOwnerThatIsToBeToldHasALabelAsAnyOther(t *testing.T) {
 	for _, label := range []string{"", "web-1:4711", "a@b", "@", "!", random + "!" + client, "héllo"} {
-		plain, told := protocol.Owner(randomID, instant, label), protocol.WantedOwner(randomID, instant, client, label)
+		plain, told := protocol.Owner(randomID, instant, "", label), protocol.Owner(randomID, instant, client, label)
 		require.Equal(t, label, protocol.LabelOf(told))
 		require.Equal(t, plain[:26], protocol.IDOf(told))
 		require.True(t, protocol.IsNotifiable(told))
@@ -41,8 +41,8 @@ func TestOwnerHasTheSecondAtWhichItsAttemptBegan(t *testing.T) {
 	for _, at := range []time.Time{instant, time.Unix(1, 0), time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), time.Unix(1<<35-1, 0)} {
 		for _, off := range []time.Duration{-500 * time.Millisecond, -time.Millisecond, 0, 499 * time.Millisecond} {
 			for _, label := range []string{"", "web-1:4711", "@"} {
-				require.True(t, at.Equal(protocol.SinceOf(protocol.Owner(randomID, at.Add(off), label))), "%v%+v", at, off)
-				require.True(t, at.Equal(protocol.SinceOf(protocol.WantedOwner(randomID, at.Add(off), client, label))), "%v%+v", at, off)
+				require.True(t, at.Equal(protocol.SinceOf(protocol.Owner(randomID, at.Add(off), "", label))), "%v%+v", at, off)
+				require.True(t, at.Equal(protocol.SinceOf(protocol.Owner(randomID, at.Add(off), client, label))), "%v%+v", at, off)
 			}
 		}
 	}
@@ -50,7 +50,7 @@ func TestOwnerHasTheSecondAtWhichItsAttemptBegan(t *testing.T) {
 
 func TestClockThatDoesNotFitIntoAnOwnerIsNotShown(t *testing.T) {
 	for _, at := range []time.Time{{}, time.Unix(0, 0), time.Unix(-1, 0), time.Unix(1<<35, 0), time.Unix(math.MaxInt32<<10, 0)} {
-		owner := protocol.Owner(randomID, at, "me")
+		owner := protocol.Owner(randomID, at, "", "me")
 		require.Zero(t, protocol.SinceOf(owner), "%v", at)
 		require.Equal(t, "me", protocol.LabelOf(owner))
 	}
@@ -65,12 +65,12 @@ func TestOwnersDifferFromTheirFirstBytesOn(t *testing.T) {
 	}
 	seen := make(map[string]bool)
 	for range owners {
-		owner := protocol.Owner(system.OSRandom{}.ID("attempt"), instant, "")
+		owner := protocol.Owner(system.OSRandom{}.ID("attempt"), instant, "", "")
 		seen[owner[:4]] = true
 		for i := range values {
 			values[i][owner[i]] = true
 		}
-		require.Equal(t, protocol.Owner(randomID, instant, "")[19:], owner[19:], "the clock of one instant")
+		require.Equal(t, protocol.Owner(randomID, instant, "", "")[19:], owner[19:], "the clock of one instant")
 	}
 	assert.Greater(t, len(seen), owners-100, "of a million, some eight are expected to have a name that another has")
 	for i, all := range values {
@@ -80,13 +80,13 @@ func TestOwnersDifferFromTheirFirstBytesOn(t *testing.T) {
 
 func TestOwnerIsMadeByOneAllocation(t *testing.T) {
 	var owner string
-	require.Equal(t, 1.0, testing.AllocsPerRun(100, func() { owner = protocol.Owner(randomID, instant, "web-1:4711") }))
-	require.Equal(t, 1.0, testing.AllocsPerRun(100, func() { owner = protocol.Owner(randomID, instant, "") }))
+	require.Equal(t, 1.0, testing.AllocsPerRun(100, func() { owner = protocol.Owner(randomID, instant, "", "web-1:4711") }))
+	require.Equal(t, 1.0, testing.AllocsPerRun(100, func() { owner = protocol.Owner(randomID, instant, "", "") }))
 	require.Zero(t, testing.AllocsPerRun(100, func() { protocol.SinceOf(owner) }))
 }
 
 func TestTransferValueHasTheClockOfTheOwner(t *testing.T) {
-	owner := protocol.WantedOwner(randomID, instant, client, "old")
+	owner := protocol.Owner(randomID, instant, client, "old")
 	secret := protocol.Secret(idOf("777777ABCDEFGHIJKLMNOPQRST"), owner)
 	value := protocol.TransferValue(secret, "old")
 	require.True(t, instant.Equal(protocol.SinceOf(value)))
@@ -113,7 +113,7 @@ func idOf(text string) (id system.ID) {
 
 var randomID = idOf(random)
 
-func owner(label string) string { return protocol.Owner(randomID, instant, label) }
+func owner(label string) string { return protocol.Owner(randomID, instant, "", label) }
 
 func TestValuesOfOtherProgramsHaveNoLabelAndNoClock(t *testing.T) {
 	for _, value := range []string{

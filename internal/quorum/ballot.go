@@ -132,7 +132,7 @@ func (c *Cluster) Begin(b *Ballot, q Question) {
 	b.Question, b.cluster = q, c
 	if len(c.Nodes) <= len(b.inline) {
 		b.Votes = b.inline[:len(c.Nodes)]
-		b.users.begin(len(c.Nodes))
+		b.users.Store(1<<theMaker | (1<<len(c.Nodes) - 1))
 	} else {
 		b.Votes = make([]Vote, len(c.Nodes))
 	}
@@ -170,7 +170,14 @@ func (b *Ballot) Queue(must NodeSet, all bool) (yield bool) {
 			b.leaveUnasked(i)
 			continue
 		}
-		p, load, err := v.Node.Queue(&v.Call, v.on(), b.Start, b.Timeout, b.urgencyOf(v))
+		urgency := node.Upkeep
+		switch {
+		case v.must:
+			urgency = node.Must
+		case b.Attempt:
+			urgency = node.GivesWay
+		}
+		p, load, err := v.Node.Queue(&v.Call, v.on(), b.Start, b.Timeout, urgency)
 		if err != nil {
 			b.set(v, Answer{Count: NoAnswer, Outcome: NotSent, Cause: err})
 			if v.must {
@@ -186,18 +193,6 @@ func (b *Ballot) Queue(must NodeSet, all bool) (yield bool) {
 	}
 	b.decide()
 	return yield
-}
-
-// urgencyOf returns what the vote's call gives way to at its node.
-func (b *Ballot) urgencyOf(v *Vote) node.Urgency {
-	switch {
-	case v.must:
-		return node.Must
-	case b.Attempt:
-		return node.GivesWay
-	default:
-		return node.Upkeep
-	}
 }
 
 // SetAnswers makes the ballot one whose votes came in another way: nodes in sent may have
@@ -233,19 +228,36 @@ func (b *Ballot) Flush(yield bool) {
 // Send queues and flushes.
 func (b *Ballot) Send(must NodeSet, all bool) { b.Flush(b.Queue(must, all)) }
 
-// count counts a vote. decided reports whether this vote made the verdict final, or, with
-// late, Revoked.
-func (b *Ballot) count(v *Vote, a Answer) (verdict Verdict, decided, late bool) {
+// count counts a vote, and informs the watcher if this vote made the verdict final or, after it, Revoked.
+func (b *Ballot) count(v *Vote, a Answer) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed || v.answer.Count != Pending {
-		v.recordLate(a)
-		late = b.revokes(v, a)
-		return b.verdict, late, late
+	var decided bool
+	late := b.closed || v.answer.Count != Pending
+	if late {
+		b.noteLate(v, a)
+		decided = b.revokes(v, a)
+	} else {
+		b.set(v, a)
+		b.decide()
+		decided = b.closed
 	}
-	b.set(v, a)
-	b.decide()
-	return b.verdict, b.closed, false
+	verdict := b.verdict
+	b.mu.Unlock()
+	if decided && b.Watcher != nil {
+		b.Watcher.Decided(verdict, late)
+	}
+}
+
+// noteLate counts a vote that came after the verdict among the node's, and records it for hooks. Called under b.mu.
+func (b *Ballot) noteLate(v *Vote, a Answer) {
+	if v.answer.Count == Pending {
+		v.Node.Counters.Votes[a.Outcome].Add(1)
+	} else {
+		v.Node.Counters.Late.Add(1) // it was counted as unknown before
+	}
+	if b.Recorder != nil {
+		b.Recorder.VotedLate(v, a)
+	}
 }
 
 // revokes counts a late answer to a renewal, and reports whether the verdict is Revoked
@@ -270,12 +282,17 @@ func (b *Ballot) revokes(v *Vote, a Answer) bool {
 	return true
 }
 
-// set moves a vote from Pending to its answer. Called under b.mu.
+// set moves a vote from Pending to its answer, counts it among the node's, and records it for hooks. Called under b.mu.
 func (b *Ballot) set(v *Vote, a Answer) {
 	b.tally.Nodes[Pending]--
 	b.tally.Nodes[a.Count]++
 	v.answer = a
-	v.record(a)
+	if a.Outcome != NotSent || a.Cause != nil { // else the ballot was not meant for the node: that is no vote
+		v.Node.Counters.Votes[a.Outcome].Add(1)
+		if b.Recorder != nil {
+			b.Recorder.Voted(v, a)
+		}
+	}
 	if b.Timed && b.heard == 0 && b.tally.answered() >= b.cluster.Need {
 		b.heard = max(b.cluster.Clock()-b.Start, 1)
 	}
@@ -495,7 +512,10 @@ func (b *Ballot) MayHold() NodeSet {
 func (b *Ballot) Greatest() (token int64, agreed int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	slots, _ := b.Votes.granted()
+	slots := ""
+	if b.Permits > 0 {
+		slots, _ = b.Votes.granted()
+	}
 	for i := range b.Votes {
 		switch a := &b.Votes[i].answer; {
 		case a.Count != Yes || a.Slots != slots || a.Token < token:

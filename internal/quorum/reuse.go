@@ -13,23 +13,14 @@ type Spare interface {
 // most once, after its last access; the last user to leave gives the ballot back.
 //
 // A node leaves when all its answers are in, none is an error, and no goroutine of the pipe reads the call any more
-// (pipe.Call.IsDone). The maker leaves when it calls Leave, unless a Watcher or a Recorder is set. In all other cases the
+// (pipe.Call.Done). The maker leaves when it calls Leave, unless a Watcher or a Recorder is set. In all other cases the
 // user stays in the set for ever, and the garbage collector frees the ballot. So a forgotten Leave only wastes memory.
 // docs/safety.md (Memory that is used again) has the argument.
-type users struct{ set atomic.Uint32 }
+type users struct{ atomic.Uint32 }
 
 // theMaker is the index of the maker's bit. A node's index is that of its bit. A ballot of more nodes has no users, and is
 // not used again.
 const theMaker = len(Ballot{}.inline)
-
-// begin makes the set of the maker and so many nodes.
-func (u *users) begin(nodes int) { u.set.Store(1<<theMaker | (1<<nodes - 1)) }
-
-// leave takes a user out, and reports whether it was the last.
-func (u *users) leave(who int) (last bool) {
-	bit := uint32(1) << who
-	return u.set.And(^bit) == bit
-}
 
 // Leave ends the maker's use of a ballot. The maker must not touch it afterwards.
 func (b *Ballot) Leave() { b.leave(theMaker) }
@@ -47,17 +38,17 @@ func (b *Ballot) leave(who int) {
 	if who == theMaker && (b.Watcher != nil || b.Recorder != nil) {
 		return // they may keep it
 	}
-	if b.users.leave(who) {
+	if bit := uint32(1) << who; b.users.And(^bit) == bit { // it was the last
 		spare.GiveBack()
 	}
 }
 
 // leaveUnasked takes out a node that does not get the ballot. The maker has not left yet, so the node is not the last user.
-func (b *Ballot) leaveUnasked(node int) { b.users.leave(node) }
+func (b *Ballot) leaveUnasked(node int) { b.users.And(^(uint32(1) << node)) }
 
 // Leave ends a node's use of the ballot, after its last answer. The receiver must not touch the vote afterwards.
 func (v *Vote) Leave() {
-	if v.Call.IsDone() {
+	if v.Call.Done {
 		v.ballot.leave(v.Node.Index)
 	}
 }

@@ -64,7 +64,7 @@ func (v *Vote) on() *pipe.Pipe {
 // the answer.
 func (v *Vote) Receive(reply any, err error) {
 	b := v.ballot
-	v.Node.Answered(err)
+	v.Node.Status.Answered(err)
 	if err != nil {
 		v.Node.HandleError(err)
 		v.Node.Failed(v.Right, err)
@@ -96,7 +96,7 @@ func (v *Vote) Count(a Answer) {
 	if w := v.ballot.Watcher; w != nil {
 		a = w.Answered(v, a)
 	}
-	v.decide(a)
+	v.ballot.count(v, a)
 }
 
 // resendAsUndo makes an undo of a release that was not confirmed. It reports true if the
@@ -118,39 +118,8 @@ type undone struct{ vote *Vote }
 
 // Receive implements pipe.Receiver.
 func (u undone) Receive(reply any, err error) {
-	u.vote.decide(u.vote.ballot.Reader.Read(u.vote, reply, err))
-}
-
-// record counts a vote among the node's, and records it for hooks. Called under the
-// ballot's lock.
-func (v *Vote) record(a Answer) {
-	if a.Outcome == NotSent && a.Cause == nil {
-		return // the ballot was not meant for the node: that is no vote
-	}
-	v.Node.Counters.Votes[a.Outcome].Add(1)
-	if r := v.ballot.Recorder; r != nil {
-		r.Voted(v, a)
-	}
-}
-
-// recordLate does the same with a vote that came after the verdict.
-func (v *Vote) recordLate(a Answer) {
-	if v.answer.Count == Pending {
-		v.Node.Counters.Votes[a.Outcome].Add(1)
-	} else {
-		v.Node.Counters.Late.Add(1) // it was counted as unknown before
-	}
-	if r := v.ballot.Recorder; r != nil {
-		r.VotedLate(v, a)
-	}
-}
-
-// decide counts one answer, and informs the watcher if it decided the ballot.
-func (v *Vote) decide(a Answer) {
-	b := v.ballot
-	if verdict, decided, late := b.count(v, a); decided && b.Watcher != nil {
-		b.Watcher.Decided(verdict, late)
-	}
+	b := u.vote.ballot
+	b.count(u.vote, b.Reader.Read(u.vote, reply, err))
 }
 
 // Votes are the votes of one ballot, by node. Their methods are called under the ballot's

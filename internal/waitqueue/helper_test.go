@@ -69,7 +69,7 @@ func newWaiter(t *testing.T, net *testnet.Net, opts ...redlock.ClientOption) (w 
 func (w *waiter) try(t *testing.T) {
 	a, terms := &lock.Attempt{Waits: true, Waiter: w.Waiter}, w.lock.Terms()
 	w.engine.Cluster.Begin(&a.Ballot, quorum.Question{Op: "lock", Owner: terms.Random.ID("attempt").String(), Start: w.engine.Clock(),
-		Timeout: terms.Lease.NodeTimeout, Rule: quorum.AcquireWaiting, Reader: w.lock.Reader()})
+		Timeout: terms.Lease.NodeTimeout, Rule: quorum.AcquireWaiting, Reader: w.lock.Reader})
 	a.SetCommand("EVALSHA", nil)
 	a.Parked = w.Park(&a.Ballot)
 	a.Watcher = a.Parked
