@@ -259,8 +259,7 @@ func (l *Limiter) begin(in *lane) Attempt {
 	in.running++
 	in.made++
 	unknown := l.least == 0 && l.older == 0 // the first that is answered is measured: most often, no crowd has come by then
-	isNear := float64(2*in.running) >= l.limit
-	return Attempt{limiter: l, lane: in, Timed: isNear || unknown || in.made%sampleEvery == 0}
+	return Attempt{limiter: l, lane: in, Timed: l.isNear(in) || unknown || in.made%sampleEvery == 0}
 }
 
 // end ends an attempt, and lets further ones begin. Called under the Limiter's lock.
