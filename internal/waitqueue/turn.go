@@ -55,8 +55,8 @@ type turn struct {
 	ready   quorum.NodeSet // nodes that have the lock reserved for the waiter, since its last attempt
 	callBy  time.Duration  // the instant by which it asks since a node called it, or is to know that it asks; or never
 	lookBy  time.Duration  // the instant by which it looks, whether it asks before or not; or never
-	thenBy  time.Duration  // the latest such instant: it looks once more by then, if it is later
-	misses  int            // attempts in a row, all refused, that followed a wake-up
+	thenBy  time.Duration  // the latest look that was asked for: begin moves it to lookBy when the earlier one is over
+	misses  int            // attempts in a row, all refused, made while a node had the lock reserved
 	vain    int            // those of them that followed the wake-ups of a quorum
 	rungFor bool           // ready counts a wake-up, and not only the answer to a rollback
 }
@@ -81,28 +81,31 @@ func (t *turn) nodeReady(node int, woken bool) {
 	if full {
 		wait = t.backoff()
 	}
-	t.mu.Unlock()
 	if full || first {
-		t.bring(&t.callBy, t.clock()+wait)
+		t.callBy = min(t.callBy, t.clock()+wait)
 	}
+	t.mu.Unlock()
+	t.ring()
 }
 
 // ask has the waiter ask at this instant.
-func (t *turn) ask(at time.Duration) { t.bring(&t.callBy, at) }
+func (t *turn) ask(at time.Duration) {
+	t.mu.Lock()
+	t.callBy = min(t.callBy, at)
+	t.mu.Unlock()
+	t.ring()
+}
 
 // look has the waiter look by this instant, though it may look before. Of several later ones, the latest counts.
 func (t *turn) look(at time.Duration) {
 	t.mu.Lock()
-	t.thenBy = max(t.thenBy, at)
+	t.lookBy, t.thenBy = min(t.lookBy, at), max(t.thenBy, at)
 	t.mu.Unlock()
-	t.bring(&t.lookBy, at)
+	t.ring()
 }
 
-// bring brings an instant forward.
-func (t *turn) bring(by *time.Duration, at time.Duration) {
-	t.mu.Lock()
-	*by = min(*by, at)
-	t.mu.Unlock()
+// ring has the waiter see what has changed.
+func (t *turn) ring() {
 	select {
 	case t.rung <- struct{}{}:
 	default: // it has been woken, and will see the newest

@@ -9,9 +9,9 @@ import (
 	"github.com/redlock-go/redlock/internal/quorum"
 )
 
-// Subscribed implements node.Subscriber. It records whether a node can wake this client. When that changes, the client's
-// foremost waiter for each lock asks: it may have missed a wake-up, and the node learns whether it can wake the client
-// (lives in queue.lua).
+// Subscribed implements node.Subscriber. It records whether a node can wake this client. When it can again, the
+// client's foremost waiter for each lock asks: it may have missed a wake-up, and the node learns whether it can wake the
+// client (lives in queue.lua). When it cannot any more, they look within about a second.
 func (q *Queue) Subscribed(node int, able bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -16,23 +16,23 @@ import (
 type simWaitLine struct {
 	permits bool          // it is for permits, of a semaphore that has two
 	first   int           // the index of the client that keeps the lock, or one of the permits; the next one is the first in line
-	from    time.Duration // it has asked
-	frees   time.Duration // it lets go
-	until   time.Duration // the trouble begins
+	from    time.Duration // the instant at which it asks
+	frees   time.Duration // the instant at which it lets go
+	until   time.Duration // the instant at which the trouble begins
 }
 
 const (
 	// simLineLock is the lock, which nobody else asks for. The permits are those of the plan's semaphore.
 	simLineLock = "line"
 
-	// simLineHold is for how long each of them holds what it gets.
+	// simLineHold is for how long each but the first holds what it gets.
 	simLineHold = 200 * time.Millisecond
 
 	// simLineDooms is how many of them die as the lock is handed over to them, at most.
 	simLineDooms = 2
 
 	// simIdleInLine is for how long the lock may be free while a line waits of which all can be woken: it is reserved for
-	// each of these, and those who died before are challenged together, and looked for.
+	// each that dies as it is handed over. The others that died are challenged together, and looked for.
 	simIdleInLine = (simLineDooms+2)*protocol.ReservationTTL + 200*time.Millisecond
 )
 
@@ -51,7 +51,7 @@ func drawLine(p *simPlan, draw *rand.Rand) {
 	l.until = l.frees + 8*time.Second
 	p.delayTrouble(l.until - p.calm)
 	p.addClients(8+draw.IntN(5), draw)
-	if p.clients%2 > 0 { // so the last one's machine may die: what is reserved for it, nobody asks for
+	if p.clients%2 > 0 { // the last one has an odd index, so its machine may vanish. Nobody behind it asks for what is reserved for it
 		p.addClients(1, draw)
 	}
 	p.line = l
@@ -87,7 +87,9 @@ func (l *simWaitLine) acts(c *simCaller) {
 	ctx, cancel := context.WithTimeout(c.life, l.until-r.awake())
 	defer cancel()
 	v := r.history.call(c, l.lock(c, place), true)
+	over := r.waits(v, cancel)
 	lease, err := v.mutex.Lock(ctx)
+	over()
 	if v.returned(lease, err); err != nil {
 		return
 	}
