@@ -16,6 +16,7 @@ import (
 type link struct {
 	url    string
 	frozen sync.RWMutex
+	stands atomic.Bool // it is frozen now
 	waits  atomic.Bool // something has come that the frozen link did not pass on
 }
 
@@ -51,8 +52,7 @@ func linkFrom(t *testing.T, listener net.Listener, node string) *link {
 	})
 	t.Cleanup(func() {
 		_ = listener.Close()
-		l.frozen.TryLock()
-		l.frozen.Unlock()
+		l.thaw()
 		all.Wait()
 	})
 	return l
@@ -78,6 +78,14 @@ func (l *link) pass(from io.Reader, to io.WriteCloser) {
 	}
 }
 
-func (l *link) freeze() { l.frozen.Lock() }
+func (l *link) freeze() {
+	l.frozen.Lock()
+	l.stands.Store(true)
+}
 
-func (l *link) thaw() { l.frozen.Unlock() }
+// thaw has the link pass on again. It does nothing to one that is not frozen.
+func (l *link) thaw() {
+	if l.stands.Swap(false) {
+		l.frozen.Unlock()
+	}
+}
