@@ -1,4 +1,5 @@
-// Command path counts the functions that each of a few calls runs, in the root package and in internal but for its tests.
+// Command path counts the functions that each of a few calls runs, in the root package and in internal, without
+// internal/test.
 // Both clients are in one process, so of a hand-off both sides count. Build it with
 //
 //	go build -cover -covermode=atomic -coverpkg=./... ./internal/test/path
@@ -31,7 +32,7 @@ const (
 	// settles is for how long a call is counted: late answers, and what they cause, belong to it.
 	settles = 200 * time.Millisecond
 
-	// tries is how often each call is counted. The least count is reported: probes of masters in the background add to others.
+	// tries is how often each call is counted. The least count is reported: a probe in the background adds to the others.
 	tries = 3
 )
 

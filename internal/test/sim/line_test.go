@@ -15,7 +15,7 @@ import (
 // simWaitLine is what the further clients do in a plan, before the trouble.
 type simWaitLine struct {
 	permits bool          // it is for permits, of a semaphore that has two
-	first   int           // the index of the client that keeps the lock, or one of the permits; the next one is the first in line
+	first   int           // the index of the client that keeps the lock, or one of the permits; the next one leads the line
 	from    time.Duration // the instant at which it asks
 	frees   time.Duration // the instant at which it lets go
 	until   time.Duration // the instant at which the trouble begins
@@ -31,8 +31,8 @@ const (
 	// simLineDooms is how many of them die as the lock is handed over to them, at most.
 	simLineDooms = 2
 
-	// simIdleInLine is for how long the lock may be free while a line waits of which all can be woken: it is reserved for
-	// each that dies as it is handed over. The others that died are challenged together, and looked for.
+	// simIdleInLine is for how long the lock may be free while a line waits, if each client can be woken. The lock is
+	// reserved for each client that dies at its turn. The nodes challenge the others that died together.
 	simIdleInLine = (simLineDooms+2)*protocol.ReservationTTL + 200*time.Millisecond
 )
 
@@ -51,7 +51,7 @@ func drawLine(p *simPlan, draw *rand.Rand) {
 	l.until = l.frees + 8*time.Second
 	p.delayTrouble(l.until - p.calm)
 	p.addClients(8+draw.IntN(5), draw)
-	if p.clients%2 > 0 { // the last one has an odd index, so its machine may vanish. Nobody behind it asks for what is reserved for it
+	if p.clients%2 > 0 { // the last one then has an odd index, so its machine may vanish, and nobody stands behind it
 		p.addClients(1, draw)
 	}
 	p.line = l
