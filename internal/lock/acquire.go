@@ -252,8 +252,8 @@ type failures struct {
 	next time.Duration // when the next caller asks
 }
 
-// await is called where no majority could vote. It returns no refusal if the caller may ask the nodes again. Else it pauses,
-// for limit at most, and returns the refusal of a caller that asked. Errors: ctx's cause, or life.ErrClosed.
+// await is called where no majority could vote. It returns no refusal if the caller may ask the nodes again. Else it
+// pauses, for limit at most, and returns the refusal of a caller that asked. Errors: ctx's cause, or life.ErrClosed.
 func (f *failures) await(ctx context.Context, e *Engine, limit time.Duration) (*Refusal, error) {
 	if !e.Cluster.IsUnfit() { // a person has acted, and no attempt has been made since
 		f.last.Store(nil)

@@ -87,8 +87,9 @@ func (c *call) attempt(ctx context.Context) (*lease.Lease, *Refusal, error) {
 	return nil, c.refusalOf(&a.Ballot, c.waiter), err
 }
 
-// ask makes an attempt's ballot when it is the call's turn, and returns its verdict. If a quorum of the nodes has executed
-// the waiter's parked attempt meanwhile, it returns that one, and sends nothing. If the wait for the turn fails, a is nil.
+// ask makes an attempt's ballot when it is the call's turn, and returns its verdict. If a quorum of the nodes has
+// executed the waiter's parked attempt meanwhile, it returns that one, and sends nothing. If the wait for the turn
+// fails, a is nil.
 func (c *call) ask(ctx context.Context) (a *Attempt, v quorum.Verdict, err error) {
 	e, w := c.engine, c.waiter
 	if w != nil {

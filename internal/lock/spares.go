@@ -61,7 +61,7 @@ func (s *spares) watched(b *quorum.Ballot) (spoiled bool) {
 func (a *Attempt) GiveBack() {
 	s := &a.lock.engine.spares
 	a.lock = nil // a maker that still uses the attempt panics
-	if s.given == nil && s.reached == nil || !s.watched(&a.Ballot) {
+	if !s.watched(&a.Ballot) {
 		s.attempts.Put(a)
 	}
 }
@@ -70,7 +70,7 @@ func (a *Attempt) GiveBack() {
 func (b *release) GiveBack() {
 	s := &b.lock.engine.spares
 	b.lock = nil // as above
-	if s.given == nil && s.reached == nil || !s.watched(&b.Ballot) {
+	if !s.watched(&b.Ballot) {
 		s.releases.Put(b)
 	}
 }

@@ -81,11 +81,14 @@ func (t *turn) nodeReady(node int, woken bool) {
 	if full {
 		wait = t.backoff()
 	}
-	if full || first {
+	asks := full || first
+	if asks {
 		t.callBy = min(t.callBy, t.clock()+wait)
 	}
 	t.mu.Unlock()
-	t.ring()
+	if asks {
+		t.ring()
+	}
 }
 
 // ask has the waiter ask at this instant.

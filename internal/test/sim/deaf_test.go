@@ -80,8 +80,8 @@ func (p *simPlan) polls(client int) bool {
 	return slices.Contains(d.clients, client) || slices.Contains(d.breaks, client) || p.nodes-d.nodes.Len() < p.quorum()
 }
 
-// unheardDead returns when clients that had died, and that could not be woken, may have kept a free lock: until what shows
-// at a node that they live has ended, and others have looked.
+// unheardDead returns when dead clients that could not be woken may have kept a free lock: until the key that shows
+// their life at a node has ended, and others have looked.
 func (h *simHistory) unheardDead() (times simSpans) {
 	place := 0
 	for _, n := range h.plan.callers {

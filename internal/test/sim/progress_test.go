@@ -185,7 +185,8 @@ func (h *simHistory) order(leases []*simVisit, lock string) (wrong []string) {
 	}
 	for _, v := range h.visits {
 		c := v.caller.client
-		if h.plan.uses.lateness || h.plan.kind != simMinority && h.plan.kind != simCrowds && (h.plan.kind == simClocks || !h.plan.line.isAmong(c)) {
+		inLine := h.plan.line.isAmong(c) && h.plan.kind != simClocks
+		if h.plan.uses.lateness || h.plan.kind != simMinority && h.plan.kind != simCrowds && !inLine {
 			continue
 		}
 		if !v.wants(lock) || !v.waits || v.called < h.plan.calm || c.diedAt > 0 || h.stepsIn(v.called-simOldClocks, v.called) > 0 ||

@@ -94,7 +94,7 @@ func (w *World) arm() {
 	}
 }
 
-// pause is the time between an event and one that is due no later: up to half a microsecond, another one for each instant.
+// pause is the time between an event and one that is due no later: up to half a microsecond, different after each event.
 // Clients compute deadlines from a call's begin and from an answer to it. Were events 1 ns apart, two calls that began
 // 2 ns and were answered 1 ns apart would end at one instant.
 func pause(after time.Duration) time.Duration {
