@@ -24,7 +24,7 @@ var earlyExits = []struct {
 	draw      func(s *state) []any
 }{
 	{protocol.AcquireAll, "redis.call('EXISTS', unpack(KEYS,", drawAcquireAll},
-	{protocol.ReleaseAll, "not stays and redis.call('EXISTS', unpack(KEYS,", drawReleaseAll},
+	{protocol.ReleaseAll, "not ticket and redis.call('EXISTS', unpack(KEYS,", drawReleaseAll},
 	{protocol.Read, "before == '' and not holder and redis.call('EXISTS',", drawRead},
 	{protocol.Keep, "holder == 'redlock::shared' and", drawKeep},
 	{protocol.Permit, "ticket == '' and redis.call('EXISTS',", drawPermit},

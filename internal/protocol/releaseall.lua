@@ -17,28 +17,19 @@ local passed = ticket == '' -- waiters that were woken before and did not come
 if passed then
   ticket = nil
 end
--- Most releases end here: no lock has a queue, of whatever type, and the caller leaves none behind. Its keys
--- are dropped, and with a ticket what the ticket left; other keys stay, whatever they are. The rest of the
--- script would find nobody to hand a lock to. With a ticket all keys must be the attempt's: one that is
--- reserved for the ticket would go too, and show that its client lives.
-if not stays and redis.call('EXISTS', unpack(KEYS, n + 1, 2 * n)) == 0 then
+-- Most releases end here: no lock has a queue, of whatever type, and the caller never waited. Its keys are
+-- dropped; other keys stay, whatever they are. The rest of the script would find nobody to hand a lock to.
+if not ticket and redis.call('EXISTS', unpack(KEYS, n + 1, 2 * n)) == 0 then
   local mine = {}
   for i = 1, n do
     if redis.pcall('GETRANGE', KEYS[i], '0', '511') == ARGV[1] then -- another type is not
       mine[#mine + 1] = KEYS[i]
     end
   end
-  local all = #mine == n
-  if all or not ticket then
-    if #mine > 0 then
-      redis.call('DEL', unpack(mine))
-    end
-    if ticket then
-      redis.call('DEL', 'redlock::parked:' .. ticket)
-      redis.call('DEL', 'redlock::wants:' .. ticket)
-    end
-    return all and 1 or 0
+  if #mine > 0 then
+    redis.call('DEL', unpack(mine))
   end
+  return #mine == n and 1 or 0
 end
 --@lock
 --@shares
