@@ -20,8 +20,9 @@
 -- record is deleted; else {holder or
 -- reservation, its remaining milliseconds, position in the queue, flags}. The flags are letters, in any
 -- order: n if the ticket is new in the queue; u if the node cannot wake its client; c if a client ahead
--- of it is challenged, so that the waiter looks again when that is over; d and milliseconds if a client
--- that waits for something else keeps it out of what is free, so that the waiter looks again then.
+-- of it is challenged, so that the waiter looks again when that is over; d and milliseconds if the waiter
+-- looks again then, since a client that waits for something else keeps it out of what is free, or since it has joined after
+-- others were told to look.
 --@value
 local granted = redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
 if not granted or redis.call('EXISTS', 'redlock::queue:' .. KEYS[1]) == 1 then

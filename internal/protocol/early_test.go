@@ -212,7 +212,7 @@ func (s *state) drawQueue(queue string, tickets ...string) {
 		}
 	}
 	if s.oneIn(4) {
-		s.do("SET", "redlock::watched:"+strings.TrimPrefix(queue, protocol.Key("queue", "")), earlier, "PX", pick(s, 40, 900))
+		s.do("SET", "redlock::watched:"+strings.TrimPrefix(queue, protocol.Key("queue", "")), earlier+" "+later, "PX", pick(s, 40, 900))
 	}
 	if s.oneIn(40) {
 		s.do("SET", queue, "of another type")

@@ -52,7 +52,7 @@ type Place struct {
 	Position int32 // of several queues, the greatest
 	Joined   bool  // its ticket was not there before
 	Watches  bool  // a client ahead is challenged: the waiter looks again when that is over
-	LookIn   int32 // milliseconds, if a client ahead keeps it out of what is free: the waiter looks again then; else 0
+	LookIn   int32 // milliseconds after which the waiter looks again, as the node says; else 0
 	Unheard  bool  // the server cannot wake the client
 }
 

@@ -80,6 +80,19 @@ func (q *Queue) lookSoon(w *Waiter) {
 	w.turn.look(q.cfg.Clock() + system.Jitter(w.lock.Terms.Random, firstLook, "looking"))
 }
 
+// lookAt has a waiter look by this instant, and the foremost of its client, which goes on to look if clients ahead are
+// challenged then.
+func (q *Queue) lookAt(w *Waiter, at time.Duration) {
+	w.turn.look(at)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, key := range w.lock.Keys {
+		if first := q.local[key].foremost(); first != nil && first != w {
+			first.turn.look(at)
+		}
+	}
+}
+
 // isForemost reports whether no earlier waiter of the client stands in the queues for the same
 // lock; of a waiter for several locks, for one of them: there it looks for the others.
 func (w *Waiter) isForemost() bool {

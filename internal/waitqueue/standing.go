@@ -14,7 +14,7 @@ type Standing struct {
 	Position int           // in the queue, the median of the nodes'; 0: none
 	Joined   bool          // a node did not have the ticket in its queue before
 	Watches  bool          // a node has challenged a client ahead: the waiter looks again when that is over
-	LookIn   time.Duration // a client ahead keeps the waiter out of what is free: it looks again then; else 0
+	LookIn   time.Duration // the waiter looks again then, as a node says; else 0
 	Unheard  bool          // too few nodes can wake the client
 	Granted  bool          // nodes granted it, too few
 	Free     time.Duration // until a quorum is free, if nothing is renewed

@@ -94,7 +94,7 @@ func (q *Queue) Message(node int, message string) {
 		w.turn.ask(q.cfg.Clock())
 	case what == "watch":
 		ms, _ := strconv.Atoi(about)
-		w.turn.look(q.cfg.Clock() + time.Duration(ms)*time.Millisecond)
+		q.lookAt(w, q.cfg.Clock()+time.Duration(ms)*time.Millisecond)
 	}
 }
 

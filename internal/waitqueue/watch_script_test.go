@@ -14,8 +14,8 @@ import (
 )
 
 // Twelve clients wait, each with two waiters. At a hand-off the node tells nine of them to look, one after the other
-// from the end of the reservation on: those behind the first one, and the last. For each lock, it does that again half
-// a second later, or when half of these have been served.
+// from the end of the reservation on: the last, and others from all parts of the queue. For each lock, it does that again
+// half a second later, and once more when it is the turn of those at the end. Whoever joins meanwhile is told by its refusal.
 func TestHandOffHasNineClientsLookNowAndThen(t *testing.T) {
 	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
 		n := newSetNode(t, net, "a", "b")
@@ -46,30 +46,39 @@ func TestHandOffHasNineClientsLookNowAndThen(t *testing.T) {
 			}
 			return told
 		}
-		// firstOf returns the first waiters of some clients.
-		firstOf := func(from, to int) (all []string) {
-			for i := from; i < to; i++ {
-				all = append(all, tickets[2*i])
-			}
-			return all
+		// joins has a client ask, and returns after how many milliseconds its refusal has it look.
+		joins := func(lock, client string) int {
+			ticket := fmt.Sprintf("%016d-%s-%010d", 99, strings.Repeat(client, 16), 0)
+			reply, ok := protocol.ReadGrant(n.eval(protocol.Acquire, 1, lock, "of "+ticket, 10_000, "", 1, ticket, "label", "", 0))
+			require.True(t, ok)
+			return int(reply.Place.LookIn)
 		}
-		last := tickets[len(tickets)-1]
-		require.Equal(t, append(firstOf(1, 9), last), told("a", "holder of a"))
-		for i := range 10 {
+		var chosen []string
+		for _, i := range []int{23, 21, 18, 16, 13, 11, 8, 6, 3} {
+			chosen = append(chosen, tickets[i])
+		}
+		require.Zero(t, joins("b", "M"))
+		require.Equal(t, chosen, told("a", "holder of a"))
+		require.Equal(t, 2000, joins("a", "M"))
+		require.Zero(t, joins("a", "M"), "it stands in the queue")
+		require.Zero(t, joins("b", "N"), "another lock's")
+		for i := range tickets {
 			require.Empty(t, n.askOne("a", tickets[i]))
 			var want []string
-			if i == 9 { // the fifth of the nine is the first waiter
-				want = firstOf(6, 12)
+			if i == 15 { // the sixth of the nine is the first waiter
+				want = []string{tickets[23], tickets[21], tickets[19]}
 			}
 			require.Equal(t, want, told("a", "of "+tickets[i]), i)
 		}
 
-		require.Equal(t, append(firstOf(1, 9), last), told("b", "holder of b"))
+		require.Len(t, told("b", "holder of b"), 9)
 		require.Empty(t, n.askOne("b", tickets[0]))
 		time.Sleep(protocol.ReservationTTL - ms)
 		require.Empty(t, told("b", "of "+tickets[0]))
+		require.Equal(t, 2000, joins("b", "O"))
 		require.Empty(t, n.askOne("b", tickets[1]))
 		time.Sleep(ms)
-		require.Equal(t, append(firstOf(2, 10), last), told("b", "of "+tickets[1]))
+		require.Zero(t, joins("b", "P"))
+		require.Len(t, told("b", "of "+tickets[1]), 9)
 	})
 }

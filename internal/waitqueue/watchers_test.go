@@ -110,6 +110,63 @@ func TestHandOffToADeadClientIsWatchedBehindQuickOnes(t *testing.T) {
 	}
 }
 
+// A hand-off tells those that wait to look. One that joins after that is told by its refusal: the next hand-off, half a second
+// later at most, tells nobody, and is to a client that is cut off.
+func TestWaiterThatJoinsAfterTheOthersWereToldLooks(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		held, err := net.Client().Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		synctest.Wait() // it has all nodes
+		ctx, leave := context.WithCancel(t.Context())
+		second := waits(ctx, testnet.ListeningClient(t, net).Mutex("x").Lock)
+		cut := cutOff(t, net, ctx)
+		require.NoError(t, held.Unlock(t.Context()))
+		held = <-second
+		next := waits(ctx, testnet.ListeningClient(t, net).Mutex("x").Lock)
+		cut(true)
+		took := testnet.Elapsed(func() {
+			require.NoError(t, held.Unlock(t.Context()))
+			held = <-next
+		})
+		require.Less(t, took, 2500*ms)
+		leave()
+		require.NoError(t, held.Unlock(t.Context()))
+		cut(false)
+		time.Sleep(2 * time.Second)
+	})
+}
+
+// Two clients that are cut off wait ahead of one with twenty waiters, of which the last is told to look. Its foremost looks
+// too, and again when the second client is to have answered.
+func TestForemostWaiterLooksWithTheOneThatIsTold(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		held, err := net.Client().Mutex("x").Lock(t.Context())
+		require.NoError(t, err)
+		synctest.Wait() // it has all nodes
+		ctx, leave := context.WithCancel(t.Context())
+		cut, cutToo := cutOff(t, net, ctx), cutOff(t, net, ctx)
+		c := testnet.ListeningClient(t, net)
+		next := waits(ctx, c.Mutex("x").Lock)
+		time.Sleep(5 * ms)
+		for range 19 {
+			waits(ctx, c.Mutex("x").Lock)
+		}
+		time.Sleep(20 * time.Second)
+		cut(true)
+		cutToo(true)
+		took := testnet.Elapsed(func() {
+			require.NoError(t, held.Unlock(t.Context()))
+			held = <-next
+		})
+		require.Less(t, took, 1500*ms)
+		leave()
+		require.NoError(t, held.Unlock(t.Context()))
+		cut(false)
+		cutToo(false)
+		time.Sleep(2 * time.Second)
+	})
+}
+
 // Readers hold the lock, and a dead writer keeps others out. Callers of one client, which give up soon, ask ahead of the
 // reader that stays: it is told to look all the same.
 func TestReaderLooksThoughOthersThatDoubtedGaveUp(t *testing.T) {

@@ -1,9 +1,10 @@
 -- join: a waiter joins the wait queue; a part of the scripts that serve waiters.
 --
--- Needs dead, lives, prolong, queue.
+-- Needs claim, dead, lives, markAt, prolong, queue, watchedKey.
 
 -- Adds the ticket to the queue, unless it is there; a waiter whose ticket the node has dropped is added again. Returns
--- its position, and the flags of a refusal: n if it was added, u if the node cannot wake its client. A newcomer to
+-- its position, and the flags of a refusal: n if it was added, u if the node cannot wake its client, d if it is to look
+-- two seconds later, as others were told to look before it came (see watch). A newcomer to
 -- a long queue removes up to two tickets of dead clients, so that these do not pile up behind a first waiter that waits
 -- for long.
 local function join(ticket, label)
@@ -20,5 +21,9 @@ local function join(ticket, label)
       end
     end
   end
-  return place, (new and 'n' or '') .. (hears and '' or 'u')
+  local flags = (new and 'n' or '') .. (hears and '' or 'u')
+  if new and markAt(watchedKey(), claim) then
+    flags = flags .. 'd2000'
+  end
+  return place, flags
 end

@@ -167,29 +167,53 @@ local function markAt(name, most)
   end
 end
 
--- Has up to eight clients behind the first waiter look, one after the other, the first of them when a reservation would be
--- over; and the last client in the queue, which was alive most lately. If the machines of those ahead of them have died,
--- no other message tells them. Those that were told within the last half a second look later than that: while more than
--- half of them are behind the first waiter, nobody is told.
+-- Returns the key of the note that waiters were told to look within the last half a second.
+local function watchedKey()
+  return 'redlock::watched:' .. key
+end
+
+-- Has up to nine clients behind the first waiter look, one after the other, the first of them when a reservation would be
+-- over. If the machines of those ahead of them have died, no other message tells them. They are spread over the queue;
+-- with counts they are those for which counts(ticket) is true, from the front. The last one, which was alive most lately,
+-- is among them. For half a second it tells further ones only if two thirds of these have been passed, and none that have
+-- joined since: they look without that (join.lua).
 local function watch(first, counts)
-  local mark = 'redlock::watched:' .. key
-  local upto = markAt(mark, claim)
-  if upto and first < upto then
+  local upto, last = string.match(markAt(watchedKey(), claim) or '', '^(%S+) (%S+)$')
+  if upto and (first < upto or first >= last) then
     return
   end
   local seen, told = {[client(first)] = true}, {}
   local function look(ticket)
+    seen[client(ticket)] = true
     local heard = tell('watch', ticket, string.format('%d', claim + #told * claim / 4))
-    told[#told + 1] = heard and ticket or nil
+    if heard then
+      told[#told + 1] = ticket
+    end
     return heard
   end
-  eachClient(seen, 8, counts, look)
-  local last = redis.call('ZRANGE', queue, -1, -1)[1]
-  if last and not seen[client(last)] then
-    look(last)
+  local final = last or redis.call('ZRANGE', queue, -1, -1)[1] or first
+  local length = 1 + (redis.call('ZRANK', queue, final) or redis.call('ZCARD', queue))
+  for i = 9, counts and 9 or 1, -1 do
+    local rank = math.ceil(length * i / 9) - 1
+    local ticket = redis.call('ZRANGE', queue, rank, rank)[1]
+    if ticket and not seen[client(ticket)] then
+      look(ticket)
+    end
   end
-  if #told > 0 then
-    redis.call('SET', mark, told[math.ceil(#told / 2)], 'PX', claim)
+  if #told < 9 then
+    eachClient(seen, 9 - #told, function(ticket)
+      if ticket > final then
+        return false
+      end
+      return not counts or counts(ticket)
+    end, look)
+  end
+  table.sort(told)
+  upto = #told < 9 and final or told[6]
+  if last then
+    redis.call('SET', watchedKey(), upto .. ' ' .. last, 'KEEPTTL')
+  elseif #told > 0 then
+    redis.call('SET', watchedKey(), upto .. ' ' .. final, 'PX', claim)
   end
 end
 

@@ -22,7 +22,7 @@ func Scripted(t *testing.T, net *Net) (n *Node, eval func(s *protocol.Script, ar
 	conn := Dial(t, net.Nodes[0])
 	t.Cleanup(func() { _ = conn.Close() })
 	ears := Dial(t, net.Nodes[0])
-	for _, id := range "ABCDEFGHIJKL" { // clients of tickets that the tests invent
+	for _, id := range "ABCDEFGHIJKLMNOP" { // clients of tickets that the tests invent
 		require.NoError(t, ears.Send("SUBSCRIBE", protocol.Key("wake", strings.Repeat(string(id), 16))))
 	}
 	require.NoError(t, ears.Flush())
