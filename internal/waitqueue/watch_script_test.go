@@ -13,23 +13,28 @@ import (
 	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
+// twelveClientsWait has twelve clients wait for each of these locks, with two waiters each, and returns their tickets.
+func (s *setNode) twelveClientsWait(locks ...string) (tickets []string) {
+	for i, client := range "ABCDEFGHIJKL" {
+		for serial := range 2 {
+			tickets = append(tickets, fmt.Sprintf("%016d-%s-%010d", i+1, strings.Repeat(string(client), 16), serial))
+		}
+	}
+	for _, lock := range locks {
+		for _, ticket := range tickets {
+			require.Equal(s.t, "holder of "+lock, s.askOne(lock, ticket))
+		}
+	}
+	return tickets
+}
+
 // Twelve clients wait, each with two waiters. At a hand-off the node tells nine of them to look, one after the other
 // from the end of the reservation on: the last, and others from all parts of the queue. For each lock, it does that again
 // half a second later, and once more when it is the turn of those at the end. Whoever joins meanwhile is told by its refusal.
 func TestHandOffHasNineClientsLookNowAndThen(t *testing.T) {
 	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
 		n := newSetNode(t, net, "a", "b")
-		var tickets []string
-		for i, client := range "ABCDEFGHIJKL" {
-			for serial := range 2 {
-				tickets = append(tickets, fmt.Sprintf("%016d-%s-%010d", i+1, strings.Repeat(string(client), 16), serial))
-			}
-		}
-		for _, lock := range []string{"a", "b"} {
-			for _, ticket := range tickets {
-				require.Equal(t, "holder of "+lock, n.askOne(lock, ticket))
-			}
-		}
+		tickets := n.twelveClientsWait("a", "b")
 		// told releases a lock, and returns whom the node told to look, in the order in which they do.
 		told := func(lock, owner string) (told []string) {
 			n.sent = nil
