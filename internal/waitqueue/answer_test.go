@@ -52,7 +52,7 @@ func TestChallengedClientShowsThatItLives(t *testing.T) {
 				require.True(t, strings.HasPrefix(value, "!"), value)
 				require.LessOrEqual(t, n.Executed("acquire"), 1, "they ask one after the other")
 				time.Sleep(10 * time.Millisecond)
-				require.Equal(t, c.asks, n.Executed("acquire"))
+				require.Equal(t, c.asks > 0, n.Executed("acquire") > 1, "a regular look may fall here")
 				require.NoError(t, held.Unlock(t.Context()))
 				for _, entered := range waiters {
 					require.NoError(t, (<-entered).Unlock(t.Context()))

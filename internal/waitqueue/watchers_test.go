@@ -111,8 +111,15 @@ func TestHandOffToADeadClientIsWatchedBehindQuickOnes(t *testing.T) {
 }
 
 // A hand-off tells those that wait to look. One that joins after that is told by its refusal: the next hand-off, half a second
-// later at most, tells nobody, and is to a client that is cut off.
+// later at most, tells nobody, and is to a client that is cut off. It asks again meanwhile, if asksAgain is set: its
+// subscription to the third node stands only then.
 func TestWaiterThatJoinsAfterTheOthersWereToldLooks(t *testing.T) {
+	for _, asksAgain := range []bool{false, true} {
+		joinsAfterTheOthersWereTold(t, asksAgain)
+	}
+}
+
+func joinsAfterTheOthersWereTold(t *testing.T, asksAgain bool) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		held, err := net.Client().Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
@@ -122,7 +129,12 @@ func TestWaiterThatJoinsAfterTheOthersWereToldLooks(t *testing.T) {
 		cut := cutOff(t, net, ctx)
 		require.NoError(t, held.Unlock(t.Context()))
 		held = <-second
-		next := waits(ctx, testnet.ListeningClient(t, net).Mutex("x").Lock)
+		newcomer := testnet.ListeningClient(t, net)
+		next := waits(ctx, newcomer.Mutex("x").Lock)
+		if asksAgain {
+			testhook.Engine(newcomer).Queue().Subscribed(2, true)
+			time.Sleep(10 * ms)
+		}
 		cut(true)
 		took := testnet.Elapsed(func() {
 			require.NoError(t, held.Unlock(t.Context()))

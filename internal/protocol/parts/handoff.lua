@@ -4,7 +4,7 @@
 
 -- Executes the parked attempt of the first waiter, and sends the waiter the count. The keys
 -- last as long as a reservation: a waiter that does not come delays others no longer. An
--- attempt of several locks is executed if all of them are free for it.
+-- attempt of several locks is executed if all of them are free for it. Returns the keys; false if it does not.
 local function execute(first)
   local several = wantsSeveral(first)
   local keys = not several and {key} or wantedKeys(first)
@@ -33,7 +33,7 @@ local function execute(first)
   end
   at(here)
   tell('yours', first, string.format('%.0f ', count) .. owner)
-  return true
+  return keys
 end
 
 -- Gives the free lock, whose key had the value held, to the first waiter. With executes, its
@@ -47,14 +47,18 @@ local function handOff(held, executes, asking, found)
     end
     return nil, false
   end
-  local served = true
+  local keys = {key} -- of the locks that it gets
   if first ~= asking and reads(first) then
     letReadersIn(nil, executes, asking, found)
-  elseif reads(first) or not executes or not execute(first) then
-    served = reserve(first, asking, found)
+  else
+    keys = executes and not reads(first) and execute(first)
+    keys = keys or reserve(first, asking, found)
   end
-  if served then
+  local here = key
+  for _, other in ipairs(keys or {}) do
+    at(other)
     watch(first)
   end
-  return first, served
+  at(here)
+  return first, keys and true
 end

@@ -128,15 +128,17 @@ local function challenge(what, ticket)
   return true
 end
 
--- Walks the queue and calls act once for each client that is not in seen, with the client's first ticket for
--- which counts(ticket) is true; without counts, with its first. It stops after act has returned true for most clients,
--- or after 1024 tickets.
-local function eachClient(seen, most, counts, act)
+-- Walks the queue, to the ticket upto if it is given, and calls act once for each client that is not in seen, with the
+-- client's first ticket. It stops after act has returned true for most clients, or after 1024 tickets.
+local function eachClient(seen, most, upto, act)
   local clients = 0
   for from = 0, 960, 64 do
     local chunk = redis.call('ZRANGE', queue, from, from + 63)
     for _, ticket in ipairs(chunk) do
-      if not seen[client(ticket)] and (not counts or counts(ticket)) then
+      if upto and ticket > upto then
+        return
+      end
+      if not seen[client(ticket)] then
         seen[client(ticket)] = true
         clients = clients + (act(ticket) and 1 or 0)
       end
@@ -172,14 +174,18 @@ local function watchedKey()
   return 'redlock::watched:' .. key
 end
 
--- Has up to nine clients behind the first waiter look, one after the other, the first of them when a reservation would be
--- over. If the machines of those ahead of them have died, no other message tells them. They are spread over the queue;
--- with counts they are those for which counts(ticket) is true, from the front. The last one, which was alive most lately,
--- is among them. For half a second it tells further ones only if two thirds of these have been passed, and none that have
--- joined since: they look without that (join.lua).
-local function watch(first, counts)
+-- Has nine clients behind the first waiter look, or all if they are fewer, one after the other, the first of them when a
+-- reservation would be over. If the machines of those ahead of them have died, no other message tells them. The last one
+-- in the queue, which was alive most lately, is among them; the others are spread over the queue. For half a second it
+-- tells further ones only if half of these have been passed, and none that have joined since: they look without that
+-- (join.lua).
+local function watch(first)
   local upto, last = string.match(markAt(watchedKey(), claim) or '', '^(%S+) (%S+)$')
   if upto and (first < upto or first >= last) then
+    return
+  end
+  local final = last or redis.call('ZRANGE', queue, -1, -1)[1]
+  if not final then
     return
   end
   local seen, told = {[client(first)] = true}, {}
@@ -191,25 +197,21 @@ local function watch(first, counts)
     end
     return heard
   end
-  local final = last or redis.call('ZRANGE', queue, -1, -1)[1] or first
-  local length = 1 + (redis.call('ZRANK', queue, final) or redis.call('ZCARD', queue))
-  for i = 9, counts and 9 or 1, -1 do
-    local rank = math.ceil(length * i / 9) - 1
+  local function lookAt(rank)
     local ticket = redis.call('ZRANGE', queue, rank, rank)[1]
-    if ticket and not seen[client(ticket)] then
+    if ticket and ticket <= final and not seen[client(ticket)] then
       look(ticket)
     end
   end
+  local length = redis.call('ZRANK', queue, final) or redis.call('ZCARD', queue) - 1
+  for i = 9, 1, -1 do
+    lookAt(math.floor(length * i / 9))
+  end
   if #told < 9 then
-    eachClient(seen, 9 - #told, function(ticket)
-      if ticket > final then
-        return false
-      end
-      return not counts or counts(ticket)
-    end, look)
+    eachClient(seen, 9 - #told, final, look)
   end
   table.sort(told)
-  upto = #told < 9 and final or told[6]
+  upto = #told < 9 and final or told[5]
   if last then
     redis.call('SET', watchedKey(), upto .. ' ' .. last, 'KEEPTTL')
   elseif #told > 0 then

@@ -87,8 +87,8 @@ end
 
 -- Reserves the free key for the first ticket, and challenges its client unless that ticket is the asking one. If the
 -- script found the key free, an earlier waiter may have been woken and not have come: then it challenges others in the
--- queues too, but for the asking one. Returns false if the ticket wants several locks, and they are not all free for it:
--- then it wakes nobody.
+-- queues too, but for the asking one. Returns the keys; nil if the ticket wants several locks, and they are not all free
+-- for it: then it wakes nobody.
 local function reserve(first, asking, found)
   local here, keys = key, {key}
   if not wantsSeveral(first) then
@@ -96,7 +96,7 @@ local function reserve(first, asking, found)
   else
     keys = keepAllFor(first, asking, found)
     if not keys then
-      return false
+      return nil
     end
   end
   for i = 1, found and #keys or 0 do
@@ -107,5 +107,5 @@ local function reserve(first, asking, found)
   if first ~= asking then
     challenge('ready', first)
   end
-  return true
+  return keys
 end

@@ -40,7 +40,7 @@ local function serve(asking, released, found)
   if free < n then
     if released then
       doubt(first, asking)
-      watch(first, function(ticket) return wanted(ticket) <= free end)
+      watch(first)
     end
     return first, false
   end
