@@ -14,7 +14,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/redlock-go/redlock/internal/endpoint"
-	"github.com/redlock-go/redlock/internal/loginreply"
 	"github.com/redlock-go/redlock/internal/node"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
@@ -36,7 +35,6 @@ type nodeFacts struct {
 	Clock    clockFacts  `json:"clock"`
 	Admitted admittance  `json:"admission"`
 
-	secrets       *loginreply.Secrets  // that the URL or its file has
 	err           error                // why it does not answer
 	infoErr       error                // why it does not answer INFO
 	hasNarrowKeys bool                 // the user may not use every key, and locks have no prefix
@@ -108,8 +106,7 @@ type look struct {
 func examine(ctx context.Context, index int, url string, l look, begun time.Time) *nodeFacts {
 	e, err := endpoint.Parse(url)
 	f := &nodeFacts{Node: fmt.Sprintf("node %d (%s)", index, e.Address), RDB: "unknown", AOF: "unknown"}
-	_, password, _ := e.Credentials(ctx) // without one, there is no login
-	f.Admitted.State, f.Server.Support, f.secrets = "unknown", notKnown, loginreply.New(password)
+	f.Admitted.State, f.Server.Support = "unknown", notKnown
 	if f.host = e.Address; e.Network == "tcp" {
 		f.host = e.Address[:strings.LastIndex(e.Address, ":")]
 	}
@@ -173,7 +170,7 @@ func (f *nodeFacts) identify(a *asker) error {
 	f.info = make(map[string]string)
 	for _, line := range strings.Split(text, "\r\n") {
 		if key, value, ok := strings.Cut(line, ":"); ok {
-			f.info[key] = f.shown(value)
+			f.info[key] = value
 		}
 	}
 	f.Version, f.Role, f.RunID = f.info["redis_version"], f.info["role"], f.info["run_id"]
@@ -184,7 +181,6 @@ func (f *nodeFacts) identify(a *asker) error {
 		f.AOF = onOff(enabled == "1")
 	}
 	save, err := redis.StringMap(a.do("CONFIG", "GET", "save"))
-	err = node.Misread(err)
 	if schedule, known := save["save"]; known && err == nil {
 		f.RDB = onOff(schedule != "")
 	}
@@ -251,7 +247,7 @@ func (f *nodeFacts) admission(a *asker) {
 		}
 	}
 	if err != nil {
-		adm.State, adm.Error = "unknown", node.Misread(err).Error()
+		adm.State, adm.Error = "unknown", err.Error()
 	}
 }
 
@@ -279,7 +275,7 @@ func (f *nodeFacts) sample(a *asker, window time.Duration) error {
 		parts, err := redis.Int64s(a.do("TIME"))
 		trip := time.Since(a.begun) - asked
 		if broken(err) {
-			return fmt.Errorf("TIME: %w", node.Misread(err))
+			return fmt.Errorf("TIME: %w", err)
 		}
 		r := reading{at: asked + trip/2, trip: trip}
 		if err == nil && len(parts) == 2 {

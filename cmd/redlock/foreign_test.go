@@ -100,9 +100,9 @@ func TestNoCommandPrintsEscapeSequencesOfAServer(t *testing.T) {
 	for _, command := range []string{
 		"inspect job", "doctor --for 0s", "run job --wait 30s -- true", "unlock --force job", "bench --for 100ms --ttl 1s",
 	} {
+		const free = `\x1b[2J\a\u202e\u009b\rother: free`
 		for url, shown := range map[string]string{
-			"redis://" + server: `\x1b[2J\a\u202e\u009b\rother: free`, "redis://" + server + "/1": `\x1b[2J\a\u202e\u009b\rother: free`,
-			"redis://:pw@" + server: "NOPERM (" + loginreply.Notice + ")",
+			"redis://" + server: free, "redis://" + server + "/1": free, "redis://:pw@" + server: "NOPERM (" + loginreply.Notice + ")",
 		} {
 			var out bytes.Buffer
 			var log lockedBuffer

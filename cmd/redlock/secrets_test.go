@@ -15,13 +15,11 @@ import (
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
-// Servers, proxies among them, can repeat in any reply what the tool sent at its login. Names and values of locks
-// are shown as they are.
+// Servers can repeat at a login what the tool sent.
 func TestNoOutputOfTheToolRepeatsAPassword(t *testing.T) {
 	const secret, most = "Geheim#7 %x", 20
 	nodes := redlocktest.Start(t, 2*most+1)
-	commands := strings.Fields("AUTH INFO CONFIG CLIENT TIME SCAN HGET SUBSCRIBE")
-	for i, group := range testreply.Echoes(secret, most, commands...) {
+	for i, group := range testreply.Echoes(secret, most) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
 			urls := testreply.Beside(t, nodes.URLs(), group, secret)

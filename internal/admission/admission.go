@@ -194,7 +194,7 @@ func (a *admission) explain(err error) error {
 		return a.member.Status.Unfit(fmt.Sprintf("another program has keys of another type under redlock::, the prefix of this library's own; "+
 			"delete those of them that are redlock::record:*, redlock::quarantine:*, redlock::newest or redlock::format: %v", err))
 	}
-	return fmt.Errorf("admission: %w", node.Misread(err))
+	return fmt.Errorf("admission: %w", err)
 }
 
 // lacksMajority reports whether the node's quarantine is too short, since a majority of the

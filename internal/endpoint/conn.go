@@ -13,12 +13,16 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/redlock-go/redlock/internal/loginreply"
 	"github.com/redlock-go/redlock/internal/pipe"
 )
 
 // flushAt is how many bytes of commands Send collects before it writes them to the socket. A server
 // reads as many at once.
 const flushAt = 16 << 10
+
+// maxRefusal is how many bytes of an error reply are shown.
+const maxRefusal = 1 << 10
 
 // conn is a connection to a server. Commands are encoded and collected here: redigo's own writer
 // costs more if many callers share the connection. It writes to the socket after every 4096 bytes, which
@@ -37,8 +41,8 @@ type conn struct {
 	replies  *decoder
 	received uint64 // replies that came whole
 
-	subscribed atomic.Bool // the server sends messages without being asked
-	logins     logins      // by which replies are shown or not
+	subscribed atomic.Bool   // the server sends messages without being asked
+	login      atomic.Uint64 // commands up to the last login; the sending goroutine counts
 
 	mu  sync.Mutex // protects err
 	err error      // why the socket is closed
@@ -116,11 +120,11 @@ func (c *conn) Send(command string, args ...any) error {
 			return fmt.Errorf("an argument of %s is a %T: it must be a string, []byte, int or int64", command, arg)
 		}
 	}
-	switch place := c.sent.Add(1) - 1; command {
+	switch sent := c.sent.Add(1); command {
 	case "SUBSCRIBE":
 		c.subscribed.Store(true)
 	case "AUTH", "HELLO":
-		c.logins.add(place, command, args)
+		c.login.Store(sent)
 	}
 	if len(c.out) < flushAt {
 		return nil
@@ -177,7 +181,7 @@ func (c *conn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
 	return r.Value(), nil
 }
 
-// ReceiveReply implements pipe.QuickConn. It returns the reply if it is an error.
+// ReceiveReply implements pipe.QuickConn. It returns the reply if it is an error: of a login, what can be shown of it.
 func (c *conn) ReceiveReply(r *pipe.Reply) error {
 	if c.replies.at < c.replies.end && !c.isAsked() { // something came behind the last reply
 		return c.fail(errUnasked())
@@ -185,12 +189,21 @@ func (c *conn) ReceiveReply(r *pipe.Reply) error {
 	if err := c.replies.decode(r); err != nil {
 		return c.fail(err)
 	}
-	refusal, refused := c.logins.hide(c.received, r)
 	c.received++
-	if refused {
-		return refusal
+	if r.Kind != pipe.Other {
+		return nil
 	}
-	return nil
+	refusal, refused := r.Value().(redis.Error)
+	if !refused {
+		return nil
+	}
+	if c.received <= c.login.Load() {
+		refusal = redis.Error(loginreply.Withhold(string(refusal)))
+	} else if len(refusal) > maxRefusal {
+		refusal = refusal[:maxRefusal] + "…"
+	}
+	r.Set(refusal)
+	return refusal
 }
 
 // ReceiveContext implements redis.ConnWithContext. If ctx ends first, it closes the socket; if ctx has ended

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/node"
 	"github.com/redlock-go/redlock/internal/pipe"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorum"
@@ -205,7 +204,7 @@ func (p *plainVote) ReceiveQuick(reply *pipe.Reply) {
 		p.left = protocol.Remaining(ms)
 	}
 	if misread != nil {
-		misread = fmt.Errorf("unexpected reply to %s: %w", p.vote.Ballot().Op, node.Misread(misread))
+		misread = fmt.Errorf("unexpected reply to %s: %w", p.vote.Ballot().Op, misread)
 		p.vote.Node.Reconnect(misread) // replies may be out of step with the calls
 	}
 	p.answered(misread)

@@ -7,7 +7,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// CheckedError is an error whose reply, if it has one, was compared with the passwords that were sent: it is shown as it is.
+// CheckedError is an error of a connection of our own. Its reply is shown as it is: a login's is withheld already.
 type CheckedError struct{ Err error }
 
 func (e *CheckedError) Error() string { return e.Err.Error() }
@@ -22,7 +22,7 @@ func Foreign(err error) error {
 	if errors.As(err, &checked) || !errors.As(err, &reply) {
 		return err
 	}
-	shown := Withhold(string(reply), nil)
+	shown := Withhold(string(reply))
 	if shown == string(reply) {
 		return err
 	}

@@ -85,7 +85,7 @@ func (n *Node) WatchClock(server, asked time.Duration) { n.offset.watch(server, 
 func ServerTime(reply any, err error) (time.Duration, error) {
 	now, err := protocol.ReadTime(reply, err)
 	if err != nil {
-		return 0, fmt.Errorf("no server time: %w", Misread(err))
+		return 0, fmt.Errorf("no server time: %w", err)
 	}
 	return now, nil
 }

@@ -107,21 +107,6 @@ func code(reply redis.Error) string {
 	return word
 }
 
-// Misread returns an error of reading a reply without the reply's text: that may be another call's, or a password.
-func Misread(err error) error {
-	if err == nil {
-		return nil // without an allocation, as for nearly every reply
-	}
-	var number *strconv.NumError
-	switch {
-	case errors.As(err, &number):
-		return errors.New("a text that is no number")
-	case strings.HasPrefix(err.Error(), "redigo: StringMap for"):
-		return errors.New("a map whose values are no texts")
-	}
-	return err
-}
-
 // IsFull reports whether a server has as many connections as it may have.
 func IsFull(err error) bool {
 	var reply redis.Error

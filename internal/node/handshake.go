@@ -52,7 +52,7 @@ func (h handshake) shakeHands(ctx context.Context) (identity, error) {
 		return id, fmt.Errorf("handshake failed: scripts cannot be loaded: %w", err)
 	}
 	if id.client, err = redis.Int64(rest[0].Value, rest[0].Err); err != nil {
-		n.old.logRefusal(Misread(err))
+		n.old.logRefusal(err)
 	}
 	if now, err := ServerTime(rest[2].Value, rest[2].Err); err == nil {
 		n.offset.record(now, began, n.cfg.Clock())

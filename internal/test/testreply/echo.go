@@ -155,41 +155,22 @@ func Encode(to []byte, reply any) []byte {
 	return append(to, "$-1\r\n"...)
 }
 
-// ofKeys are commands whose replies have values of keys, which are shown as they are.
-var ofKeys = []string{"GET", "EVAL", "EVALSHA"}
-
-// Echoes returns servers that repeat a secret, at most so many of them in a group, for backends that are still to be set.
-// One of them answers each of these commands with each of the replies: an error with the secret at
-// each place, a status, a number, a text, arrays of these, and what is no reply at all. The command AUTH has more of them,
-// and commands with values of keys have the errors only.
-func Echoes(secret string, most int, commands ...string) (groups [][]*Echo) {
+// Echoes returns servers that repeat a secret when it is sent with AUTH, at most so many of them in a group, for backends
+// that are still to be set: errors with the secret at each place, a status, a number, a text, arrays of these, and what is
+// no reply at all.
+func Echoes(secret string, most int) (groups [][]*Echo) {
+	replies := []string{secret + "\r\n", ":" + secret + "\r\n"}
+	for _, text := range []string{"%s", "ERR unknown command 'X', with args beginning with: 'user' '%s' ", "NOPERM %s", "LOADING %s", "READONLY %s", "OOM %s",
+		"%s is not known", "ERR-%s", "ERR invalid password %s", "ERR AUTH %s called", "ERR Client sent AUTH %s", "WRONGPASS %s",
+		"WRONGPASS:%s no", "NOAUTH %s", "DENIED %s", "ERR max number of clients reached %s", "MOVED 1 %s:6379"} {
+		replies = append(replies, "-"+fmt.Sprintf(text, secret)+"\r\n")
+	}
+	for _, reply := range []any{secret, []byte(secret), []any{redis.Error("ERR " + secret)}, []any{secret, secret}, []any{[]byte(secret), int64(1)}} {
+		replies = append(replies, string(Encode(nil, reply)))
+	}
 	var all []*Echo
-	for _, command := range commands {
-		texts := []string{"%s", "ERR unknown command 'X', with args beginning with: 'user' '%s' ", "NOPERM %s", "LOADING %s", "READONLY %s", "OOM %s"}
-		if command == "AUTH" {
-			texts = append(texts, "%s is not known", "ERR-%s", "ERR invalid password %s", "ERR AUTH %s called", "ERR Client sent AUTH %s", "WRONGPASS %s",
-				"WRONGPASS:%s no", "NOAUTH %s", "DENIED %s", "ERR max number of clients reached %s", "MOVED 1 %s:6379")
-		}
-		replies := []string{secret + "\r\n", ":" + secret + "\r\n"}
-		for _, text := range texts {
-			replies = append(replies, "-"+fmt.Sprintf(text, secret)+"\r\n")
-		}
-		values := []any{secret, []byte(secret), []any{redis.Error("ERR " + secret)}, []any{secret, secret},
-			[]any{[]byte(secret), []byte(secret)}, []any{[]byte(secret), int64(1)}}
-		if slices.Contains(ofKeys, command) {
-			values = []any{secret, []any{redis.Error("ERR " + secret)}}
-		}
-		for _, reply := range values {
-			replies = append(replies, string(Encode(nil, reply)))
-		}
-		if command == "INFO" {
-			info := "redis_version:7.%[1]s\r\nrun_id:%[1]s\r\nrole:%[1]s\r\nmaxmemory_policy:%[1]s\r\n"
-			replies = append(replies, string(Encode(nil, []byte(fmt.Sprintf(info, secret)))),
-				string(Encode(nil, []byte("role:master\r\nmaxmemory_policy:allkeys-"+secret+"\r\n"))))
-		}
-		for _, reply := range replies {
-			all = append(all, &Echo{Command: command, Reply: reply})
-		}
+	for _, reply := range replies {
+		all = append(all, &Echo{Command: "AUTH", Reply: reply})
 	}
 	return slices.Collect(slices.Chunk(all, most))
 }
