@@ -9,6 +9,7 @@ import (
 	"github.com/redlock-go/redlock/internal/lease"
 	"github.com/redlock-go/redlock/internal/life"
 	"github.com/redlock-go/redlock/internal/limiter"
+	"github.com/redlock-go/redlock/internal/node"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/system"
@@ -77,6 +78,15 @@ func (e *Engine) need(f protocol.Families, t *Terms) {
 		n.NeedScripts(f)
 	}
 	e.scripts.loaded.Or(uint32(f)) // last: a caller that finds it set may queue commands
+}
+
+// undoAt queues an undo at each of these nodes.
+func (e *Engine) undoAt(at quorum.NodeSet, undo func() *node.Undo) {
+	for _, n := range e.Cluster.Nodes {
+		if at.Has(n.Index) {
+			n.Undo(undo())
+		}
+	}
 }
 
 // needs is which scripts the locks of a client need so far.

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"github.com/redlock-go/redlock/internal/node"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
@@ -68,11 +69,8 @@ func (p *Permits) granted(a *Attempt) {
 	if a.Waiter == nil {
 		return
 	}
-	for _, n := range p.engine.Cluster.Nodes { // that were not asked this time, and may have the ticket in their queues
-		if a.Waiter.Nodes().Has(n.Index) && !a.Sent().Has(n.Index) {
-			n.Undo(p.NewUndo(a.Owner, a.Waiter.Ticket()))
-		}
-	}
+	unasked := a.Waiter.Nodes() &^ a.Sent() // this time, and may have the ticket in their queues
+	p.engine.undoAt(unasked, func() *node.Undo { return p.NewUndo(a.Owner, a.Waiter.Ticket()) })
 }
 
 // RaiseArgs implements Primitive.

@@ -188,11 +188,7 @@ func lackingKeys(a *Attempt) (at quorum.NodeSet) {
 
 // undoOld releases the old lease at nodes: those that have not given it its new owner drop its key.
 func (r *resumption) undoOld(at quorum.NodeSet) {
-	for _, n := range r.engine.Cluster.Nodes {
-		if at.Has(n.Index) {
-			n.Undo(r.newOldUndo())
-		}
-	}
+	r.engine.undoAt(at, r.newOldUndo)
 }
 
 // newOldUndo returns what releases the old lease at a node. The text does not say how long its keys last: as long as

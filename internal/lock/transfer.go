@@ -178,22 +178,16 @@ func (h *Transfer) Readings() []Reading {
 
 // TakeBack implements lease.Lock.
 func (l *Lock) TakeBack(owner string, p lease.Passed) {
-	for _, n := range l.engine.Cluster.Nodes {
-		if p.At.Has(n.Index) {
-			args := protocol.TakeBackCall{Key: l.keys[0], Value: p.Value, Owner: owner}.Args()
-			n.Undo(&node.Undo{Owner: p.Value, Script: protocol.TakeBack, ByText: true, Args: args, Lasts: p.Lasts})
-		}
-	}
+	l.engine.undoAt(p.At, func() *node.Undo {
+		args := protocol.TakeBackCall{Key: l.keys[0], Value: p.Value, Owner: owner}.Args()
+		return &node.Undo{Owner: p.Value, Script: protocol.TakeBack, ByText: true, Args: args, Lasts: p.Lasts}
+	})
 }
 
 // releasePassed releases a lease where a transfer of it has not led to a text, at the nodes in at. The undo takes
 // the place of one that gives the key back: that must not come behind the release of the owner.
 func (l *Lock) releasePassed(p lease.Passed, at quorum.NodeSet) {
-	for _, n := range l.engine.Cluster.Nodes {
-		if at.Has(n.Index) {
-			n.Undo(l.newLastingUndo(p.Value, "", p.Lasts))
-		}
-	}
+	l.engine.undoAt(at, func() *node.Undo { return l.newLastingUndo(p.Value, "", p.Lasts) })
 }
 
 // leaveKept undoes a lease that was transferred at the nodes that do not keep its keys, and leaves the wait
@@ -204,12 +198,8 @@ func leaveKept(l *Lock, g *lease.Grant, e lease.Ending) {
 		ticket = g.Seat.Retire()
 	}
 	l.releasePassed(e.Passed, e.Dropped&e.Passed.At)
-	for _, n := range l.engine.Cluster.Nodes {
-		switch {
-		case e.Dropped.Has(n.Index):
-			n.Undo(l.newLastingUndo(g.Owner, ticket, e.KeysLast))
-		case e.Kept.Has(n.Index) && ticket != "":
-			n.Undo(l.NewUndo(protocol.Nobody+g.Owner, ticket))
-		}
+	l.engine.undoAt(e.Dropped, func() *node.Undo { return l.newLastingUndo(g.Owner, ticket, e.KeysLast) })
+	if ticket != "" {
+		l.engine.undoAt(e.Kept, func() *node.Undo { return l.NewUndo(protocol.Nobody+g.Owner, ticket) })
 	}
 }
