@@ -60,9 +60,6 @@ type Question struct {
 	// Permits is how many permits of a semaphore it asks for; 0: it asks for no permits.
 	Permits uint16
 
-	// Until LateUntil, an answer after the verdict can make it Revoked. 0: never.
-	LateUntil time.Duration
-
 	Watcher  Watcher  // nil: none
 	Recorder Recorder // nil: no hook is set
 	Undo     Undoer   // of a release; nil for other ballots
@@ -86,15 +83,13 @@ type Watcher interface {
 	// for the confirmation of an undo.
 	Answered(v *Vote, a Answer) Answer
 
-	// Decided is called when a vote has made the verdict final, or, with late, when one
-	// that came after the verdict has made it Revoked. A verdict that Queue, Close or a
-	// timer makes is not reported.
-	Decided(v Verdict, late bool)
+	// Decided is called when a vote has made the verdict final. A verdict that Queue, Close or a timer makes is
+	// not reported.
+	Decided(v Verdict)
 }
 
 // Recorder records a ballot for hooks. It is called under the ballot's lock, and must not
-// block. Ended is called once, when the verdict becomes final; a later Revoked is not
-// reported.
+// block. Ended is called once, when the verdict becomes final.
 type Recorder interface {
 	Begun(b *Ballot)
 	Voted(v *Vote, a Answer)
@@ -228,23 +223,20 @@ func (b *Ballot) Flush(yield bool) {
 // Send queues and flushes.
 func (b *Ballot) Send(must NodeSet, all bool) { b.Flush(b.Queue(must, all)) }
 
-// count counts a vote, and informs the watcher if this vote made the verdict final or, after it, Revoked.
+// count counts a vote, and informs the watcher if this vote made the verdict final.
 func (b *Ballot) count(v *Vote, a Answer) {
 	b.mu.Lock()
-	var decided bool
-	late := b.closed || v.answer.Count != Pending
-	if late {
+	if b.closed || v.answer.Count != Pending {
 		b.noteLate(v, a)
-		decided = b.revokes(v, a)
-	} else {
-		b.set(v, a)
-		b.decide()
-		decided = b.closed
+		b.mu.Unlock()
+		return
 	}
-	verdict := b.verdict
+	b.set(v, a)
+	b.decide()
+	decided, verdict := b.closed, b.verdict
 	b.mu.Unlock()
 	if decided && b.Watcher != nil {
-		b.Watcher.Decided(verdict, late)
+		b.Watcher.Decided(verdict)
 	}
 }
 
@@ -258,28 +250,6 @@ func (b *Ballot) noteLate(v *Vote, a Answer) {
 	if b.Recorder != nil {
 		b.Recorder.VotedLate(v, a)
 	}
-}
-
-// revokes counts a late answer to a renewal, and reports whether the verdict is Revoked
-// now: a quorum had lost the lease. An answer that comes after LateUntil proves nothing: by
-// then the keys may simply have expired. Called under b.mu.
-func (b *Ballot) revokes(v *Vote, a Answer) bool {
-	switch {
-	case b.LateUntil == 0 || b.verdict == Revoked:
-		return false
-	case b.verdict == Granted && a.Count == Yes: // it shows no loss
-		return false
-	case b.cluster.Clock() >= b.LateUntil:
-		return false
-	}
-	b.tally.Nodes[v.answer.Count]--
-	b.tally.Nodes[a.Count]++
-	v.answer = a
-	if b.rule() != Revoked {
-		return false
-	}
-	b.verdict = Revoked
-	return true
 }
 
 // set moves a vote from Pending to its answer, counts it among the node's, and records it for hooks. Called under b.mu.
