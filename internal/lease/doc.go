@@ -43,8 +43,9 @@
 //
 // # Renewals
 //
-// A renewal's verdict counts only before the validity without it is over. A loss that only later answers show is known
-// with the next renewal.
+// A renewal's verdict counts only before the validity without it is over. Answers may
+// come after the verdict: until then, they can still show that a quorum had lost the
+// lease, which ends it at once (quorum.Question.LateUntil).
 //
 // # Goroutines
 //

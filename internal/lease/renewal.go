@@ -84,7 +84,7 @@ func (l *Lease) queueRenewal(ctx context.Context, now time.Duration, scheduled b
 // queue queues a renewal that has begun, for a validity from its start. Called under l.mu.
 func (l *Lease) queue(b *renewal, validity time.Duration) (yield bool) {
 	b.until, b.generation = min(b.Start+validity, l.limit), l.renewal.generation
-	b.Watcher = b
+	b.Watcher, b.LateUntil = b, l.until
 	yield = b.Queue(0, true)
 	l.mayHold |= b.Sent()
 	l.renewal.keysEnd = max(l.renewal.keysEnd, b.Start+validity)
@@ -140,8 +140,8 @@ func (r *renewal) Answered(v *quorum.Vote, a quorum.Answer) quorum.Answer {
 }
 
 // Decided implements quorum.Watcher.
-func (r *renewal) Decided(v quorum.Verdict) {
-	if r.scheduled {
+func (r *renewal) Decided(v quorum.Verdict, late bool) {
+	if r.scheduled || late {
 		r.lease.conclude(r, v)
 	}
 }
@@ -156,7 +156,7 @@ func (l *Lease) conclude(b *renewal, v quorum.Verdict) *End {
 	if end == nil && v == quorum.Revoked {
 		end = l.revoked(&b.Ballot)
 	}
-	concluded := l.renewal.running != b // its verdict was taken before, or b is an Extend's
+	concluded := l.renewal.running != b // a verdict of b was taken before, or b is an Extend's
 	if !concluded {
 		l.renewal.running = nil
 	}

@@ -34,6 +34,26 @@ func TestRenewalThatIsGrantedAfterTheEndDoesNotReviveTheLease(t *testing.T) {
 	})
 }
 
+// Two of three nodes have lost the lease. One of them answers the renewal in time, the other
+// after the renewal was granted.
+func TestLossThatALateAnswerShowsEndsTheLease(t *testing.T) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client(redlock.WithTTL(time.Second), redlock.WithNodeTimeout(50*ms), redlock.WithRenewEvery(400*ms))
+		lease, err := net.Mutex(c, "x").Lock(t.Context())
+		require.NoError(t, err)
+		synctest.Wait()
+		net.Nodes[1].Redis.Del("redlock:x")
+		net.Nodes[2].Redis.Del("redlock:x")
+		net.Nodes[2].Mute()
+		time.Sleep(500 * ms)
+		require.NoError(t, lease.Err(), "one answer has not arrived")
+		net.Nodes[2].Set(func(n *testnet.Node) { n.Muting = false })
+		synctest.Wait()
+		require.ErrorIs(t, lease.Err(), redlock.ErrLost)
+		net.RequireNoKeys()
+	})
+}
+
 // A node that was frozen executes a renewal when its key has ended; meanwhile the other nodes
 // have the key.
 func TestKeyThatEndsBeforeALateRenewalIsNoLoss(t *testing.T) {

@@ -62,9 +62,9 @@ func (c *choice) compareLimits(holder string) {
 }
 
 // Decided implements quorum.Watcher.
-func (c *choice) Decided(v quorum.Verdict) {
+func (c *choice) Decided(v quorum.Verdict, late bool) {
 	if c.next != nil {
-		c.next.Decided(v)
+		c.next.Decided(v, late)
 	}
 }
 

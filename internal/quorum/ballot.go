@@ -60,6 +60,9 @@ type Question struct {
 	// Permits is how many permits of a semaphore it asks for; 0: it asks for no permits.
 	Permits uint16
 
+	// Until LateUntil, an answer after the verdict can make it Revoked. 0: never.
+	LateUntil time.Duration
+
 	Watcher  Watcher  // nil: none
 	Recorder Recorder // nil: no hook is set
 	Undo     Undoer   // of a release; nil for other ballots
@@ -83,13 +86,15 @@ type Watcher interface {
 	// for the confirmation of an undo.
 	Answered(v *Vote, a Answer) Answer
 
-	// Decided is called when a vote has made the verdict final. A verdict that Queue, Close or a timer makes is
-	// not reported.
-	Decided(v Verdict)
+	// Decided is called when a vote has made the verdict final, or, with late, when one
+	// that came after the verdict has made it Revoked. A verdict that Queue, Close or a
+	// timer makes is not reported.
+	Decided(v Verdict, late bool)
 }
 
 // Recorder records a ballot for hooks. It is called under the ballot's lock, and must not
-// block. Ended is called once, when the verdict becomes final.
+// block. Ended is called once, when the verdict becomes final; a later Revoked is not
+// reported.
 type Recorder interface {
 	Begun(b *Ballot)
 	Voted(v *Vote, a Answer)
@@ -223,20 +228,23 @@ func (b *Ballot) Flush(yield bool) {
 // Send queues and flushes.
 func (b *Ballot) Send(must NodeSet, all bool) { b.Flush(b.Queue(must, all)) }
 
-// count counts a vote, and informs the watcher if this vote made the verdict final.
+// count counts a vote, and informs the watcher if this vote made the verdict final or, after it, Revoked.
 func (b *Ballot) count(v *Vote, a Answer) {
 	b.mu.Lock()
-	if b.closed || v.answer.Count != Pending {
+	var decided bool
+	late := b.closed || v.answer.Count != Pending
+	if late {
 		b.noteLate(v, a)
-		b.mu.Unlock()
-		return
+		decided = b.revokes(v, a)
+	} else {
+		b.set(v, a)
+		b.decide()
+		decided = b.closed
 	}
-	b.set(v, a)
-	b.decide()
-	decided, verdict := b.closed, b.verdict
+	verdict := b.verdict
 	b.mu.Unlock()
 	if decided && b.Watcher != nil {
-		b.Watcher.Decided(verdict)
+		b.Watcher.Decided(verdict, late)
 	}
 }
 
@@ -250,6 +258,28 @@ func (b *Ballot) noteLate(v *Vote, a Answer) {
 	if b.Recorder != nil {
 		b.Recorder.VotedLate(v, a)
 	}
+}
+
+// revokes counts a late answer to a renewal, and reports whether the verdict is Revoked
+// now: a quorum had lost the lease. An answer that comes after LateUntil proves nothing: by
+// then the keys may simply have expired. Called under b.mu.
+func (b *Ballot) revokes(v *Vote, a Answer) bool {
+	switch {
+	case b.LateUntil == 0 || b.verdict == Revoked:
+		return false
+	case b.verdict == Granted && a.Count == Yes: // it shows no loss
+		return false
+	case b.cluster.Clock() >= b.LateUntil:
+		return false
+	}
+	b.tally.Nodes[v.answer.Count]--
+	b.tally.Nodes[a.Count]++
+	v.answer = a
+	if b.rule() != Revoked {
+		return false
+	}
+	b.verdict = Revoked
+	return true
 }
 
 // set moves a vote from Pending to its answer, counts it among the node's, and records it for hooks. Called under b.mu.

@@ -10,7 +10,8 @@
 //
 // A later answer does not change the verdict. It is still acted on: an unconfirmed release
 // becomes an undo, a forgotten record ends the node's right to vote, and the Watcher sees
-// the answer.
+// the answer. A renewal's verdict alone may change: a late answer before
+// Question.LateUntil can make it Revoked.
 //
 // Rules are pure functions of the Tally. Package quorum does not build commands or parse
 // replies: what to ask, how to read a reply and whom to inform comes with the Question. It

@@ -60,7 +60,7 @@ func (b *Ballot) Spoil(reached func()) {
 	defer b.mu.Unlock()
 	trap := spoiled(reached)
 	b.Reader, b.Watcher, b.Spare, b.cluster = trap, trap, trap, nil
-	b.verdict, b.Timed = Open, false
+	b.verdict, b.Timed, b.LateUntil = Open, false, 0
 	for i := range b.Votes {
 		b.Votes[i].answer, b.Votes[i].must = Answer{}, false
 	}
@@ -82,7 +82,7 @@ func (reached spoiled) Answered(_ *Vote, a Answer) Answer {
 }
 
 // Decided implements Watcher.
-func (reached spoiled) Decided(Verdict) { reached() }
+func (reached spoiled) Decided(Verdict, bool) { reached() }
 
 // GiveBack implements Spare.
 func (reached spoiled) GiveBack() { reached() }

@@ -86,7 +86,7 @@ func (p *Parked) Answered(v *quorum.Vote, a quorum.Answer) quorum.Answer {
 }
 
 // Decided implements quorum.Watcher.
-func (p *Parked) Decided(quorum.Verdict) {}
+func (p *Parked) Decided(quorum.Verdict, bool) {}
 
 // executed records that a node has executed the parked attempt of this owner. It counts if the
 // message came over a subscription that stood before the attempt was sent, and the attempt's

@@ -160,7 +160,7 @@ func (y *yielding) Answered(v *quorum.Vote, a quorum.Answer) quorum.Answer {
 }
 
 // Decided implements quorum.Watcher.
-func (y *yielding) Decided(quorum.Verdict) {}
+func (y *yielding) Decided(quorum.Verdict, bool) {}
 
 // Begin comes before the caller sends an attempt that Park has prepared. From then on a wake-up counts for the
 // attempt after this one; only the message that a node has executed this attempt counts for this one.
