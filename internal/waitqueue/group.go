@@ -80,15 +80,15 @@ func (q *Queue) lookSoon(w *Waiter) {
 	w.turn.look(q.cfg.Clock() + system.Jitter(w.lock.Terms.Random, firstLook, "looking"))
 }
 
-// lookAt has a waiter look by this instant, and the foremost of its client, which goes on to look if clients ahead are
-// challenged then.
+// lookAt has a waiter look by this instant, and a moment later the foremost of its client, which goes on to look if
+// clients ahead are challenged then.
 func (q *Queue) lookAt(w *Waiter, at time.Duration) {
 	w.turn.look(at)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, key := range w.lock.Keys {
+	for rank, key := range w.lock.Keys {
 		if first := q.local[key].foremost(); first != nil && first != w {
-			first.turn.look(at)
+			first.turn.look(at + time.Duration(rank+1)*rejoinStep)
 		}
 	}
 }
