@@ -52,8 +52,8 @@ func (c *call) attempt(ctx context.Context) (*lease.Lease, *Refusal, error) {
 	}
 	var token int64
 	if v == quorum.Granted {
-		if c.granted != nil {
-			c.granted(a)
+		if c.permits != nil {
+			c.permits.granted(a)
 		}
 		var failed *quorum.Ballot
 		if token, failed, err = c.tokenOf(ctx, &a.Ballot); failed != nil && err == nil {
@@ -220,7 +220,7 @@ func (c *call) newAttempt(ctx context.Context) *Attempt {
 		v := &a.Votes[i]
 		v.Right, v.Skip = v.Node.Right(l.terms.Lease.TTL)
 	}
-	l.primitive.PrepareAttempt(a)
+	l.PrepareAttempt(a)
 	if w != nil {
 		l.engine.spareAMinority(&a.Ballot)
 	}
@@ -363,7 +363,7 @@ func (l *Lock) tokenOf(ctx context.Context, granted *quorum.Ballot) (token int64
 		v.Skip = errNotAsked
 		if right := granted.Votes[i].Right; right != nil {
 			v.Skip, v.Right = nil, right
-			v.Call.Args = l.primitive.RaiseArgs(call, right.Record)
+			v.Call.Args = l.kind.Raise(&l.terms.settings, call, right.Record)
 		}
 	}
 	raise.Send(0, true)

@@ -2,14 +2,14 @@
 // together, for any kind of lock.
 //
 // A Lock is a name with its Terms. What kind of lock it is, that is which commands and scripts
-// it sends and what their replies mean, comes from its Primitive:
+// it sends and what their replies mean, comes from its kind (kinds.go, permits.go):
 //
 //	Exclusive   a mutex, and the writers of a lock for readers and writers
 //	Shared      its readers
 //	Several     several names, held all at once
 //	Permits     permits of a semaphore, each a lock of its own
 //
-// Exclusive and Shared embed keyed, a lock of one key. All locks of a client share an Engine.
+// All locks of a client share an Engine.
 //
 // # Life of an acquisition
 //

@@ -12,54 +12,6 @@ import (
 	"github.com/redlock-go/redlock/internal/quorum"
 )
 
-// Exclusive is a lock that one owner holds at a time: the Primitive of a mutex, and of the
-// writers of a read-write lock.
-type Exclusive struct {
-	keyed
-	wire  protocol.Keys
-	plain plainArgs
-}
-
-// Init makes the lock of a name. A copy of x goes on using x.
-func (x *Exclusive) Init(e *Engine, t *Terms, prefix, name string) {
-	var key string
-	x.wire, key = protocol.NewKeys(prefix, name, t.Wanted)
-	x.plain = plainArgs{key: [1]any{x.wire.Key}, queue: [1]any{x.wire.Queue}}
-	x.init(e, t, name, key, x, 0)
-}
-
-// PrepareAttempt implements Primitive. A waiter's attempt is a script, which puts the waiter into
-// the node's queue if it refuses it. A caller that is not queued needs no script: entering Lua
-// costs the server more than the plain commands do.
-func (x *Exclusive) PrepareAttempt(a *Attempt) {
-	if a.Waiter == nil {
-		x.preparePlainly(a)
-		return
-	}
-	call := a.call()
-	for i := range a.Votes {
-		if v := &a.Votes[i]; v.Skip == nil {
-			call.Flaps = a.flaps.Has(i)
-			v.Call.Args = x.wire.Acquire(&x.terms.settings, &call, v.Right.Record, a.Parked.ParkFor(i))
-		}
-	}
-}
-
-// RaiseArgs implements Primitive.
-func (x *Exclusive) RaiseArgs(c protocol.RaiseCall, record any) []any {
-	return x.wire.Raise(&x.terms.settings, c, record)
-}
-
-// RenewalArgs implements Primitive.
-func (x *Exclusive) RenewalArgs(c protocol.RenewalCall, record any) []any {
-	return x.wire.Renew(&x.terms.settings, c, record)
-}
-
-// ReleaseArgs implements Primitive.
-func (x *Exclusive) ReleaseArgs(c protocol.ReleaseCall, _ bool) []any {
-	return x.wire.Release(&x.terms.settings, c)
-}
-
 // The fast path: an attempt of a caller that is not queued needs no script. Its commands are
 // sent in one go: ZCARD reports whether a waiter stands in the node's queue, SET grants, HINCRBY counts, GET
 // returns the holder, and PTTL for how long it has the key. ZCARD is ahead of SET: a waiter that joins after our
@@ -165,11 +117,11 @@ func (p *plainVote) Send(to pipe.Sender) (err error) {
 	if !p.merged {
 		set = slices.Clip(set[:len(set)-1])
 	}
-	send(queuePart, "ZCARD", p.lock.plain.queue[:])
+	send(queuePart, "ZCARD", p.lock.args.queue[:])
 	send(setPart, "SET", set)
 	send(countPart, "HINCRBY", p.counting[:])
-	send(holderPart, "GET", p.lock.plain.key[:])
-	send(leftPart, "PTTL", p.lock.plain.key[:])
+	send(holderPart, "GET", p.lock.args.key[:])
+	send(leftPart, "PTTL", p.lock.args.key[:])
 	return err
 }
 

@@ -42,37 +42,36 @@ func (t *Terms) Box() {
 
 // Lock is what callers lock: a name, or several at once.
 type Lock struct {
-	Name      string   // of several names, a text that has them all
-	keys      []string // at the nodes, of each name
-	engine    *Engine
-	terms     *Terms
-	primitive Primitive
-	Reader    quorum.Reader    // of the replies to attempts
-	granted   func(*Attempt)   // called when a quorum has granted an attempt, before any other step; may be nil
-	script    *protocol.Script // that releases
-	shared    bool             // others may hold it at the same time
-	suffix    string           // of tickets: what their waiters want
+	Name    string   // of several names, a text that has them all
+	keys    []string // at the nodes, of each name
+	engine  *Engine
+	terms   *Terms
+	kind    protocol.LockKind
+	plain   *Exclusive       // whose callers ask without a script unless they are queued; nil if it is of another kind
+	permits *Permits         // whose attempts choose slots; nil if it is of another kind
+	Reader  quorum.Reader    // of the replies to attempts
+	script  *protocol.Script // that releases
+	shared  bool             // others may hold it at the same time
+	suffix  string           // of tickets: what their waiters want
 }
 
-// Primitive is one kind of lock. Its methods build the commands of votes whose Right is set.
-type Primitive interface {
-	// PrepareAttempt fills in the votes of an attempt that are not to be skipped.
-	PrepareAttempt(a *Attempt)
-
-	// RaiseArgs returns the arguments of EVALSHA that raise a node's counts to a token, as long as the
-	// owner's attempt stands there.
-	RaiseArgs(c protocol.RaiseCall, record any) []any
-
-	// RenewalArgs returns the arguments of EVALSHA that prolong the owner's lease. The ticket is that of the waiter
-	// that got the lease, if the lock is shared or its holders are told that others want it; else "".
-	RenewalArgs(c protocol.RenewalCall, record any) []any
-
-	// ReleaseArgs returns the arguments of EVALSHA that release what the owner has. An undo releases whatever an
-	// attempt of the owner may have got.
-	ReleaseArgs(c protocol.ReleaseCall, undo bool) []any
-
-	// HeldKeys returns the keys that say who holds the lock.
-	HeldKeys() []string
+// PrepareAttempt fills in the votes of an attempt that are not to be skipped. Every attempt is a script, but that of a caller
+// that asks for one name alone and is not queued.
+func (l *Lock) PrepareAttempt(a *Attempt) {
+	if l.plain != nil && a.Waiter == nil {
+		l.plain.preparePlainly(a)
+		return
+	}
+	call := a.call()
+	if l.permits != nil {
+		l.permits.prepare(a, &call)
+	}
+	for i := range a.Votes {
+		if v := &a.Votes[i]; v.Skip == nil {
+			call.Flaps = a.flaps.Has(i)
+			v.Call.Args = l.kind.Acquire(&l.terms.settings, &call, v.Right.Record, a.Parked.ParkFor(i))
+		}
+	}
 }
 
 // Release is a release, and what it does beside what the node is told.
@@ -91,8 +90,13 @@ func (l *Lock) Terms() *Terms { return l.terms }
 // Keys returns the lock's keys at the nodes: one for each of its names.
 func (l *Lock) Keys() []string { return l.keys }
 
-// HeldKeys implements Primitive.
-func (l *Lock) HeldKeys() []string { return l.keys }
+// heldKeys returns the keys that say who holds the lock.
+func (l *Lock) heldKeys() []string {
+	if l.permits != nil {
+		return l.permits.wire.All()
+	}
+	return l.keys
+}
 
 // Overlap reports whether two locks' keys have one in common.
 func Overlap(a, b []string) bool {
@@ -132,17 +136,3 @@ const (
 	opResume   = "resume"
 	opPing     = "ping"
 )
-
-// keyed is a lock of one key: what the primitives Exclusive and Shared have in common.
-type keyed struct {
-	Lock
-	key [1]string
-}
-
-// init makes the lock of a name, whose key is key, and whose commands the primitive fills in. They need scripts.
-func (k *keyed) init(e *Engine, t *Terms, name, key string, primitive Primitive, scripts protocol.Families) {
-	e.need(scripts, t)
-	k.key[0] = key
-	k.Lock = Lock{Name: name, keys: k.key[:], engine: e, terms: t, primitive: primitive, Reader: t.reader,
-		script: protocol.Release}
-}

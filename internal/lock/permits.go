@@ -8,7 +8,7 @@ import (
 // MaxPermits is how many permits a semaphore has at most.
 const MaxPermits = protocol.MaxPermits
 
-// Permits is some of the permits of a semaphore, as one caller asks for them: the Primitive of
+// Permits is some of the permits of a semaphore, as one caller asks for them with
 // Client.Semaphore. A semaphore of K permits is K slots. Each slot is an Exclusive lock, whose key
 // is the semaphore's with # and the slot's number. A node that grants an attempt chooses free slots
 // for it; a lease is granted when a quorum has chosen the same. From then on it is like a lease of
@@ -20,21 +20,17 @@ type Permits struct {
 	queue   [1]string // the key of the wait queue
 	wire    protocol.SemaphoreKeys
 	choice  *choice // of the last attempt
-
-	// Of the last attempt that was granted, which became the lease or was rolled back.
-	slots []int
-	list  string // the slots, with commas between
-	held  protocol.Held
+	slots   []int   // of the last attempt that was granted, which became the lease or was rolled back
 }
 
-// Init makes a request for n of the size permits of a semaphore. A copy of p goes on using p.
+// Init makes a request for n of the size permits of a semaphore.
 func (p *Permits) Init(e *Engine, t *Terms, prefix, name string, size, n int) {
 	e.need(protocol.ForPermits|protocol.ForSeveral, t)
 	p.terms = *t
 	p.terms.Wait.Parking = false // releases that cross would execute the attempt at different slots
-	p.wire, p.queue[0] = protocol.NewSemaphoreKeys(prefix, name, size)
-	p.Lock = Lock{Name: name, keys: p.queue[:], engine: e, terms: &p.terms, primitive: p, Reader: permitting,
-		granted: p.granted, script: protocol.GiveBack, suffix: protocol.PermitsSuffix(size, n)}
+	p.wire, p.queue[0] = protocol.NewSemaphoreKeys(prefix, name, size, n)
+	p.Lock = Lock{Name: name, keys: p.queue[:], engine: e, terms: &p.terms, kind: &p.wire, permits: p, Reader: permitting,
+		script: protocol.GiveBack, suffix: protocol.PermitsSuffix(size, n)}
 	p.size, p.n = size, n
 }
 
@@ -44,53 +40,23 @@ func (p *Permits) Asked() (n, all int) { return p.n, p.size }
 // Slots returns the slots that the lease has.
 func (p *Permits) Slots() []int { return p.slots }
 
-// PrepareAttempt implements Primitive.
-func (p *Permits) PrepareAttempt(a *Attempt) {
-	call := protocol.PermitCall{AttemptCall: a.call(), N: p.n, Asks: a.Waits && a.Waiter == nil}
-	// All nodes try the slots in one order, so that they choose the same. It is new for each attempt:
-	// nodes that chose differently may choose the same next time.
+// prepare begins the choice of an attempt's slots. All nodes try the slots in one order, so that they choose the same. It is
+// new for each attempt: nodes that chose differently may choose the same next time.
+func (p *Permits) prepare(a *Attempt, call *protocol.AttemptCall) {
+	call.Asks = a.Waits && a.Waiter == nil
 	call.Seed = int64(p.terms.Random.Below(protocol.Orders, "order of slots"))
-	p.list = ""             // of an attempt before, which was rolled back
+	p.wire.Forget()         // of an attempt before, which was rolled back
 	a.Permits = uint16(p.n) //nolint:gosec // at most MaxPermits
 	p.choice = &choice{permits: p, owner: a.Owner, ticket: a.ticket(), next: a.Watcher}
 	a.Watcher = p.choice
-	at := p.wire.Permits(&p.terms.settings, &call)
-	for i := range a.Votes {
-		if v := &a.Votes[i]; v.Skip == nil {
-			v.Call.Args = at(v.Right.Record, a.flaps.Has(i))
-		}
-	}
 }
 
 // granted gives the lease the slots that a quorum chose.
 func (p *Permits) granted(a *Attempt) {
-	p.list = p.choice.settle()
-	p.slots, p.held = p.wire.Slots(p.list)
+	p.slots = p.wire.Choose(p.choice.settle())
 	if a.Waiter == nil {
 		return
 	}
 	unasked := a.Waiter.Nodes() &^ a.Sent() // this time, and may have the ticket in their queues
 	p.engine.undoAt(unasked, func() *node.Undo { return p.NewUndo(a.Owner, a.Waiter.Ticket()) })
 }
-
-// RaiseArgs implements Primitive.
-func (p *Permits) RaiseArgs(c protocol.RaiseCall, record any) []any {
-	return p.held.Raise(&p.terms.settings, c, record)
-}
-
-// RenewalArgs implements Primitive.
-func (p *Permits) RenewalArgs(c protocol.RenewalCall, record any) []any {
-	return p.held.Renew(&p.terms.settings, c, record)
-}
-
-// ReleaseArgs implements Primitive. An undo looks at all slots, as the node may have chosen any; it is also made while the
-// slots of the lease are being chosen.
-func (p *Permits) ReleaseArgs(c protocol.ReleaseCall, undo bool) []any {
-	if undo {
-		return p.wire.GiveBack(&p.terms.settings, c, "")
-	}
-	return p.wire.GiveBack(&p.terms.settings, c, p.list)
-}
-
-// HeldKeys implements Primitive.
-func (p *Permits) HeldKeys() []string { return p.wire.All() }

@@ -29,7 +29,7 @@ func (l *Lock) newRelease(owner string, at time.Duration, r Release, recorder qu
 		r.Owner = owner
 	}
 	b.Undo, b.Recorder, b.Spare = b, recorder, b
-	args := l.primitive.ReleaseArgs(r.ReleaseCall, false)
+	args := l.kind.Release(&l.terms.settings, r.ReleaseCall)
 	if r.RestsUntil > 0 {
 		args = b.resting(args)
 	}
@@ -65,7 +65,7 @@ func (l *Lock) NewUndo(owner, ticket string) *node.Undo {
 }
 
 func (l *Lock) undoArgs(owner, ticket string) []any {
-	return l.primitive.ReleaseArgs(protocol.ReleaseCall{Owner: owner, Ticket: ticket}, true)
+	return l.kind.Release(&l.terms.settings, protocol.ReleaseCall{Owner: owner, Ticket: ticket, Undo: true})
 }
 
 // newLastingUndo is NewUndo where a key of the owner may last for so long.
@@ -142,7 +142,7 @@ func (l *Lock) BeginRenewal(ctx context.Context, at time.Duration, b *quorum.Bal
 			v.Right, v.Skip = v.Node.RightToRenew(ttl)
 		}
 		if v.Skip == nil {
-			v.Call.Args = l.primitive.RenewalArgs(call, v.Right.Record)
+			v.Call.Args = l.kind.Renew(&l.terms.settings, call, v.Right.Record)
 		}
 	}
 }

@@ -28,6 +28,6 @@ func (l *Lock) trim(b *quorum.Ballot) {
 		}
 	}
 	for _, p := range at {
-		p.node.Ask(p.right.On(), "EVAL", p.right.Trim(l.primitive.HeldKeys()).Eval()...)
+		p.node.Ask(p.right.On(), "EVAL", p.right.Trim(l.heldKeys()).Eval()...)
 	}
 }

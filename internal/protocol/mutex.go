@@ -24,12 +24,32 @@ func NewSettings(ttl time.Duration, least int64, label string, tokens bool) Sett
 	return Settings{TTL: ttl.Milliseconds(), Least: strconv.FormatInt(least, 10), Label: label, Flaps: "?" + label, Tokens: tokens}
 }
 
+// LockKind is one kind of lock: what stands in the commands about its keys. The methods return the arguments of EVALSHA.
+// Keys, ShareKeys, SetKeys and SemaphoreKeys are kinds.
+type LockKind interface {
+	// Acquire asks for the lock. The server may keep the attempt of a waiter for parkFor milliseconds.
+	Acquire(s *Settings, c *AttemptCall, record, parkFor any) []any
+
+	// Raise raises a server's counts to a token, as long as the owner's attempt stands there.
+	Raise(s *Settings, c RaiseCall, record any) []any
+
+	// Renew prolongs the owner's lease.
+	Renew(s *Settings, c RenewalCall, record any) []any
+
+	// Release releases what the owner has.
+	Release(s *Settings, c ReleaseCall) []any
+}
+
 // AttemptCall asks for a lock.
 type AttemptCall struct {
 	Owner  any
 	Ticket any  // "" if the caller does not queue
 	Before any  // the owner of the waiter's attempt before; "" if there is none
 	Flaps  bool // the client's subscription to the server breaks again and again
+
+	// Of permits alone: all servers try the slots in one order, which is drawn from the seed.
+	Seed int64
+	Asks bool // the caller has no ticket, and will ask again with one
 }
 
 // RaiseCall raises the counters of a lease's locks to its token.
@@ -41,7 +61,7 @@ type RaiseCall struct {
 // RenewalCall prolongs a lease.
 type RenewalCall struct {
 	Owner  any
-	Ticket any // of the waiter that got the lease; "" if it did not queue
+	Ticket any // of the waiter that got the lease, if the lock is shared or its holders are told that others want it; else ""
 	TTL    any // from now on, in milliseconds
 }
 
@@ -51,6 +71,8 @@ type ReleaseCall struct {
 	Ticket string // "" if the owner does not stand in the wait queue
 	Stay   bool   // the ticket keeps its position
 	Flaps  bool   // as in AttemptCall
+
+	Undo bool // it releases whatever an attempt of the owner may have got
 
 	// PassedQueue is set without a ticket: the attempt was granted what was free for waiters,
 	// so a waiter was woken before that did not come.
@@ -110,7 +132,7 @@ func (k *Keys) stripe(s *Settings) any {
 	return k.Stripe
 }
 
-// Acquire returns the arguments of an attempt of a waiter. The server may keep it for parkFor milliseconds.
+// Acquire implements LockKind, for waiters alone.
 func (k *Keys) Acquire(s *Settings, c *AttemptCall, record, parkFor any) []any {
 	if !s.Tokens {
 		return []any{Acquire.SHA(), "1", k.Key, c.Owner, s.TTL, "", s.Least, c.Ticket, s.label(c.Flaps), c.Before, parkFor}
@@ -118,12 +140,12 @@ func (k *Keys) Acquire(s *Settings, c *AttemptCall, record, parkFor any) []any {
 	return []any{Acquire.SHA(), "2", k.Key, record, c.Owner, s.TTL, k.Stripe, s.Least, c.Ticket, s.label(c.Flaps), c.Before, parkFor}
 }
 
-// Raise returns the arguments of a RaiseCall for a lease that holds the lock alone.
+// Raise implements LockKind.
 func (k *Keys) Raise(s *Settings, c RaiseCall, record any) []any {
 	return []any{Raise.SHA(), "2", k.Key, record, c.Owner, k.Stripe, strconv.FormatInt(c.Token, 10), s.Least}
 }
 
-// Renew returns the arguments of a RenewalCall for a lease that holds the lock alone.
+// Renew implements LockKind.
 func (k *Keys) Renew(s *Settings, c RenewalCall, record any) []any {
 	if k.asked == nil {
 		return []any{Renew.SHA(), "2", k.Key, record, c.Owner, c.TTL, s.Least}
@@ -131,7 +153,7 @@ func (k *Keys) Renew(s *Settings, c RenewalCall, record any) []any {
 	return []any{Renew.SHA(), "4", k.Key, record, k.Queue, k.asked, c.Owner, c.TTL, s.Least, c.Ticket}
 }
 
-// Release returns the arguments of a ReleaseCall for whatever the owner holds, alone or as a reader.
+// Release implements LockKind, for whatever the owner holds, alone or as a reader.
 func (k *Keys) Release(s *Settings, c ReleaseCall) []any {
 	args := make([]any, 0, 8) // on the hot path: one allocation
 	args = append(args, Release.SHA(), "3", k.Key, k.Queue, k.readers, c.Owner)

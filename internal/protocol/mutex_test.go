@@ -28,7 +28,7 @@ func TestCallsAboutALock(t *testing.T) {
 		"without tokens":   {[]any{Acquire.SHA(), "1", key, "me", ttl, "", "1", "ticket", "label", "I before", "150"}, k.Acquire(&noTokens, &ofWaiter, "record", "150")},
 		"raise":            {[]any{Raise.SHA(), "2", key, "record", "me", stripe, "7", "1"}, k.Raise(&fencing, RaiseCall{"me", 7}, "record")},
 		"renew":            {[]any{Renew.SHA(), "2", key, "record", "me", int64(5000), "1"}, k.Renew(&fencing, renewal, "record")},
-		"renew, told":      {[]any{Renew.SHA(), "4", key, "record", queue, asked, "me", int64(5000), "1", "ticket"}, told.Renew(&fencing, renewal, "record")},
+		"renew, told":      {[]any{Renew.SHA(), "4", key, "record", queue, asked, "me", int64(5000), "1", "ticket"}, told.Keys.Renew(&fencing, renewal, "record")},
 		"release":          {[]any{Release.SHA(), "3", key, queue, readers, "me"}, k.Release(&fencing, ReleaseCall{Owner: "me"})},
 		"leave":            {[]any{Release.SHA(), "3", key, queue, readers, "me", "ticket"}, k.Release(&fencing, ReleaseCall{Owner: "me", Ticket: "ticket"})},
 		"stay":             {[]any{Release.SHA(), "3", key, queue, readers, "me", "ticket", "label"}, k.Release(&fencing, ReleaseCall{Owner: "me", Ticket: "ticket", Stay: true})},
@@ -36,12 +36,12 @@ func TestCallsAboutALock(t *testing.T) {
 		"rest":             {[]any{Rest.SHA(), "3", key, queue, readers, int64(2), "me", "ticket"}, RestAfter(k.Release(&fencing, ReleaseCall{Owner: "me", Ticket: "ticket"}), 1001*time.Microsecond)},
 		"rested":           {[]any{Rest.SHA(), "3", key, queue, readers, int64(0), "me"}, RestAfter(k.Release(&fencing, ReleaseCall{Owner: "me"}), -time.Second)},
 		"read": {[]any{Read.SHA(), "4", key, "record", queue, readers, "me", ttl, stripe, "1", "ticket", "label", "I before", "150"},
-			share.Read(&fencing, &ofWaiter, "record", "150")},
+			share.Acquire(&fencing, &ofWaiter, "record", "150")},
 		"read without tokens": {[]any{Read.SHA(), "4", key, "record", queue, readers, "me", ttl, "", "1", "ticket", "label", "I before", "150"},
-			share.Read(&noTokens, &ofWaiter, "record", "150")},
+			share.Acquire(&noTokens, &ofWaiter, "record", "150")},
 		"raise, of a share": {[]any{Raise.SHA(), "3", key, "record", readers, "me", stripe, "7", "1", "1"}, share.Raise(&fencing, RaiseCall{"me", 7}, "record")},
-		"keep":              {[]any{Keep.SHA(), "4", key, "record", queue, readers, "me", int64(5000), "1", "ticket"}, share.Keep(&fencing, renewal, "record")},
-		"keep, told":        {[]any{Keep.SHA(), "5", key, "record", queue, readers, asked, "me", int64(5000), "1", "ticket", "1"}, told.Keep(&fencing, renewal, "record")},
+		"keep":              {[]any{Keep.SHA(), "4", key, "record", queue, readers, "me", int64(5000), "1", "ticket"}, share.Renew(&fencing, renewal, "record")},
+		"keep, told":        {[]any{Keep.SHA(), "5", key, "record", queue, readers, asked, "me", int64(5000), "1", "ticket", "1"}, told.Renew(&fencing, renewal, "record")},
 		"transfer":          {[]any{Transfer.Text(), "1", key, "me", "secret", int64(2)}, TransferCall{Key: key, Owner: "me", Value: "secret", TTL: 1001 * time.Microsecond}.Eval()},
 		"take back":         {[]any{"1", key, "secret", "me"}, TakeBackCall{Key: key, Value: "secret", Owner: "me"}.Args()},
 		"resume":            {[]any{Resume.Text(), "2", key, "record", "secret", "me", ttl, int64(9), stripe, "1"}, ResumeCall{Keys: &k, Record: "record", Value: "secret", Owner: "me", End: 9}.Eval(&fencing)},
@@ -74,21 +74,20 @@ func TestCallsAboutSeveralLocks(t *testing.T) {
 }
 
 func TestCallsAboutPermits(t *testing.T) {
-	k, key := NewSemaphoreKeys("p:", "x", 3)
+	k, key := NewSemaphoreKeys("p:", "x", 3, 2)
 	const ttl, queue, base = int64(10_000), "redlock::slots:p:x", "p:x#"
 	require.Equal(t, queue, key)
-	slots, held := k.Slots("0,2")
-	require.Equal(t, []int{0, 2}, slots)
+	require.Equal(t, []int{0, 2}, k.Choose("0,2"))
 	first, stripes := StripeOf("p:x#0"), StripeOf("p:x#0")+","+StripeOf("p:x#2")
-	waits := PermitCall{AttemptCall: ofWaiter, N: 2, Seed: 9}
-	comes := PermitCall{AttemptCall: AttemptCall{Owner: "me", Ticket: ""}, N: 2, Seed: 9, Asks: true}
+	waits, comes := ofWaiter, AttemptCall{Owner: "me", Ticket: "", Seed: 9, Asks: true}
+	waits.Seed = 9
 	for name, c := range map[string]struct{ want, got []any }{
-		"acquire":        {[]any{Permit.SHA(), "2", queue, "record", "me", ttl, first, "1", "ticket", "label", base, 3, 2, int64(9)}, k.Permits(&fencing, &waits)("record", false)},
-		"without tokens": {[]any{Permit.SHA(), "1", queue, "me", ttl, "", "1", "", "label", base, 3, 2, int64(9), "1"}, k.Permits(&noTokens, &comes)("record", false)},
-		"raise":          {[]any{Raise.SHA(), "3", base + "0", base + "2", "record", "me", stripes, "7", "1"}, held.Raise(&fencing, RaiseCall{"me", 7}, "record")},
-		"renew":          {[]any{RenewAll.SHA(), "3", base + "0", base + "2", "record", "me", int64(5000), "1"}, held.Renew(&fencing, renewal, "record")},
-		"give back":      {[]any{GiveBack.SHA(), "1", queue, "me", base, 3, "0,2"}, k.GiveBack(&fencing, ReleaseCall{Owner: "me"}, "0,2")},
-		"undo":           {[]any{GiveBack.SHA(), "1", queue, "me", base, 3, "", "ticket"}, k.GiveBack(&fencing, ReleaseCall{Owner: "me", Ticket: "ticket"}, "")},
+		"acquire":        {[]any{Permit.SHA(), "2", queue, "record", "me", ttl, first, "1", "ticket", "label", base, 3, 2, int64(9)}, k.Acquire(&fencing, &waits, "record", "150")},
+		"without tokens": {[]any{Permit.SHA(), "1", queue, "me", ttl, "", "1", "", "label", base, 3, 2, int64(9), "1"}, k.Acquire(&noTokens, &comes, "record", "150")},
+		"raise":          {[]any{Raise.SHA(), "3", base + "0", base + "2", "record", "me", stripes, "7", "1"}, k.Raise(&fencing, RaiseCall{"me", 7}, "record")},
+		"renew":          {[]any{RenewAll.SHA(), "3", base + "0", base + "2", "record", "me", int64(5000), "1"}, k.Renew(&fencing, renewal, "record")},
+		"give back":      {[]any{GiveBack.SHA(), "1", queue, "me", base, 3, "0,2"}, k.Release(&fencing, ReleaseCall{Owner: "me"})},
+		"undo":           {[]any{GiveBack.SHA(), "1", queue, "me", base, 3, "", "ticket"}, k.Release(&fencing, ReleaseCall{Owner: "me", Ticket: "ticket", Undo: true})},
 	} {
 		require.Equal(t, c.want, c.got, name)
 	}

@@ -7,56 +7,44 @@ import (
 
 // The permits of a semaphore: permit.lua and giveback.lua.
 
-// SemaphoreKeys are those of a semaphore. Each slot is a lock, whose key is the semaphore's with #
+// SemaphoreKeys are those of so many permits of a semaphore. Each slot is a lock, whose key is the semaphore's with #
 // and the slot's number.
 type SemaphoreKeys struct {
 	queue any // of its waiters
 	base  string
-	size  int
+	size  int // slots
+	n     int // those that are asked for
 	first int // the counter of slot 0
+
+	// Of a lease.
+	Held
+	list string // its slots, with commas between
 }
 
-// NewSemaphoreKeys returns the keys of a semaphore of so many slots, and that of its queue as text.
-func NewSemaphoreKeys(prefix, name string, size int) (k SemaphoreKeys, key string) {
+// NewSemaphoreKeys returns the keys of n permits of a semaphore of so many slots, and that of its queue as text.
+func NewSemaphoreKeys(prefix, name string, size, n int) (k SemaphoreKeys, key string) {
 	key, base := SlotKeys(prefix, name)
-	k = SemaphoreKeys{queue: key, base: base, size: size}
+	k = SemaphoreKeys{queue: key, base: base, size: size, n: n}
 	k.first, _ = strconv.Atoi(StripeOf(base + "0"))
 	return k, key
-}
-
-// PermitCall asks for so many permits. All servers try the slots in one order, which is drawn from the seed.
-type PermitCall struct {
-	AttemptCall
-	N    int
-	Seed int64
-	Asks bool // the caller has no ticket, and will ask again with one
 }
 
 // Orders is how many orders of slots there are: slots.lua computes exactly with seeds below it.
 const Orders = 1 << 32
 
-// Permits returns the arguments of an attempt, as a function of the server's record, and of whether the client's subscription
-// to it flaps: the others are the same for all servers.
-func (k *SemaphoreKeys) Permits(s *Settings, c *PermitCall) (at func(record any, flaps bool) []any) {
-	keys, stripe := "1", ""
+// Acquire implements LockKind. No server keeps the attempt.
+func (k *SemaphoreKeys) Acquire(s *Settings, c *AttemptCall, record, _ any) []any {
+	args := append(make([]any, 0, 15), Permit.SHA(), "1", k.queue)
+	stripe := ""
 	if s.Tokens {
-		keys, stripe = "2", strconv.Itoa(k.first)
+		args[1], stripe = "2", strconv.Itoa(k.first)
+		args = append(args, record)
 	}
-	before := []any{Permit.SHA(), keys, k.queue}
-	behind := []any{c.Owner, s.TTL, stripe, s.Least, c.Ticket, s.Label, k.base, k.size, c.N, c.Seed}
+	args = append(args, c.Owner, s.TTL, stripe, s.Least, c.Ticket, s.label(c.Flaps), k.base, k.size, k.n, c.Seed)
 	if c.Asks {
-		behind = append(behind, "1")
+		args = append(args, "1")
 	}
-	const label = 5 // in behind
-	return func(record any, flaps bool) []any {
-		args := append(make([]any, 0, len(before)+1+len(behind)), before...)
-		if s.Tokens {
-			args = append(args, record)
-		}
-		args = append(args, behind...)
-		args[len(args)-len(behind)+label] = s.label(flaps)
-		return args
-	}
+	return args
 }
 
 // All returns the keys of all slots.
@@ -67,8 +55,8 @@ func (k *SemaphoreKeys) All() (keys []string) {
 	return keys
 }
 
-// Slots returns the slots that a Reply lists, and what a lease of them holds.
-func (k *SemaphoreKeys) Slots(list string) (slots []int, held Held) {
+// Choose makes the keys those of a lease of the slots that a Reply lists, and returns the slots.
+func (k *SemaphoreKeys) Choose(list string) (slots []int) {
 	var keys []any
 	var counters []string
 	for slot := range strings.SplitSeq(list, ",") {
@@ -77,11 +65,20 @@ func (k *SemaphoreKeys) Slots(list string) (slots []int, held Held) {
 		keys = append(keys, k.base+slot)
 		counters = append(counters, strconv.Itoa((k.first+n)%Stripes))
 	}
-	return slots, NewHeld(keys, counters)
+	k.list, k.Held = list, NewHeld(keys, counters)
+	return slots
 }
 
-// GiveBack returns the arguments of a ReleaseCall for the slots of a list; of all slots if it is empty.
-func (k *SemaphoreKeys) GiveBack(s *Settings, c ReleaseCall, list string) []any {
+// Forget makes the keys those of no lease.
+func (k *SemaphoreKeys) Forget() { k.list = "" }
+
+// Release implements LockKind. An undo looks at all slots, as the server may have chosen any; it is also made while the slots of
+// the lease are being chosen.
+func (k *SemaphoreKeys) Release(s *Settings, c ReleaseCall) []any {
+	list := ""
+	if !c.Undo {
+		list = k.list
+	}
 	args := append(make([]any, 0, 9), GiveBack.SHA(), "1", k.queue, c.Owner, k.base, k.size, list)
 	return c.queue(args, s)
 }

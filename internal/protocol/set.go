@@ -20,7 +20,7 @@ func NewHeld(keys []any, stripes []string) Held {
 	return Held{Keys: keys, stripes: strings.Join(stripes, ",")}
 }
 
-// Raise returns the arguments of a RaiseCall.
+// Raise implements LockKind.
 func (h *Held) Raise(s *Settings, c RaiseCall, record any) []any {
 	return h.call(Raise, record, c.Owner, h.stripes, strconv.FormatInt(c.Token, 10), s.Least)
 }
@@ -67,7 +67,7 @@ func NewSetKeys(prefix string, names []string, wanted bool) (k SetKeys, keys []s
 	return k, keys
 }
 
-// Acquire returns the arguments of an attempt, of a waiter or not.
+// Acquire implements LockKind.
 func (k *SetKeys) Acquire(s *Settings, c *AttemptCall, record, parkFor any) []any {
 	keys, stripes := 2*len(k.Keys), any("")
 	if s.Tokens {
@@ -81,7 +81,7 @@ func (k *SetKeys) Acquire(s *Settings, c *AttemptCall, record, parkFor any) []an
 	return append(args, c.Owner, s.TTL, stripes, s.Least, c.Ticket, s.label(c.Flaps), c.Before, parkFor)
 }
 
-// Renew returns the arguments of a RenewalCall.
+// Renew implements LockKind.
 func (k *SetKeys) Renew(s *Settings, c RenewalCall, record any) []any {
 	if k.wanted == nil {
 		return k.Held.Renew(s, c, record)
@@ -91,7 +91,7 @@ func (k *SetKeys) Renew(s *Settings, c RenewalCall, record any) []any {
 	return append(args, c.Owner, c.TTL, s.Least, c.Ticket)
 }
 
-// Release returns the arguments of a ReleaseCall.
+// Release implements LockKind.
 func (k *SetKeys) Release(s *Settings, c ReleaseCall) []any {
 	args := append(make([]any, 0, len(k.release)+4), ReleaseAll.SHA())
 	return c.queue(append(append(args, k.release...), c.Owner), s)

@@ -13,20 +13,19 @@ func NewShareKeys(prefix, name string, wanted bool) (k ShareKeys, key string) {
 	return k, key
 }
 
-// Read returns the arguments of an attempt.
-func (k *ShareKeys) Read(s *Settings, c *AttemptCall, record, parkFor any) []any {
+// Acquire implements LockKind.
+func (k *ShareKeys) Acquire(s *Settings, c *AttemptCall, record, parkFor any) []any {
 	return []any{Read.SHA(), "4", k.Key, record, k.Queue, k.readers,
 		c.Owner, s.TTL, k.stripe(s), s.Least, c.Ticket, s.label(c.Flaps), c.Before, parkFor}
 }
 
-// Raise returns the arguments of a RaiseCall for a share.
+// Raise implements LockKind.
 func (k *ShareKeys) Raise(s *Settings, c RaiseCall, record any) []any {
 	return []any{Raise.SHA(), "3", k.Key, record, k.readers, c.Owner, k.Stripe, strconv.FormatInt(c.Token, 10), s.Least, "1"}
 }
 
-// Keep returns the arguments of a RenewalCall for a share. The first one of a lease that held the
-// lock alone makes it a share.
-func (k *ShareKeys) Keep(s *Settings, c RenewalCall, record any) []any {
+// Renew implements LockKind. The first renewal of a lease that held the lock alone makes it a share.
+func (k *ShareKeys) Renew(s *Settings, c RenewalCall, record any) []any {
 	if k.asked == nil {
 		return []any{Keep.SHA(), "4", k.Key, record, k.Queue, k.readers, c.Owner, c.TTL, s.Least, c.Ticket}
 	}
