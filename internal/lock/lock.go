@@ -55,8 +55,8 @@ type Lock struct {
 	suffix  string           // of tickets: what their waiters want
 }
 
-// PrepareAttempt fills in the votes of an attempt that are not to be skipped. Every attempt is a script, but that of a caller
-// that asks for one name alone and is not queued.
+// PrepareAttempt fills in the votes of an attempt that are not to be skipped. An attempt is a script, unless its caller is
+// not queued and wants one name for itself alone.
 func (l *Lock) PrepareAttempt(a *Attempt) {
 	if l.plain != nil && a.Waiter == nil {
 		l.plain.preparePlainly(a)

@@ -40,8 +40,8 @@ func (p *Permits) Asked() (n, all int) { return p.n, p.size }
 // Slots returns the slots that the lease has.
 func (p *Permits) Slots() []int { return p.slots }
 
-// prepare begins the choice of an attempt's slots. All nodes try the slots in one order, so that they choose the same. It is
-// new for each attempt: nodes that chose differently may choose the same next time.
+// prepare begins the choice of an attempt's slots. All nodes try the slots in one order, so that they choose the same.
+// The order is new for each attempt: nodes that chose differently may choose the same next time.
 func (p *Permits) prepare(a *Attempt, call *protocol.AttemptCall) {
 	call.Asks = a.Waits && a.Waiter == nil
 	call.Seed = int64(p.terms.Random.Below(protocol.Orders, "order of slots"))

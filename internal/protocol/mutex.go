@@ -60,8 +60,11 @@ type RaiseCall struct {
 
 // RenewalCall prolongs a lease.
 type RenewalCall struct {
-	Owner  any
-	Ticket any // of the waiter that got the lease, if the lock is shared or its holders are told that others want it; else ""
+	Owner any
+
+	// Ticket is that of the waiter that got the lease, if the lock is shared or its holders are told that others want it;
+	// else "".
+	Ticket any
 	TTL    any // from now on, in milliseconds
 }
 

@@ -72,8 +72,8 @@ func (k *SemaphoreKeys) Choose(list string) (slots []int) {
 // Forget makes the keys those of no lease.
 func (k *SemaphoreKeys) Forget() { k.list = "" }
 
-// Release implements LockKind. An undo looks at all slots, as the server may have chosen any; it is also made while the slots of
-// the lease are being chosen.
+// Release implements LockKind. An undo looks at all slots, as the server may have chosen any. It is also made while the
+// slots of the lease are being chosen.
 func (k *SemaphoreKeys) Release(s *Settings, c ReleaseCall) []any {
 	list := ""
 	if !c.Undo {

@@ -28,9 +28,9 @@ func (s *setNode) twelveClientsWait(locks ...string) (tickets []string) {
 	return tickets
 }
 
-// Twelve clients wait, each with two waiters. At a hand-off the node tells nine of them to look, one after the other
-// from the end of the reservation on: the last, and others from all parts of the queue. For each lock, it does that again
-// half a second later, and once more when half of them are served. Whoever joins meanwhile is told by its refusal.
+// Twelve clients wait, each with two waiters. At a hand-off the node tells nine of them to look, one after the other from
+// the end of the reservation on: the last, and others from all parts of the queue. It tells others when half of the nine are
+// served, and nine again half a second later. A client that joins meanwhile learns it from its refusal. Each lock has its own.
 func TestHandOffHasNineClientsLookNowAndThen(t *testing.T) {
 	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
 		n := newSetNode(t, net, "a", "b")

@@ -38,6 +38,17 @@ func cutOff(t *testing.T, net *testnet.Net, ctx context.Context) (cut func(bool)
 	return func(held bool) { testnet.Hold(pools, held) }
 }
 
+// handsOver releases a lease, and returns that of the next waiter, which must get it in less than most.
+func handsOver(t *testing.T, held *redlock.Lease, next <-chan *redlock.Lease, most time.Duration, about ...any) *redlock.Lease {
+	t.Helper()
+	took := testnet.Elapsed(func() {
+		require.NoError(t, held.Unlock(t.Context()))
+		held = <-next
+	})
+	require.Less(t, took, most, about...)
+	return held
+}
+
 // The client ahead of the dead one holds the lock for a while: the watchers that its own hand-off told have looked then, or
 // have not.
 func TestHandOffToADeadClientIsWatchedHoweverLongTheLastHolderHadIt(t *testing.T) {
@@ -56,11 +67,7 @@ func TestHandOffToADeadClientIsWatchedHoweverLongTheLastHolderHadIt(t *testing.T
 			require.NoError(t, held.Unlock(t.Context()))
 			held = <-first
 			time.Sleep(hold)
-			took := testnet.Elapsed(func() {
-				require.NoError(t, held.Unlock(t.Context()))
-				held = <-next
-			})
-			require.Less(t, took, time.Second, hold)
+			held = handsOver(t, held, next, time.Second, hold)
 			require.NoError(t, held.Unlock(t.Context()))
 			cut(false)
 			leave()
@@ -95,11 +102,7 @@ func TestHandOffToADeadClientIsWatchedBehindQuickOnes(t *testing.T) {
 			time.Sleep(20 * time.Second)
 			cut(true)
 			cutLast(true)
-			took := testnet.Elapsed(func() {
-				require.NoError(t, held.Unlock(t.Context()))
-				held = <-next
-			})
-			require.Less(t, took, 1500*ms, quick)
+			held = handsOver(t, held, next, 1500*ms, quick)
 			require.NoError(t, held.Unlock(t.Context()))
 			cut(false)
 			cutLast(false)
@@ -136,11 +139,7 @@ func joinsAfterTheOthersWereTold(t *testing.T, asksAgain bool) {
 			time.Sleep(10 * ms)
 		}
 		cut(true)
-		took := testnet.Elapsed(func() {
-			require.NoError(t, held.Unlock(t.Context()))
-			held = <-next
-		})
-		require.Less(t, took, 2500*ms)
+		held = handsOver(t, held, next, 2500*ms)
 		leave()
 		require.NoError(t, held.Unlock(t.Context()))
 		cut(false)
@@ -148,8 +147,8 @@ func joinsAfterTheOthersWereTold(t *testing.T, asksAgain bool) {
 	})
 }
 
-// Two clients that are cut off wait ahead of one with twenty waiters, of which the last is told to look. Its foremost looks
-// too, and again when the second client is to have answered.
+// Two clients that are cut off wait ahead of a third one, which has twenty waiters. The node tells the last of the twenty to
+// look. The first of them looks too, and once more when the node takes the second client for dead.
 func TestForemostWaiterLooksWithTheOneThatIsTold(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		held, err := net.Client().Mutex("x").Lock(t.Context())
@@ -166,11 +165,7 @@ func TestForemostWaiterLooksWithTheOneThatIsTold(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		cut(true)
 		cutToo(true)
-		took := testnet.Elapsed(func() {
-			require.NoError(t, held.Unlock(t.Context()))
-			held = <-next
-		})
-		require.Less(t, took, 1500*ms)
+		held = handsOver(t, held, next, 1500*ms)
 		leave()
 		require.NoError(t, held.Unlock(t.Context()))
 		cut(false)

@@ -174,11 +174,11 @@ local function watchedKey()
   return 'redlock::watched:' .. key
 end
 
--- Has nine clients behind the first waiter look, or all if they are fewer, one after the other, the first of them when a
--- reservation would be over. If the machines of those ahead of them have died, no other message tells them. The last one
--- in the queue, which was alive most lately, is among them; the others are spread over the queue. For half a second it
--- tells further ones only if half of these have been passed, and none that have joined since: they look without that
--- (join.lua).
+-- Has nine clients behind the first waiter look, or all if they are fewer. If the machines of those ahead of them have
+-- died, no other message tells them. They look one after the other, the first of them when a reservation would be over.
+-- The last client in the queue, which was alive most lately, is the first to look. The others are from all parts of the
+-- queue. For half a second it tells further clients only if half of the nine have been served. It never tells clients that
+-- joined in that half second: they look without that (join.lua).
 local function watch(first)
   local upto, last = string.match(markAt(watchedKey(), claim) or '', '^(%S+) (%S+)$')
   if upto and (first < upto or first >= last) then
@@ -190,7 +190,6 @@ local function watch(first)
   end
   local seen, told = {[client(first)] = true}, {}
   local function look(ticket)
-    seen[client(ticket)] = true
     local heard = tell('watch', ticket, string.format('%d', claim + #told * claim / 4))
     if heard then
       told[#told + 1] = ticket
@@ -200,12 +199,13 @@ local function watch(first)
   local function lookAt(rank)
     local ticket = redis.call('ZRANGE', queue, rank, rank)[1]
     if ticket and ticket <= final and not seen[client(ticket)] then
+      seen[client(ticket)] = true
       look(ticket)
     end
   end
-  local length = redis.call('ZRANK', queue, final) or redis.call('ZCARD', queue) - 1
+  local lastRank = redis.call('ZRANK', queue, final) or redis.call('ZCARD', queue) - 1
   for i = 9, 1, -1 do
-    lookAt(math.floor(length * i / 9))
+    lookAt(math.floor(lastRank * i / 9))
   end
   if #told < 9 then
     eachClient(seen, 9 - #told, final, look)
