@@ -178,6 +178,9 @@ func (w *Waiter) AwaitTurn(ctx context.Context, s Standing) error {
 		w.queue.rejoinOthers(w)
 	}
 	w.last.joined = true
+	if s.Joined && s.LookIn > 0 && w.isForemost() {
+		w.turn.look(clock() + s.LookIn) // also if it asks before, since nodes tell that to newcomers alone
+	}
 	due := clock() + max(w.lookAfter(s), w.turn.hesitation())
 	timer := time.NewTimer(0)
 	defer timer.Stop()

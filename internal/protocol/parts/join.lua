@@ -3,10 +3,9 @@
 -- Needs claim, dead, lives, markAt, prolong, queue, watchedKey.
 
 -- Adds the ticket to the queue, unless it is there; a waiter whose ticket the node has dropped is added again. Returns
--- its position, and the flags of a refusal: n if it was added, u if the node cannot wake its client, d if it is to look
--- two seconds later, since others were told to look before it came (see watch). A newcomer to
--- a long queue removes up to two tickets of dead clients, so that these do not pile up behind a first waiter that waits
--- for long.
+-- its position, and the flags of a refusal: n if it was added, u if the node cannot wake its client, d if it was added
+-- just after others were told to look (see watch), so that it is to look two seconds later. A newcomer to a long queue
+-- removes up to two tickets of dead clients, so that these do not pile up behind a first waiter that waits for long.
 local function join(ticket, label)
   local new = redis.call('ZADD', queue, 0, ticket) == 1
   local place = redis.call('ZRANK', queue, ticket) + 1
@@ -22,7 +21,7 @@ local function join(ticket, label)
     end
   end
   local flags = (new and 'n' or '') .. (hears and '' or 'u')
-  if markAt(watchedKey(), claim) then
+  if new and markAt(watchedKey(), claim) then
     flags = flags .. 'd2000'
   end
   return place, flags
