@@ -302,22 +302,19 @@ sim-repeat:
 
 REPEAT ?= 3
 
-# The tag redislock, where go gets that peer's module: not every module proxy has it.
-# In a shell in benchmarks/, $(1) are the other tags.
-BUILD_BENCHMARKS = { tags=$(1); \
-	if go mod download github.com/bsm/redislock >/dev/null 2>&1; then tags=$$tags,redislock; \
+# The tag redislock, where go gets that peer's module: not every module proxy has it. For a shell in benchmarks/.
+BUILD_BENCHMARKS = { tags=; \
+	if go mod download github.com/bsm/redislock >/dev/null 2>&1; then tags=redislock; \
 	else echo "without the peer redislock: go does not get its module" >&2; fi; \
 	go build -tags "$$tags" -o out/ .; }
 
 # BENCH are more flags: make bench BENCH="-only pairs,wan -strict". Built first,
 # so that an interrupt reaches the program itself.
 bench:
-	cd benchmarks && $(call BUILD_BENCHMARKS,) && out/benchmarks $(BENCH)
+	cd benchmarks && $(BUILD_BENCHMARKS) && out/benchmarks $(BENCH)
 
-# The tag builds the peers with servers of their own too: etcd alone is heavier
-# than all the rest.
 bench-full:
-	cd benchmarks && $(call BUILD_BENCHMARKS,full) && out/benchmarks -full -docs ../docs $(BENCH)
+	cd benchmarks && $(BUILD_BENCHMARKS) && out/benchmarks -full -docs ../docs $(BENCH)
 
 # A test compares them with the program: they change with it.
 pictures:

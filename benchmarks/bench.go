@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,13 +33,16 @@ type workload struct {
 	ratios  []string               // the units that its CSV also has as multiples, of the base's
 	base    func(cell) cell        // nil: this library in the same setting
 	page    func(*results) []table // on the page of results; nil: none
-	charts  func(*results) []chart
 	targets func(*results) []check
 }
 
+func (w workload) String() string { return w.name }
+
 // workloads are all, in the order of a run. Leases come last: their ttl is long,
 // and the servers keep a note of it.
-var workloads = []workload{pairsWorkload, kindsWorkload, growthWorkload, wanWorkload, faultsWorkload, contentionWorkload, leasesWorkload}
+var workloads = []workload{
+	pairsWorkload, kindsWorkload, growthWorkload, wanWorkload, faultsWorkload, contentionWorkload, leasesWorkload,
+}
 
 // bench is one run.
 type bench struct {
@@ -50,7 +54,6 @@ type bench struct {
 	servers   *servers // maxNodes of them
 	results   *results
 	progress  io.Writer
-	profiling profiling
 }
 
 const (
@@ -81,7 +84,8 @@ func (b *bench) run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case ended != nil:
-			b.addNote("workload %s: ended by its time budget of %v; what follows in it was not measured", w.name, w.budget[b.size])
+			b.addNote("workload %s: ended by its time budget of %v; what follows in it was not measured",
+				w.name, w.budget[b.size])
 		case err != nil:
 			b.addNote("workload %s: %v", w.name, err)
 		}
@@ -170,14 +174,17 @@ func (b *bench) closeAll(peers []*opened) {
 	for _, p := range peers {
 		if !p.lost {
 			// Nothing is held any more, so its error would change nothing.
-			_, _ = attempt(context.Background(), stragglers, func() (struct{}, error) { return struct{}{}, p.peer.close() })
+			_, _ = attempt(context.Background(), stragglers, func() (any, error) { return nil, p.peer.close() })
 		}
 	}
 }
 
+// round measures once: how many operations there were, and what they cost.
+type round func(context.Context) (ops int, f figures, err error)
+
 // measure runs one round of a cell and keeps what it gave. A peer that fails or
 // hangs gets a note; one that hangs is not used again.
-func (b *bench) measure(ctx context.Context, p *opened, c cell, limit time.Duration, round func(context.Context) (int, figures, error)) {
+func (b *bench) measure(ctx context.Context, p *opened, c cell, limit time.Duration, run round) {
 	if ctx.Err() != nil || p.lost || b.results.nothing[c] {
 		return
 	}
@@ -187,7 +194,7 @@ func (b *bench) measure(ctx context.Context, p *opened, c cell, limit time.Durat
 		figures figures
 	}
 	o, err := attempt(ctx, limit, func() (outcome, error) {
-		ops, f, err := round(ctx)
+		ops, f, err := run(ctx)
 		return outcome{ops, f}, err
 	})
 	switch {
@@ -209,56 +216,21 @@ func (b *bench) measure(ctx context.Context, p *opened, c cell, limit time.Durat
 // inTurn calls measure for each peer in short rounds in turn, so that what else
 // the machine does meets all alike. Each round begins with another peer: none
 // always follows the same one.
-func inTurn(rounds int, peers []*opened, measure func(round int, p *opened)) {
+func inTurn(rounds int, peers []*opened, measure func(*opened)) {
 	for round := range rounds {
 		for i := range peers {
-			measure(round, peers[(round+i)%len(peers)])
+			measure(peers[(round+i)%len(peers)])
 		}
 	}
 }
 
-// roundsOf and lengthOf are the workload's own plan, unless flags say otherwise.
-func (b *bench) roundsOf(own int) int {
-	if b.rounds > 0 {
-		return b.rounds
-	}
-	return own
-}
-
-func (b *bench) lengthOf(own time.Duration) time.Duration {
-	if b.length > 0 {
-		return b.length
-	}
-	return own
-}
+// roundsOf and lengthOf return the workload's own plan, unless flags say otherwise.
+func (b *bench) roundsOf(own int) int                     { return cmp.Or(b.rounds, own) }
+func (b *bench) lengthOf(own time.Duration) time.Duration { return cmp.Or(b.length, own) }
 
 // bySize picks one of three values.
 func bySize[T any](b *bench, forTiny, forQuick, forFull T) T {
 	return [...]T{forTiny, forQuick, forFull}[b.size]
-}
-
-// prepare starts the servers of foreign peers, and leaves out those that the
-// machine does not have. stop ends the servers.
-func (b *bench) prepare() (stop func()) {
-	var stops []func()
-	b.peers = slices.DeleteFunc(slices.Clone(b.peers), func(c contender) bool {
-		if c.start == nil {
-			return false
-		}
-		fmt.Fprintf(b.progress, "starting the servers of %s\n", c.name)
-		stop, err := c.start()
-		if err != nil {
-			b.addNote("%s: %v", c.name, err)
-			return true
-		}
-		stops = append(stops, stop)
-		return false
-	})
-	return func() {
-		for _, stop := range stops {
-			stop()
-		}
-	}
 }
 
 // levelled is how long the first client of new servers stays, to level their counters, as in

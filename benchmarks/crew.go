@@ -141,17 +141,7 @@ func (c crew) run(ctx context.Context, p peer, l load) time.Duration {
 	for _, w := range c {
 		group.Go(func() { w.run(ctx, p, l, deadline) })
 	}
-	ended := make(chan struct{})
-	go func() { // ends with the last worker
-		group.Wait()
-		close(ended)
-	}()
-	limit := time.NewTimer(l.length + l.limit + stragglers)
-	defer limit.Stop()
-	select {
-	case <-ended:
-	case <-limit.C:
-	}
+	await(&group, l.length+l.limit+stragglers)
 	return time.Since(start)
 }
 

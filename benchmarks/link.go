@@ -120,12 +120,6 @@ func (l *link) revive() error {
 	return nil
 }
 
-// heal undoes freeze and cut.
-func (l *link) heal() error {
-	l.thaw()
-	return l.revive()
-}
-
 // close ends the link and returns when its goroutines have ended.
 func (l *link) close() {
 	l.thaw()

@@ -65,7 +65,8 @@ func TestALinkFreezesDiesAndComesBack(t *testing.T) {
 	}
 	restore, err := inflict(l, flapping)
 	require.NoError(t, err)
-	assert.Eventually(t, func() bool { return ping(briefly) != nil }, soon, time.Millisecond, "it is frozen now and then")
+	isFrozen := func() bool { return ping(briefly) != nil }
+	assert.Eventually(t, isFrozen, soon, time.Millisecond, "it is frozen now and then")
 	restore()
 	assert.NoError(t, ping(soon))
 	_, err = inflict(l, "nonsense")

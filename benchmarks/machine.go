@@ -5,9 +5,27 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
+
+// cpuTime returns the user and system time that this process has used. The servers are other
+// processes and do not count.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// writeCalls returns how many write system calls this process has made; 0 where the system does not count them.
+func writeCalls() int64 {
+	calls, _ := strconv.ParseInt(firstOf("/proc/self/io", "syscw"), 10, 64)
+	return calls
+}
 
 // factsOf says where and when a run was made: the lines before its raw data.
 func factsOf(b *bench) ([]fact, error) {
@@ -22,61 +40,44 @@ func factsOf(b *bench) ([]fact, error) {
 		{"cpu", firstOf("/proc/cpuinfo", "model name")},
 		{"processors", fmt.Sprint(runtime.GOMAXPROCS(0))},
 		{"memory", firstOf("/proc/meminfo", "MemTotal")},
-		{"kernel", kernel()},
+		{"kernel", firstWord("/proc/sys/kernel/osrelease")},
 		{"go", runtime.Version()},
 		{"servers", fmt.Sprintf("redis-server %s, local processes without persistence", redis)},
 		{"date", time.Now().UTC().Format(time.DateOnly)},
-		{"load", load1()},
+		{"load", firstWord("/proc/loadavg") + " processes ran on average in the minute before"},
 		{"run", b.size.String()},
 		{"commit", commit()},
 	}
 	for _, c := range b.peers {
-		facts = append(facts, fact{peerFact + c.name, c.about})
+		facts = append(facts, fact{"peer-" + c.name, c.about})
 	}
 	return facts, nil
 }
 
-// peerFact begins the facts that say what a peer is.
-const peerFact = "peer-"
+// unknownFact stands for a fact that the system does not have.
+const unknownFact = "unknown"
 
-// firstOf is the value of the first line of that name; "unknown" where the system
-// has no such file.
+// firstOf returns the value of the first line of that name in a file.
 func firstOf(file, name string) string {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return "unknown"
-	}
+	text, _ := os.ReadFile(file)
 	for line := range strings.Lines(string(text)) {
 		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == name {
 			return strings.TrimSpace(value)
 		}
 	}
-	return "unknown"
+	return unknownFact
 }
 
-func kernel() string {
-	text, err := os.ReadFile("/proc/sys/kernel/osrelease")
-	if err != nil {
-		return "unknown"
-	}
-	return strings.TrimSpace(string(text))
-}
-
-// load1 is how busy the machine was with other things when the run began.
-func load1() string {
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return "unknown"
-	}
-	average, _, _ := strings.Cut(string(text), " ")
-	return average + " processes ran on average in the minute before"
+func firstWord(file string) string {
+	text, _ := os.ReadFile(file)
+	return append(strings.Fields(string(text)), unknownFact)[0]
 }
 
 // commit names the version of this library.
 func commit() string {
 	text, err := exec.Command("git", "describe", "--always", "--dirty").Output()
 	if err != nil {
-		return "unknown"
+		return unknownFact
 	}
 	return strings.TrimSpace(string(text))
 }

@@ -22,9 +22,6 @@ import (
 var errUnmet = errors.New("not all targets are met")
 
 func main() {
-	if serveForeign() {
-		return
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	c, err := parse(os.Args[1:])
@@ -52,70 +49,56 @@ type config struct {
 	strict bool
 }
 
-func parse(args []string) (*config, error) {
-	c := &config{bench: bench{size: quick, results: newResults()}}
+func parse(args []string) (c *config, err error) {
+	c = &config{bench: bench{size: quick, results: newResults()}}
 	flags := flag.NewFlagSet("benchmarks", flag.ContinueOnError)
 	all := flags.Bool("full", false, "measure everything: 20 minutes on two processors, else a few")
-	only := flags.String("only", "", "the workloads, parted by commas: "+workloadNames()+" (default all)")
-	peers := flags.String("peers", "", "the peers, parted by commas (default all): "+allNames())
-	profiled := flags.String("profile", redlockDefault.name, "the peers to profile, parted by commas")
+	only := flags.String("only", "", "the workloads, parted by commas: "+namesOf(workloads)+" (default all)")
+	peers := flags.String("peers", "", "the peers, parted by commas (default all): "+namesOf(contenders))
 	flags.IntVar(&c.bench.rounds, "rounds", 0, "rounds of each peer in each setting (default by workload)")
 	flags.DurationVar(&c.bench.length, "round", 0, "length of a round (default by workload)")
-	flags.StringVar(&c.out, "out", "out", "the folder for raw data, tables and charts")
-	flags.StringVar(&c.docs, "docs", "", "also write benchmarks.md into this folder, and its data and charts into benchmarks/ there")
+	flags.StringVar(&c.out, "out", "out", "the folder for raw data and tables")
+	flags.StringVar(&c.docs, "docs", "", "also write benchmarks.md into this folder, and its data into benchmarks/")
 	flags.StringVar(&c.again, "from", "", "measure nothing, and write the report of this raw data again")
 	flags.BoolVar(&c.strict, "strict", false, "exit with 1 when a target is not met")
-	flags.StringVar(&c.bench.profiling.cpu, "cpuprofile", "", "write a CPU profile of one more round of each setting into this folder")
-	flags.StringVar(&c.bench.profiling.mutex, "mutexprofile", "", "the same for waits on mutexes")
-	if err := flags.Parse(args); err != nil {
+	if err = flags.Parse(args); err != nil {
 		return nil, err
 	}
 	if *all {
 		c.bench.size = full
 	}
-	return c, c.settle(*only, *peers, *profiled)
-}
-
-// settle reads the lists and checks the numbers.
-func (c *config) settle(only, peers, profiled string) (err error) {
-	if c.bench.peers, err = choose(peers); err != nil {
-		return err
-	}
-	if c.bench.profiling.peers, err = choose(profiled); err != nil {
-		return err
-	}
-	if c.bench.workloads, err = chooseWorkloads(only); err != nil {
-		return err
-	}
 	if c.bench.rounds < 0 || c.bench.length < 0 {
-		return errors.New("-rounds and -round must not be below 0")
+		return nil, errors.New("-rounds and -round must not be below 0")
 	}
-	if c.docs != "" && c.again == "" && (only != "" || peers != "" || c.bench.size != full) {
-		return errors.New("-docs wants a -full run of all workloads and peers, or the raw data of one")
+	if c.docs != "" && c.again == "" && (*only != "" || *peers != "" || !*all) {
+		return nil, errors.New("-docs wants a -full run of all workloads and peers, or the raw data of one")
 	}
-	return nil
+	var unknown error
+	c.bench.peers, err = choose("-peers", *peers, contenders)
+	c.bench.workloads, unknown = choose("-only", *only, workloads)
+	return c, errors.Join(err, unknown)
 }
 
-func workloadNames() string {
-	names := make([]string, len(workloads))
-	for i, w := range workloads {
-		names[i] = w.name
+// choose returns those of all whose names are in a list, parted by commas; all for "".
+func choose[T fmt.Stringer](flag, list string, all []T) ([]T, error) {
+	if list == "" {
+		return all, nil
+	}
+	names := strings.Split(list, ",")
+	chosen := slices.DeleteFunc(slices.Clone(all), func(v T) bool { return !slices.Contains(names, v.String()) })
+	if len(chosen) != len(names) {
+		return nil, fmt.Errorf("%s %s: choose from %s", flag, list, namesOf(all))
+	}
+	return chosen, nil
+}
+
+// namesOf returns the names of all, parted by commas.
+func namesOf[T fmt.Stringer](all []T) string {
+	names := make([]string, len(all))
+	for i, v := range all {
+		names[i] = v.String()
 	}
 	return strings.Join(names, ",")
-}
-
-func chooseWorkloads(names string) ([]workload, error) {
-	if names == "" {
-		return workloads, nil
-	}
-	for name := range strings.SplitSeq(names, ",") {
-		if !slices.ContainsFunc(workloads, func(w workload) bool { return w.name == name }) {
-			return nil, fmt.Errorf("-only: there is no workload %q: choose from %s", name, workloadNames())
-		}
-	}
-	return slices.DeleteFunc(slices.Clone(workloads), func(w workload) bool {
-		return !slices.Contains(strings.Split(names, ","), w.name)
-	}), nil
 }
 
 // run measures, or reads what was measured, and writes the report.
@@ -141,7 +124,7 @@ func (c *config) run(ctx context.Context, out, progress io.Writer) error {
 		err = errUnmet
 	}
 	if full, e := filepath.Abs(c.out); e == nil {
-		fmt.Fprintf(progress, "raw data, tables and charts: %s\n", full)
+		fmt.Fprintf(progress, "raw data and tables: %s\n", full)
 	}
 	return err
 }
@@ -155,8 +138,6 @@ func (c *config) measure(ctx context.Context) ([]fact, error) {
 	}
 	defer servers.stop()
 	c.bench.servers = servers
-	stop := c.bench.prepare()
-	defer stop()
 	facts, err := factsOf(&c.bench)
 	if err != nil {
 		return nil, err
@@ -170,11 +151,7 @@ func readFile(name string) ([]fact, *results, error) {
 		return nil, newResults(), err
 	}
 	defer file.Close()
-	facts, r, err := readRaw(file)
-	if err != nil {
-		return nil, newResults(), fmt.Errorf("%s: %w", name, err)
-	}
-	return facts, r, nil
+	return readRaw(file)
 }
 
 // stopwatch puts the time since the begin before each line of progress.

@@ -42,11 +42,7 @@ func notInShort(t *testing.T) {
 // testServers are the nodes of all tests; nil where redis-server is missing.
 var testServers *servers
 
-func TestMain(m *testing.M) {
-	if !serveForeign() { // the tests' program is the server of a foreign peer too
-		os.Exit(testMain(m))
-	}
-}
+func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {
 	if _, err := exec.LookPath("redis-server"); err != nil {
@@ -69,7 +65,7 @@ func testMain(m *testing.M) int {
 func needServers(t *testing.T) *servers {
 	t.Helper()
 	if testServers == nil {
-		t.Skip("SKIPPED: redis-server is not installed; the benchmarks' tests need it (Debian: apt-get install redis-server)")
+		t.Skip("SKIPPED: redis-server is not installed; these tests need it (Debian: apt-get install redis-server)")
 	}
 	return testServers
 }
@@ -91,8 +87,9 @@ var admitServers = sync.OnceValue(func() error {
 
 func TestBadFlagsAreRefused(t *testing.T) {
 	for _, args := range [][]string{
-		{"-peers", "nobody"}, {"-only", "pairs,nothing"}, {"-profile", "nobody"}, {"-rounds", "-1"}, {"-round", "-1s"},
-		{"-docs", "../docs"}, {"-docs", "../docs", "-full", "-only", "pairs"}, {"-docs", "../docs", "-full", "-peers", "floor"},
+		{"-peers", "nobody"}, {"-only", "pairs,nothing"}, {"-rounds", "-1"}, {"-round", "-1s"},
+		{"-docs", "../docs"},
+		{"-docs", "../docs", "-full", "-only", "pairs"}, {"-docs", "../docs", "-full", "-peers", "floor"},
 	} {
 		_, err := parse(args)
 		assert.Error(t, err, args)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
-	"slices"
-	"strings"
 )
 
 // A peer is one way to lock names. All peers have the same interface; a peer adds nothing but
@@ -36,64 +34,25 @@ type site struct {
 // each number of nodes has a database of its own.
 func (s site) database() string { return fmt.Sprintf("/%d", len(s.addrs)) }
 
-// kind is what a peer is compared as.
-type kind int
-
-const (
-	quorum  kind = iota // locks at a majority of the Redis servers
-	single              // locks at the first Redis server alone
-	bare                // no lock logic: a lower bound for every library
-	foreign             // has servers of its own, which are not Redis
-)
-
 // A contender is a peer that may be opened. A new one is added by an adapter file
 // that names it in contenders.
 type contender struct {
-	name  string
-	about string // its settings, for the report
-	kind  kind
-	open  func(site) (peer, error)
-	// waits opens a peer whose lock waits for a holder; nil if open's does.
-	waits func(site) (peer, error)
-	// start starts a foreign peer's servers, and is called once; its error is
-	// errNotHere where the machine has none. Else nil.
-	start func() (stop func(), err error)
-	alone bool // serves one goroutine only
+	name   string
+	about  string // its settings, for the report
+	single bool   // locks at the first server alone
+	open   func(site) (peer, error)
+	waits  func(site) (peer, error) // opens a peer whose lock waits for a holder; nil if open's does
 }
+
+func (c contender) String() string { return c.name }
 
 // contenders are all that can be measured, in the order of the report. The build
-// tag full adds those that are heavy to build, and redislock one whose module is
-// not to be had everywhere.
+// tag redislock adds one whose module not every proxy serves.
 var contenders = []contender{
 	redlockDefault, redlockUnfenced,
-	redsyncOnRedigo, redsyncOnRedigoFast, redsyncOnGoRedis, redsyncOnGoRedisFast, redsyncOnRueidis, redsyncOnRueidisFast,
-	rueidislockOne,
-	floorPipelined, floorUnfenced, floorBare,
-}
-
-// choose finds the contenders of a list of names, parted by commas; all for "".
-func choose(names string) ([]contender, error) {
-	if names == "" {
-		return contenders, nil
-	}
-	var chosen []contender
-	for name := range strings.SplitSeq(names, ",") {
-		i := slices.IndexFunc(contenders, func(c contender) bool { return c.name == name })
-		if i < 0 {
-			return nil, fmt.Errorf("-peers: there is no %q: choose from %s", name, allNames())
-		}
-		chosen = append(chosen, contenders[i])
-	}
-	return chosen, nil
-}
-
-// allNames are the names of all contenders, parted by commas.
-func allNames() string {
-	names := make([]string, len(contenders))
-	for i, c := range contenders {
-		names[i] = c.name
-	}
-	return strings.Join(names, ",")
+	redsyncOnRedigo, redsyncOnRedigoFast, redsyncOnGoRedis, redsyncOnGoRedisFast,
+	redsyncOnRueidis, redsyncOnRueidisFast,
+	rueidislockOne, floor,
 }
 
 // versionOf is the version of a module that this program was built with, as

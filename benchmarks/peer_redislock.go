@@ -19,15 +19,15 @@ const (
 
 // It comes first among those for one server.
 func init() {
-	at := slices.IndexFunc(contenders, func(c contender) bool { return c.kind == single })
+	at := slices.IndexFunc(contenders, func(c contender) bool { return c.single })
 	contenders = slices.Insert(contenders, at, redislockOne)
 }
 
 var redislockOne = contender{
 	name: "redislock",
-	about: "bsm/redislock" + versionOf("github.com/bsm/redislock") + " on go-redis, the first server alone, ttl 10 s; " +
-		"a waiter tries again every 100 ms, as in its example",
-	kind: single,
+	about: "bsm/redislock" + versionOf("github.com/bsm/redislock") + " on go-redis, the first server alone, " +
+		"ttl 10 s; a waiter tries again every 100 ms, as in its example",
+	single: true,
 	open: func(s site) (peer, error) {
 		client := goredisClient(s.addrs[0])
 		return &redislockPeer{client, redislock.New(client)}, nil

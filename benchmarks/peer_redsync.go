@@ -43,18 +43,11 @@ func redsyncOn(name, adapter string, connect connector, failFast bool) contender
 	} else {
 		about += ", default settings (waits for all nodes)"
 	}
-	open := func(s site) (*redsyncPeer, error) { return openRedsync(s, connect, options) }
 	return contender{
 		name:  name,
 		about: about,
-		open:  func(s site) (peer, error) { return open(s) },
-		waits: func(s site) (peer, error) {
-			p, err := open(s)
-			if err != nil {
-				return nil, err
-			}
-			return redsyncWaiter{p}, nil
-		},
+		open:  func(s site) (peer, error) { return openRedsync(s, connect, options, false) },
+		waits: func(s site) (peer, error) { return openRedsync(s, connect, options, true) },
 	}
 }
 
@@ -92,10 +85,11 @@ type redsyncPeer struct {
 	client  *redsync.Redsync
 	options []redsync.Option
 	ends    []func() error
+	waits   bool
 }
 
-func openRedsync(s site, connect connector, options []redsync.Option) (*redsyncPeer, error) {
-	p := &redsyncPeer{options: options}
+func openRedsync(s site, connect connector, options []redsync.Option, waits bool) (*redsyncPeer, error) {
+	p := &redsyncPeer{options: options, waits: waits}
 	var pools []redsyncredis.Pool
 	for _, addr := range s.addrs {
 		pool, end, err := connect(addr)
@@ -109,12 +103,22 @@ func openRedsync(s site, connect connector, options []redsync.Option) (*redsyncP
 	return p, nil
 }
 
+// lock waits until ctx ends, as the others do, if waits is set: redsync gives up after 32 tries, 50 to 250 ms apart,
+// and is called again then.
 func (p *redsyncPeer) lock(ctx context.Context, name string) (held, error) {
-	mutex := p.client.NewMutex(name, p.options...)
-	if err := mutex.LockContext(ctx); err != nil {
-		return nil, err
+	for {
+		mutex := p.client.NewMutex(name, p.options...)
+		err := mutex.LockContext(ctx)
+		if err == nil {
+			return redsyncHeld{mutex}, nil
+		}
+		if !p.waits || ctx.Err() != nil {
+			return nil, err
+		}
+		if err := pause(ctx, time.Millisecond); err != nil { // not a loop without a rest, where calls fail at once
+			return nil, err
+		}
 	}
-	return redsyncHeld{mutex}, nil
 }
 
 func (p *redsyncPeer) close() error {
@@ -138,22 +142,4 @@ func (h redsyncHeld) Unlock(ctx context.Context) error {
 func (h redsyncHeld) Extend(ctx context.Context) error {
 	_, err := h.mutex.ExtendContext(ctx)
 	return err
-}
-
-// redsyncWaiter waits until ctx ends, as the others do: redsync gives up after
-// 32 tries, 50 to 250 ms apart, and is called again then.
-type redsyncWaiter struct {
-	*redsyncPeer
-}
-
-func (p redsyncWaiter) lock(ctx context.Context, name string) (held, error) {
-	for {
-		lock, err := p.redsyncPeer.lock(ctx, name)
-		if err == nil || ctx.Err() != nil {
-			return lock, err
-		}
-		if err := pause(ctx, time.Millisecond); err != nil { // not a loop without a rest, where calls fail at once
-			return nil, err
-		}
-	}
 }

@@ -9,11 +9,11 @@ import (
 
 var rueidislockOne = contender{
 	name: "rueidislock",
-	about: "rueidislock" + versionOf("github.com/redis/rueidis") + ", the first server alone, KeyMajority 1, NoLoopTracking; " +
-		"TryWithContext where nobody waits, else WithContext, woken by client tracking",
-	kind:  single,
-	open:  func(s site) (peer, error) { return openRueidislock(s.addrs[0], rueidislock.Locker.TryWithContext) },
-	waits: func(s site) (peer, error) { return openRueidislock(s.addrs[0], rueidislock.Locker.WithContext) },
+	about: "rueidislock" + versionOf("github.com/redis/rueidis") + ", the first server alone, KeyMajority 1, " +
+		"NoLoopTracking; TryWithContext where nobody waits, else WithContext, woken by client tracking",
+	single: true,
+	open:   func(s site) (peer, error) { return openRueidislock(s.addrs[0], rueidislock.Locker.TryWithContext) },
+	waits:  func(s site) (peer, error) { return openRueidislock(s.addrs[0], rueidislock.Locker.WithContext) },
 }
 
 // rueidislockCall is the locker's method that is used: WithContext hangs now and

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"time"
 
@@ -14,13 +13,8 @@ import (
 
 func TestEveryPeerLocksExcludesAndUnlocks(t *testing.T) {
 	b := tinyBench(t)
-	stop := b.prepare()
-	defer stop()
-	for _, note := range b.results.notes {
-		t.Log(note)
-	}
 	for _, c := range b.peers {
-		if !long.Tests() && !slices.Contains(representatives, c.name) {
+		if !long.Tests() && !representatives(c) {
 			continue
 		}
 		for _, waiting := range []bool{false, true} {
@@ -36,7 +30,7 @@ func TestEveryPeerLocksExcludesAndUnlocks(t *testing.T) {
 }
 
 // representatives are the peers that are tested without REDLOCK_LONG.
-var representatives = []string{redlockDefault.name, redlockUnfenced.name, redsyncOnGoRedis.name, rueidislockOne.name, floorBare.name}
+var representatives = among(redlockDefault, redlockUnfenced, redsyncOnGoRedis, rueidislockOne, floor)
 
 // excludes locks a name twice over, and tries to get it a second time meanwhile.
 func excludes(t *testing.T, p peer, name string) {
@@ -73,20 +67,18 @@ func assertRefused(t *testing.T, p peer, name string) {
 	assert.Error(t, err, "the lock is held")
 }
 
-func TestThisLibraryAndTheFloorsExcludeEachOther(t *testing.T) {
+func TestThisLibraryAndTheFloorExcludeEachOther(t *testing.T) {
 	b := tinyBench(t)
 	ours, err := b.open(t.Context(), redlockDefault, b.site(nodes), false)
 	require.NoError(t, err)
 	defer b.closeAll([]*opened{ours})
-	for _, c := range []contender{floorPipelined, floorUnfenced, floorBare} {
-		bare, err := b.open(t.Context(), c, b.site(nodes), false)
-		require.NoError(t, err)
-		lease, err := ours.peer.lock(t.Context(), "same")
-		require.NoError(t, err)
-		assertRefused(t, bare.peer, "same") // so the floor sends what the library sends
-		require.NoError(t, lease.Unlock(t.Context()))
-		b.closeAll([]*opened{bare})
-	}
+	bare, err := b.open(t.Context(), floor, b.site(nodes), false)
+	require.NoError(t, err)
+	defer b.closeAll([]*opened{bare})
+	lease, err := ours.peer.lock(t.Context(), "same")
+	require.NoError(t, err)
+	assertRefused(t, bare.peer, "same") // so the floor sends what the library sends
+	require.NoError(t, lease.Unlock(t.Context()))
 }
 
 // The targets are the benchmark's; this bound is looser.

@@ -51,7 +51,7 @@ func readRaw(in io.Reader) ([]fact, *results, error) {
 		line := lines.Text()
 		if name, ok := strings.CutPrefix(line, "Benchmark"); ok {
 			if err := r.read(name); err != nil {
-				return nil, nil, fmt.Errorf("line %d: %w", n, err)
+				return nil, newResults(), fmt.Errorf("line %d: %w", n, err)
 			}
 			continue
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -17,11 +18,9 @@ const giveUp = 3 * time.Second
 // relay is one lock that goes round among runners, each of which asks for it again as soon as
 // it has released it. Runner i uses peer i, modulo their number.
 type relay struct {
-	name   string
-	peers  []*opened
-	first  held // what all runners wait for until the relay is begun; nil from then on
-	cancel context.CancelFunc
-	group  sync.WaitGroup
+	name  string
+	peers []*opened
+	first held // what all runners wait for until the relay is begun; nil from then on
 
 	mu       sync.Mutex // protects what follows
 	laps     laps
@@ -43,47 +42,30 @@ type laps struct {
 	failure  error // one of them
 }
 
-// startRelay takes the lock and lets so many runners ask for it, until begin
-// hands it to the first of them. After that, or without it, stop must be called.
-func startRelay(ctx context.Context, peers []*opened, runners int) (*relay, error) {
-	r := &relay{name: fmt.Sprintf("relay/%d", crewNumber.Add(1)), peers: peers, holders: 1, holder: -1, running: runners}
-	r.laps.grants = make([]int, runners)
+// withRelay takes the lock, lets so many runners ask for it, and gather for a while; then it calls work. After that
+// all runners give up, and it returns when they have, or when some hang. The runners that still wait give up only then.
+func withRelay(
+	ctx context.Context, peers []*opened, runners int, gather time.Duration, work func(*relay) error,
+) (*laps, error) {
+	r := &relay{name: fmt.Sprintf("relay/%d", crewNumber.Add(1)), peers: peers, holders: 1, holder: -1}
+	r.running, r.laps.grants = runners, make([]int, runners)
 	var err error
 	if r.first, err = peers[0].peer.lock(ctx, r.name); err != nil {
 		return nil, err
 	}
 	// Not a deadline: a peer may cut a lock's time to live down to it.
 	running, cancel := context.WithCancel(ctx)
-	r.cancel = cancel
+	var group sync.WaitGroup
 	for i := range runners {
-		r.group.Go(func() { r.run(running, i) })
+		group.Go(func() { r.run(running, i) })
 	}
-	return r, nil
-}
-
-// begin starts the time and releases the lock.
-func (r *relay) begin(ctx context.Context) error {
-	first := r.first
-	r.first = nil
-	r.releasing()
-	return first.Unlock(ctx)
-}
-
-// stop lets all runners give up, and returns when they have, or when some hang.
-func (r *relay) stop(ctx context.Context) (*laps, error) {
-	r.cancel()
-	ended := make(chan struct{})
-	go func() { // ends with the last runner
-		r.group.Wait()
-		close(ended)
-	}()
-	select {
-	case <-ended:
-	case <-time.After(giveUp):
+	if err = pause(ctx, gather); err == nil {
+		err = work(r)
 	}
-	var err error
+	cancel()
+	await(&group, giveUp)
 	if r.first != nil {
-		err = r.first.Unlock(context.WithoutCancel(ctx))
+		err = errors.Join(err, r.first.Unlock(context.WithoutCancel(ctx)))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,6 +73,32 @@ func (r *relay) stop(ctx context.Context) (*laps, error) {
 	l.grants = slices.Clone(l.grants)
 	l.hung = r.running
 	return &l, err
+}
+
+// await returns when the group has ended, or after the limit.
+func await(group *sync.WaitGroup, limit time.Duration) {
+	ended := make(chan struct{})
+	go func() { // ends with the last of the group
+		group.Wait()
+		close(ended)
+	}()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-timer.C:
+	}
+}
+
+// begin starts the time, releases the lock, and returns when the lock has gone round for so long.
+func (r *relay) begin(ctx context.Context, length time.Duration) error {
+	first := r.first
+	r.first = nil
+	r.releasing()
+	if err := first.Unlock(ctx); err != nil {
+		return err
+	}
+	return pause(ctx, length)
 }
 
 // returned records that a runner has returned.
@@ -159,38 +167,23 @@ func (r *relay) handoffs() int {
 	return r.laps.handoff.total
 }
 
-// runRelay lets the runners gather for a while, then run, and returns the results. The time
-// ends before the runners that still wait give up.
+// runRelay lets the lock go round for a while, and returns the results.
 func runRelay(ctx context.Context, peers []*opened, runners int, gather, length time.Duration) (*laps, error) {
-	r, err := startRelay(ctx, peers, runners)
+	var elapsed time.Duration
+	l, err := withRelay(ctx, peers, runners, gather, func(r *relay) error {
+		start := time.Now()
+		err := r.begin(ctx, length)
+		elapsed = time.Since(start)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	err = pause(ctx, gather)
-	start := time.Now()
-	if err == nil {
-		err = r.begin(ctx)
-	}
-	if err == nil {
-		err = pause(ctx, length)
-	}
-	elapsed := time.Since(start)
-	l, ended := r.stop(ctx)
 	l.elapsed = elapsed
-	if err == nil {
-		err = ended
+	if l.handoff.total == 0 {
+		return nil, fmt.Errorf("nothing was handed off among %d (last failure: %v)", runners, l.failure)
 	}
-	if err == nil && l.handoff.total == 0 {
-		err = fmt.Errorf("nothing was handed off among %d (last failure: %v)", runners, l.failure)
-	}
-	return l, err
-}
-
-func (l *laps) handoffsPerSecond() float64 { return float64(l.handoff.total) / l.elapsed.Seconds() }
-
-// keptShare returns the share of the hand-offs that went back to the runner that released.
-func (l *laps) keptShare() float64 {
-	return 1 - float64(l.passed.total)/float64(l.handoff.total)
+	return l, nil
 }
 
 // leastShare and mostShare return the least and the greatest number of grants of a runner,

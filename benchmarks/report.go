@@ -82,12 +82,14 @@ func (rep *report) writeText(w io.Writer) {
 }
 
 // intro begins the page.
-const intro = `The cost of a lock over five Redis masters, for this library and its peers: one run, with local servers on the same processors. Absolute
-figures are this machine's; ratios travel better. All are medians over the rounds, and ratios are taken round by round.
+const intro = `The cost of a lock over five Redis masters, for this library and its peers: one run, with local servers on
+the same processors. Absolute figures are this machine's; ratios travel better. All are medians over the rounds, and
+ratios are taken round by round.
 
-This page is generated: ` + "`make bench-full`" + ` measures again. [benchmarks/README.md](../benchmarks/README.md) says what the machine needs, and
-how to read the figures. [performance.md](performance.md) has their causes, [comparison.md](comparison.md) when to use which peer.
-[run.csv](benchmarks/run.csv) has the peers, with versions and settings, and the machine.`
+This page is generated: ` + "`make bench-full`" + ` measures again. [benchmarks/README.md](../benchmarks/README.md)
+says what the machine needs, and how to read the figures. [performance.md](performance.md) has their causes, and what
+[peers without Redis](performance.md#peers-without-redis) took. [comparison.md](comparison.md) says when to use which
+peer. [run.csv](benchmarks/run.csv) has the peers, with versions and settings, and the machine.`
 
 // writePage is docs/benchmarks.md.
 func (rep *report) writePage(w io.Writer) {
@@ -104,11 +106,6 @@ func (rep *report) writePage(w io.Writer) {
 		fmt.Fprintf(w, "\n## Workload: %s\n\n%s [All figures](benchmarks/%[1]s.csv).\n", work.name, work.about)
 		for _, t := range work.tables(rep.results) {
 			t.writeMarkdown(w)
-		}
-		for _, c := range work.charts(rep.results) {
-			if !c.empty() {
-				fmt.Fprintf(w, "\n![%s](benchmarks/%[1]s.svg)\n", c.name)
-			}
 		}
 	}
 	rep.writeMissed(w)
@@ -133,7 +130,8 @@ func (rep *report) writeMissed(w io.Writer) {
 		missed.writeMarkdown(w)
 	}
 	if n := len(rep.results.notes); n > 0 {
-		fmt.Fprintf(w, "\nWhat could not be measured, or went wrong, is in [run.csv](benchmarks/run.csv): %d notes.\n", n)
+		const where = "in [run.csv](benchmarks/run.csv)"
+		fmt.Fprintf(w, "\nWhat could not be measured, or went wrong, is %s: %d notes.\n", where, n)
 	}
 }
 
@@ -144,24 +142,17 @@ func (rep *report) save(dir string) error {
 		writeFile(dir, "report.txt", func(w io.Writer) error { rep.writeText(w); return nil }))
 }
 
-// saveDocs writes benchmarks.md, and its data and pictures in a folder beside it.
+// saveDocs writes benchmarks.md, and its data in a folder beside it.
 func (rep *report) saveDocs(dir string) error {
 	return errors.Join(rep.saveData(filepath.Join(dir, "benchmarks")),
 		writeFile(dir, "benchmarks.md", func(w io.Writer) error { rep.writePage(w); return nil }))
 }
 
-// saveData writes the CSV files and the charts.
+// saveData writes the CSV files.
 func (rep *report) saveData(dir string) error {
 	err := os.MkdirAll(dir, 0o755)
 	for _, t := range rep.data() {
 		err = errors.Join(err, writeFile(dir, t.title+".csv", t.writeCSV))
-	}
-	for _, work := range rep.plan {
-		for _, c := range work.charts(rep.results) {
-			if !c.empty() {
-				err = errors.Join(err, c.write(dir))
-			}
-		}
 	}
 	return err
 }

@@ -14,23 +14,16 @@ type cell struct {
 	setting  string // key=value, parted by slashes, as the names of Go's benchmarks have it
 }
 
-// param is the value of one key of the setting; "" where it is not there.
-func (c cell) param(key string) string {
+// number is the value of one key of the setting; NaN where it is none.
+func (c cell) number(key string) float64 {
 	for pair := range strings.SplitSeq(c.setting, "/") {
 		if k, value, _ := strings.Cut(pair, "="); k == key {
-			return value
+			if n, err := strconv.ParseFloat(value, 64); err == nil {
+				return n
+			}
 		}
 	}
-	return ""
-}
-
-// number is a param that is a number; NaN where it is none.
-func (c cell) number(key string) float64 {
-	n, err := strconv.ParseFloat(c.param(key), 64)
-	if err != nil {
-		return math.NaN()
-	}
-	return n
+	return math.NaN()
 }
 
 // figures are what one round of a cell gave, by unit. Durations are in ns.
@@ -47,7 +40,7 @@ type entry struct {
 type results struct {
 	entries []*entry
 	rounds  map[cell][]*entry
-	nothing map[cell]bool // where a peer locked nothing: it is not measured there again, since calls that hang take long
+	nothing map[cell]bool // where a peer locked nothing: calls that hang take long, so it is not measured again
 	notes   []string
 }
 

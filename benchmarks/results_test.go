@@ -61,10 +61,9 @@ func TestRatiosAreTakenRoundByRound(t *testing.T) {
 
 func TestASettingIsReadByItsKeys(t *testing.T) {
 	c := cell{setting: "distance=world/nodes=5"}
-	assert.Equal(t, "world", c.param("distance"))
 	assert.InDelta(t, 5, c.number("nodes"), 0)
-	assert.Empty(t, c.param("fault"))
 	assert.True(t, math.IsNaN(c.number("distance")))
+	assert.True(t, math.IsNaN(c.number("fault")))
 }
 
 func TestFiguresAreShownWithTheDigitsThatCount(t *testing.T) {
@@ -97,7 +96,8 @@ func TestRawDataIsReadAsItWasWritten(t *testing.T) {
 	facts := []fact{{"goos", "linux"}, {"servers", "redis-server 7, a: b"}}
 	var raw bytes.Buffer
 	require.NoError(t, writeRaw(&raw, facts, r))
-	assert.Contains(t, raw.String(), "BenchmarkPairs/peer=redlock/nodes=5/goroutines=128\t600\t1500.5 lock-p50-ns\t600 pairs/s\n")
+	const line = "BenchmarkPairs/peer=redlock/nodes=5/goroutines=128\t600\t1500.5 lock-p50-ns\t600 pairs/s\n"
+	assert.Contains(t, raw.String(), line)
 
 	again, read, err := readRaw(&raw)
 	require.NoError(t, err)
@@ -105,7 +105,10 @@ func TestRawDataIsReadAsItWasWritten(t *testing.T) {
 	assert.Equal(t, []string{"a note: of two lines"}, read.notes)
 	assert.Equal(t, r.entries, read.entries)
 	assert.Len(t, read.rounds[ours], 2)
-	for _, bad := range []string{"BenchmarkPairs/peer=x 1 2", "BenchmarkPairs 1", "BenchmarkPairs/peer=x one 2 ns/op", "BenchmarkPairs/peer=x 1 two ns/op"} {
+	for _, bad := range []string{
+		"BenchmarkPairs/peer=x 1 2", "BenchmarkPairs 1",
+		"BenchmarkPairs/peer=x one 2 ns/op", "BenchmarkPairs/peer=x 1 two ns/op",
+	} {
 		_, _, err := readRaw(strings.NewReader(bad))
 		assert.ErrorContains(t, err, "line 1", bad)
 	}
@@ -115,11 +118,12 @@ func TestRawDataIsReadAsItWasWritten(t *testing.T) {
 func TestACSVHasARowForEachPeerInEachSetting(t *testing.T) {
 	r, ours, theirs := twoRounds()
 	data := pairsWorkload.data(r)
-	assert.Equal(t, strings.Split("nodes goroutines peer pairs/s lock-p50-us lock-p99-us unlock-p50-us unlock-p99-us cpu-us/op "+
-		"server-cpu-us/op allocs/op B/op failures hung pairs/s-ratio lock-p50-us-ratio cpu-us/op-ratio", " "), data.head)
+	assert.Equal(t, "nodes,goroutines,peer,pairs/s,lock-p50-us,lock-p99-us,unlock-p50-us,unlock-p99-us,cpu-us/op,"+
+		"server-cpu-us/op,allocs/op,B/op,failures,hung,pairs/s-ratio,lock-p50-us-ratio,cpu-us/op-ratio",
+		strings.Join(data.head, ","))
 	require.Len(t, data.rows, 2)
-	assert.Equal(t, []string{"5", "128", ours.peer, "450", "2.2503", "", "", "", "", "", "", "", "", "", "1", "1", ""}, data.rows[0])
-	assert.Equal(t, []string{"5", "128", theirs.peer, "87.5", "", "", "", "", "", "", "", "", "", "", "0.2083", "", ""}, data.rows[1])
+	assert.Equal(t, "5,128,"+ours.peer+",450,2.2503,,,,,,,,,,1,1,", strings.Join(data.rows[0], ","))
+	assert.Equal(t, "5,128,"+theirs.peer+",87.5,,,,,,,,,,,0.2083,,", strings.Join(data.rows[1], ","))
 }
 
 func TestACSVOfContentionHasTheRoundsThatCountCommandsToo(t *testing.T) {
@@ -130,7 +134,8 @@ func TestACSVOfContentionHasTheRoundsThatCountCommandsToo(t *testing.T) {
 	data := contentionWorkload.data(r)
 	require.Len(t, data.rows, 2)
 	figure := func(row int, column string) string { return data.rows[row][slices.Index(data.head, column)] }
-	assert.Equal(t, []string{"300", "3", "0"}, []string{figure(0, "sections/s"), figure(0, "commands/handoff"), figure(0, "hung")})
+	assert.Equal(t, []string{"300", "3"}, []string{figure(0, "sections/s"), figure(0, "commands/handoff")})
+	assert.Equal(t, "0", figure(0, "hung"))
 	assert.Equal(t, []string{"1", "5"}, []string{figure(1, "clients"), figure(1, "lock-p50-us")})
 }
 
@@ -146,19 +151,15 @@ func TestAFaultIsComparedWithTheSamePeersHealthyRounds(t *testing.T) {
 
 func TestARunHasAllFiles(t *testing.T) {
 	r, _, _ := twoRounds()
-	ours, theirs := r.entries[0].figures, r.entries[1].figures
-	for _, n := range []int{1, 16} { // a line wants two points
-		at := pairsSetting(nodes, n)
-		r.add(cell{"pairs", redlockDefault.name, at}, 1, ours)
-		r.add(cell{"pairs", redsyncOnRedigo.name, at}, 1, theirs)
-	}
 	r.note("something")
 	rep := newReport([]fact{{"date", "today"}, {"peer-floor", "the floor"}}, r, workloads)
 	dir := t.TempDir()
 	require.NoError(t, rep.save(dir))
 	require.NoError(t, rep.saveDocs(dir))
-	for _, file := range []string{"raw.txt", "report.txt", "run.csv", "targets.csv", "pairs.csv", "pairs-throughput.svg", "benchmarks.md",
-		"benchmarks/run.csv", "benchmarks/targets.csv", "benchmarks/pairs.csv", "benchmarks/pairs-throughput.svg"} {
+	for _, file := range []string{
+		"raw.txt", "report.txt", "run.csv", "targets.csv", "pairs.csv",
+		"benchmarks.md", "benchmarks/run.csv", "benchmarks/targets.csv", "benchmarks/pairs.csv",
+	} {
 		info, err := os.Stat(filepath.Join(dir, file))
 		require.NoError(t, err)
 		assert.Positive(t, info.Size(), file)
@@ -169,7 +170,7 @@ func TestARunHasAllFiles(t *testing.T) {
 		return string(text)
 	}
 	page := read("benchmarks.md")
-	for _, part := range []string{"| date |", "| redsync-redigo | 5.00x |", "NOT met, or not measured", "1 notes.", "](benchmarks/pairs-throughput.svg)"} {
+	for _, part := range []string{"| date |", "| redsync-redigo | 5.00x |", "NOT met, or not measured", "1 notes."} {
 		assert.Contains(t, page, part)
 	}
 

@@ -64,31 +64,25 @@ func (s *servers) keep(binary string, n int, started chan<- error) {
 }
 
 func (s *servers) startAll(binary string, n int) error {
-	for range n {
+	for failures := 0; len(s.addrs) < n; {
 		if err := s.startOne(binary); err != nil {
-			return err
+			if failures++; failures == portTries {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
+// startOne starts a server on a port at which nobody listened a moment ago.
 func (s *servers) startOne(binary string) error {
-	var err error
-	for range portTries {
-		var addr string
-		if addr, err = freeAddr(); err != nil {
-			return err
-		}
-		if err = s.startAt(binary, addr); err == nil {
-			return nil
-		}
-	}
-	return err
-}
-
-func (s *servers) startAt(binary, addr string) error {
-	host, port, err := net.SplitHostPort(addr)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
+		return err
+	}
+	addr := l.Addr().String()
+	host, port, err := net.SplitHostPort(addr)
+	if err = errors.Join(err, l.Close()); err != nil {
 		return err
 	}
 	cmd := exec.Command(binary, "--bind", host, "--port", port, "--dir", s.dir,
@@ -105,13 +99,8 @@ func (s *servers) startAt(binary, addr string) error {
 	return nil
 }
 
-// stop ends the servers. It may be called more than once, by one goroutine.
+// stop ends the servers.
 func (s *servers) stop() {
-	select {
-	case <-s.quit:
-		return
-	default:
-	}
 	close(s.quit)
 	<-s.ended
 	_ = os.RemoveAll(s.dir) // an empty folder in the system's temporary one
@@ -131,16 +120,6 @@ func (s *servers) cpuTime() time.Duration {
 		}
 	}
 	return time.Duration(seconds * float64(time.Second))
-}
-
-// freeAddr is a loopback address at which nobody listened a moment ago.
-func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
 }
 
 // awaitServer returns when the process of that pid answers at addr.

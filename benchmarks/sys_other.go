@@ -6,6 +6,3 @@ import "os/exec"
 
 // endWithParent does nothing here: a kill -9 of this program leaves its servers.
 func endWithParent(*exec.Cmd) {}
-
-// writeCalls is not known here.
-func writeCalls() int64 { return 0 }

@@ -100,7 +100,8 @@ func (w workload) data(r *results) table {
 		}
 		for _, peer := range r.peers(parts...) {
 			row := append(slices.Clone(values), peer)
-			if slices.ContainsFunc(parts, func(part string) bool { return len(r.rounds[cell{part, peer, setting}]) > 0 }) {
+			measured := func(part string) bool { return len(r.rounds[cell{part, peer, setting}]) > 0 }
+			if slices.ContainsFunc(parts, measured) {
 				t.rows = append(t.rows, append(row, w.dataOf(r, parts, peer, setting)...))
 			}
 		}

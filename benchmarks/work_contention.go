@@ -11,17 +11,20 @@ import (
 
 var contentionWorkload = workload{
 	name: "contention",
-	about: "Many runners lock one name; each holds it for 2 ms, and asks again at once after its release. Up to 16 have a client (its own " +
-		"connections, as a process has) each, more share 16. A hand-off lasts from the call of Unlock to the next holder's return from Lock. " +
-		"Shares are relative to the mean; commands are those of the busiest server.",
+	about: "Many runners lock one name; each holds it for 2 ms, and asks again at once after its release. Up to " +
+		"16 have a client (its own connections, as a process has) each, more share 16. A hand-off lasts from " +
+		"the call of Unlock to the next holder's return from Lock. Shares are relative to the mean; commands " +
+		"are those of the busiest server.",
 	budget: map[size]time.Duration{tiny: time.Minute, quick: 3 * time.Minute, full: 6 * time.Minute},
 	run:    runContention,
 	parts:  []string{"commands", "alone", "idle"},
-	figures: []string{"sections/s", "handoff-p50-ns", "handoff-p99-ns", "kept-share", "passed-p50-ns", "passed-p99-ns", "least-share", "most-share",
-		"overlaps", "failures", "hung", "commands/handoff", "lock-p50-ns", "lock-p99-ns", "commands/s"},
+	figures: []string{
+		"sections/s", "handoff-p50-ns", "handoff-p99-ns", "kept-share", "passed-p50-ns", "passed-p99-ns",
+		"least-share", "most-share", "overlaps", "failures", "hung", "commands/handoff", "lock-p50-ns",
+		"lock-p99-ns", "commands/s",
+	},
 	ratios:  []string{"sections/s", "passed-p99-ns"},
 	page:    contentionPage,
-	charts:  contentionCharts,
 	targets: contentionTargets,
 }
 
@@ -31,15 +34,9 @@ const (
 	manyIdle   = 1000
 )
 
-// waiters reports whether a contender's lock waits for a holder.
-func waiters(c contender) bool {
-	switch c.name {
-	case redsyncOnRueidis.name, redsyncOnRedigo.name:
-		return true
-	case redlockDefault.name:
-		return true
-	}
-	return c.kind == single || c.kind == foreign
+// contends reports whether a contender is measured here: its lock waits for a holder.
+func contends(c contender) bool {
+	return c.single || among(redlockDefault, redsyncOnRedigo, redsyncOnRueidis)(c)
 }
 
 func contentionSetting(waiters int) string { return fmt.Sprintf("clients=%d", waiters) }
@@ -48,7 +45,7 @@ func runContention(ctx context.Context, b *bench) error {
 	for _, n := range bySize(b, []int{4}, []int{fewWaiters, 128}, []int{2, fewWaiters, 64, 256}) {
 		inTurnOf := b.roundsOf(bySize(b, 1, 2, 2))
 		for _, c := range b.peers {
-			if waiters(c) {
+			if contends(c) {
 				b.contend(ctx, c, n, inTurnOf)
 			}
 			if ctx.Err() != nil {
@@ -65,8 +62,9 @@ func runContention(ctx context.Context, b *bench) error {
 func (b *bench) alone(ctx context.Context) {
 	peers := b.openAll(ctx, b.site(nodes), true, among(redlockDefault, rueidislockOne))
 	defer b.closeAll(peers)
-	l := load{goroutines: 1, hold: holdTime, warmUp: 50 * time.Millisecond, length: b.lengthOf(bySize(b, 50*time.Millisecond, 500*time.Millisecond, time.Second))}
-	b.drivePeers(ctx, "alone", contentionSetting(1), peers, b.roundsOf(bySize(b, 1, 3, 5)), l)
+	length := b.lengthOf(bySize(b, 50*time.Millisecond, 500*time.Millisecond, time.Second))
+	b.drivePeers(ctx, "alone", contentionSetting(1), peers, b.roundsOf(bySize(b, 1, 3, 5)),
+		load{goroutines: 1, hold: holdTime, warmUp: 50 * time.Millisecond, length: length})
 }
 
 // contend lets n runners of a peer compete: some rounds for the time, and one
@@ -81,7 +79,6 @@ func (b *bench) contend(ctx context.Context, c contender, n, rounds int) {
 	length := b.lengthOf(bySize(b, 100*time.Millisecond, 700*time.Millisecond, time.Second))
 	gather := bySize(b, 50*time.Millisecond, 200*time.Millisecond, 300*time.Millisecond)
 	at := cell{"contention", c.name, contentionSetting(n)}
-	limit := gather + length + giveUp + 10*time.Second
 	round := func(ctx context.Context) (int, figures, error) {
 		runtime.GC() // the garbage of the peer before is not this one's cost
 		l, err := runRelay(ctx, clients, n, gather, length)
@@ -91,11 +88,11 @@ func (b *bench) contend(ctx context.Context, c contender, n, rounds int) {
 		return l.handoff.total, l.figures(), nil
 	}
 	for range rounds {
-		b.measure(ctx, clients[0], at, limit, round)
+		b.measure(ctx, clients[0], at, gather+length+giveUp+10*time.Second, round)
 	}
-	b.profile(ctx, clients[0], at, limit, round)
-	if c.kind != foreign && !clients[0].lost {
-		b.countCommands(ctx, c, n, bySize(b, gather, time.Second, time.Second), bySize(b, length, time.Second, time.Second))
+	if !clients[0].lost {
+		b.countCommands(ctx, c, n,
+			bySize(b, gather, time.Second, time.Second), bySize(b, length, time.Second, time.Second))
 	}
 	for _, other := range clients {
 		other.lost = clients[0].lost
@@ -122,8 +119,8 @@ func (l *laps) figures() figures {
 		"handoff-p99-ns": float64(l.handoff.quantile(0.99)),
 		"passed-p50-ns":  float64(l.passed.quantile(0.50)),
 		"passed-p99-ns":  float64(l.passed.quantile(0.99)),
-		"sections/s":     l.handoffsPerSecond(),
-		"kept-share":     l.keptShare(),
+		"sections/s":     float64(l.handoff.total) / l.elapsed.Seconds(),
+		"kept-share":     1 - float64(l.passed.total)/float64(l.handoff.total), // went back to the runner that released
 		"least-share":    l.leastShare(),
 		"most-share":     l.mostShare(),
 		"overlaps":       float64(l.overlaps),
@@ -132,16 +129,13 @@ func (l *laps) figures() figures {
 	}
 }
 
-// countCommands counts by a proxy, in a round of its own, and from the first hand-off on: commands of waiters that arrive or leave
-// are no cost of a hand-off.
+// countCommands counts by a proxy, in a round of its own, and from the first hand-off on: commands of waiters that
+// arrive or leave are no cost of a hand-off.
 func (b *bench) countCommands(ctx context.Context, c contender, n int, gather, length time.Duration) {
 	at := cell{"commands", c.name, contentionSetting(n)}
-	b.withCrowd(ctx, c, n, gather, at, func(ctx context.Context, r *relay, links []*link) (int, figures, error) {
+	b.withCrowd(ctx, c, n, gather, at, func(r *relay, links []*link) (int, figures, error) {
 		before := busiest(links)
-		if err := r.begin(ctx); err != nil {
-			return 0, nil, err
-		}
-		if err := pause(ctx, length); err != nil {
+		if err := r.begin(ctx, length); err != nil {
 			return 0, nil, err
 		}
 		commands, handoffs := float64(busiest(links)-before), r.handoffs()
@@ -163,7 +157,7 @@ func (b *bench) idle(ctx context.Context) error {
 func (b *bench) countIdle(ctx context.Context, n int, length time.Duration) {
 	at := cell{"idle", redlockDefault.name, contentionSetting(n)}
 	b.withCrowd(ctx, redlockDefault, n, bySize(b, time.Second, 2*time.Second, 2*time.Second), at,
-		func(ctx context.Context, _ *relay, links []*link) (int, figures, error) {
+		func(_ *relay, links []*link) (int, figures, error) {
 			before := busiest(links)
 			if err := pause(ctx, length); err != nil {
 				return 0, nil, err
@@ -184,7 +178,7 @@ func busiest(links []*link) int64 {
 // withCrowd measures a cell once a crowd waits, behind proxies that count, for a
 // lock that is held, and sends the crowd home after it.
 func (b *bench) withCrowd(ctx context.Context, c contender, n int, gather time.Duration, at cell,
-	work func(context.Context, *relay, []*link) (int, figures, error)) {
+	work func(*relay, []*link) (int, figures, error)) {
 	links, err := openLinks(b.servers.addrs[:nodes])
 	if err != nil {
 		b.addNote("%s: %v", at.workload, err)
@@ -198,19 +192,12 @@ func (b *bench) withCrowd(ctx context.Context, c contender, n int, gather time.D
 	}
 	defer b.closeAll(clients)
 	b.measure(ctx, clients[0], at, 45*time.Second, func(ctx context.Context) (ops int, f figures, err error) {
-		r, err := startRelay(ctx, clients, n)
-		if err != nil {
-			return 0, nil, err
-		}
-		if err = pause(ctx, gather); err == nil {
-			ops, f, err = work(ctx, r, links)
-		}
-		l, ended := r.stop(ctx)
+		l, err := withRelay(ctx, clients, n, gather, func(r *relay) (err error) {
+			ops, f, err = work(r, links)
+			return err
+		})
 		if f != nil {
 			f["overlaps"], f["failures"], f["hung"] = float64(l.overlaps), float64(l.failures), float64(l.hung)
-		}
-		if err == nil {
-			err = ended
 		}
 		return ops, f, err
 	})
@@ -228,14 +215,6 @@ func contentionPage(r *results) []table {
 		r.column("commands/hand-off, 256 clients", "commands", contentionSetting(256), "commands/handoff", hundredths))}
 }
 
-func contentionCharts(r *results) []chart {
-	r = r.without(failFast)
-	return []chart{
-		r.lines("contention", "contention-sections", "Sections per second, each of 2 ms, on one name", "clients", "sections/s", "sections per second", 1),
-		r.lines("commands", "contention-commands", "Commands for one hand-off, at the busiest server", "clients", "commands/handoff", "commands", 1),
-	}
-}
-
 // sleepers is why a hand-off can take many times as long as a Lock in a loop.
 const sleepers = "clients and servers sleep between hand-offs; waking takes longer than the trip"
 
@@ -248,13 +227,17 @@ func contentionTargets(r *results) []check {
 	paced := r.median(cell{"alone", ours, contentionSetting(1)}, "lock-p50-ns")
 	one := few
 	one.peer = rueidislockOne.name
+	p50, p99 := r.median(few, "handoff-p50-ns"), r.median(few, "handoff-p99-ns")
+	of, equal := fmt.Sprintf("%d clients", fewWaiters), fmt.Sprintf("share of %d equal clients", fewWaiters)
+	onOne := fmt.Sprintf("%s on %d servers / %s on one", ours, nodes, one.peer)
 	checks := []check{
-		atMost(3.5, "x").ofValue(fmt.Sprintf("hand-off p50, %d clients / an uncontended Lock's p50 in a loop without rest", fewWaiters), r.median(few, "handoff-p50-ns")/alone).because(sleepers),
-		atMost(10, "x").ofValue(fmt.Sprintf("hand-off p99, %d clients / the same", fewWaiters), r.median(few, "handoff-p99-ns")/alone).because(sleepers),
-		atMost(3.5, "x").ofValue(fmt.Sprintf("hand-off p50, %d clients / an uncontended Lock's p50 at the same pace", fewWaiters), r.median(few, "handoff-p50-ns")/paced),
-		atMost(1, "x").ofRatio(r, fmt.Sprintf("hand-off p50, %d clients: %s on %d servers / %s on one", fewWaiters, ours, nodes, one.peer), few, one, "handoff-p50-ns"),
-		atLeast(0.8, "").ofValue(fmt.Sprintf("least share of %d equal clients", fewWaiters), r.median(few, "least-share")),
-		atMost(1.25, "").ofValue(fmt.Sprintf("most share of %d equal clients", fewWaiters), r.median(few, "most-share")),
+		atMost(3.5, "x").ofValue("hand-off p50, "+of+" / an uncontended Lock's p50 in a loop without rest", p50/alone).
+			because(sleepers),
+		atMost(10, "x").ofValue("hand-off p99, "+of+" / the same", p99/alone).because(sleepers),
+		atMost(3.5, "x").ofValue("hand-off p50, "+of+" / an uncontended Lock's p50 at the same pace", p50/paced),
+		atMost(1, "x").ofRatio(r, "hand-off p50, "+of+": "+onOne, few, one, "handoff-p50-ns"),
+		atLeast(0.8, "").ofValue("least "+equal, r.median(few, "least-share")),
+		atMost(1.25, "").ofValue("most "+equal, r.median(few, "most-share")),
 	}
 	small, large := cell{"commands", ours, few.setting}, few
 	for _, setting := range r.settings("commands") {
@@ -262,19 +245,23 @@ func contentionTargets(r *results) []check {
 			large = c
 		}
 	}
-	checks = append(checks, atMost(1.5, "x").ofRatio(r, fmt.Sprintf("commands for a hand-off, %s / %s", large.setting, small.setting), large, small, "commands/handoff"))
 	idle := math.NaN()
 	for _, setting := range r.settings("idle") {
 		idle = r.median(cell{"idle", ours, setting}, "commands/s")
 	}
-	return append(checks, atMost(10, "").ofValue(fmt.Sprintf("commands per second while %d wait", manyIdle), idle).because(
-		fmt.Sprintf("the foremost waiter of each of %d clients asks now and then, in case a holder has died", fewWaiters)), r.soundCheck())
+	return append(checks,
+		atMost(1.5, "x").ofRatio(r, "commands for a hand-off, "+large.setting+" / "+small.setting,
+			large, small, "commands/handoff"),
+		atMost(10, "").ofValue(fmt.Sprintf("commands per second while %d wait", manyIdle), idle).because(
+			"the foremost waiter of each of 16 clients asks now and then, in case a holder has died"),
+		r.soundCheck())
 }
 
 // soundCheck: no two hold the lock at once, and no Lock or Unlock fails where
 // nothing is wrong.
 func (r *results) soundCheck() check {
-	c := check{what: "two holders at once, failures and hangs of this library while the lock goes round", target: "none"}
+	c := check{what: "two holders at once, failures and hangs of this library while the lock goes round"}
+	c.target = "none"
 	overlaps, failures, hung := 0.0, 0.0, 0.0
 	for _, e := range r.entries {
 		if e.peer == redlockDefault.name && slices.Contains([]string{"contention", "commands", "idle"}, e.workload) {

@@ -9,15 +9,14 @@ import (
 var faultsWorkload = workload{
 	name: "faults",
 	about: "Lock and unlock over five servers while the first of them is slow (20 ms), frozen, dead or flapping " +
-		"(frozen for 200 ms, then not). Each call has a limit of 1 s by its context; a call that has not returned 2 s after that counts as hung. " +
-		"Peers for one server have theirs at fault.",
+		"(frozen for 200 ms, then not). Each call has a limit of 1 s by its context; a call that has not " +
+		"returned 2 s after that counts as hung. Peers for one server have theirs at fault.",
 	budget:  map[size]time.Duration{tiny: time.Minute, quick: 4 * time.Minute, full: 6 * time.Minute},
 	run:     runFaults,
 	figures: []string{"lock-p50-ns", "lock-p99-ns", "lock-max-ns", "pairs/s", "failures", "hung"},
 	ratios:  []string{"lock-p99-ns"},
 	base:    withoutFault,
 	page:    faultsPage,
-	charts:  faultsCharts,
 	targets: faultsTargets,
 }
 
@@ -29,7 +28,6 @@ const (
 
 // inflict makes one node slow, frozen, dead or flapping, until restore.
 func inflict(l *link, fault string) (restore func(), err error) {
-	heal := func() { _ = l.heal() } // if its port was taken meanwhile, its next use fails
 	switch fault {
 	case healthy:
 		return func() {}, nil
@@ -39,10 +37,10 @@ func inflict(l *link, fault string) (restore func(), err error) {
 		return func() { l.delay(was) }, nil
 	case frozen:
 		l.freeze()
-		return heal, nil
+		return l.thaw, nil
 	case dead:
 		l.cut()
-		return heal, nil
+		return func() { _ = l.revive() }, nil // if its port was taken meanwhile, its next use fails
 	case flapping:
 		return l.flap(flapPeriod), nil
 	}
@@ -51,15 +49,14 @@ func inflict(l *link, fault string) (restore func(), err error) {
 
 func faultSetting(fault string) string { return "fault=" + fault }
 
-func faultPeers(c contender) bool { return c.kind == quorum || c.kind == single }
-
 // runFaults opens each peer anew for each fault, and its proxy too: so no fault affects the
 // next one.
 func runFaults(ctx context.Context, b *bench) error {
+	some, all := []string{healthy, frozen}, []string{healthy, slow, frozen, dead, flapping}
 	for range b.roundsOf(bySize(b, 1, 1, 2)) {
-		for _, fault := range bySize(b, []string{healthy, frozen}, []string{healthy, frozen}, []string{healthy, slow, frozen, dead, flapping}) {
+		for _, fault := range bySize(b, some, some, all) {
 			for _, c := range b.peers {
-				if !faultPeers(c) {
+				if c.name == floor.name {
 					continue
 				}
 				if err := b.fault(ctx, c, fault); err != nil {
@@ -91,8 +88,8 @@ func (b *bench) fault(ctx context.Context, c contender, fault string) error {
 	}
 	defer b.closeAll([]*opened{p})
 	limit := bySize(b, 100*time.Millisecond, time.Second, time.Second)
-	before := load{goroutines: 16, length: bySize(b, 50*time.Millisecond, 200*time.Millisecond, 300*time.Millisecond), limit: limit}
-	if _, _, err := b.drive(ctx, p.peer, before); err != nil {
+	length := bySize(b, 50*time.Millisecond, 200*time.Millisecond, 300*time.Millisecond)
+	if _, _, err := b.drive(ctx, p.peer, load{goroutines: 16, length: length, limit: limit}); err != nil {
 		return err
 	}
 	restore, err := inflict(l, fault)
@@ -103,7 +100,7 @@ func (b *bench) fault(ctx context.Context, c contender, fault string) error {
 	if err := pause(ctx, faultGrace); err != nil {
 		return err
 	}
-	length := b.lengthOf(bySize(b, 100*time.Millisecond, time.Second, time.Second))
+	length = b.lengthOf(bySize(b, 100*time.Millisecond, time.Second, time.Second))
 	during := load{goroutines: 16, length: length, limit: limit}
 	b.measure(ctx, p, at, length+10*time.Second, func(ctx context.Context) (int, figures, error) {
 		return b.drive(ctx, p.peer, during)
@@ -124,12 +121,6 @@ func faultsPage(r *results) []table {
 	columns = append(columns, r.column("pairs/s, frozen", "faults", faultSetting(frozen), "pairs/s", whole),
 		r.column("dead", "faults", faultSetting(dead), "pairs/s", whole))
 	return []table{byPeer("p99 of Lock / healthy p99", r.peers("faults"), columns...)}
-}
-
-func faultsCharts(r *results) []chart {
-	c := r.bars("faults", "faults-p99", "Lock, p99, one node of five at fault", "fault", "lock-p99-ns", "ms", 1e6)
-	c.logY = true
-	return []chart{c}
 }
 
 func faultsTargets(r *results) []check {

@@ -13,11 +13,10 @@ var growthWorkload = workload{
 	budget:  map[size]time.Duration{tiny: time.Minute, quick: 2 * time.Minute, full: 4 * time.Minute},
 	run:     runGrowth,
 	figures: []string{"cpu-ns/op", "server-cpu-ns/op", "allocs/op", "lock-p50-ns", "pairs/s"},
-	charts:  growthCharts,
 	targets: growthTargets,
 }
 
-var growthPeers = []contender{redlockDefault, redlockUnfenced, redsyncOnRedigo, redsyncOnRueidis, floorPipelined}
+var growthPeers = []contender{redlockDefault, redlockUnfenced, redsyncOnRedigo, redsyncOnRueidis, floor}
 
 func runGrowth(ctx context.Context, b *bench) error {
 	for _, n := range bySize(b, []int{1, 3}, []int{1, 3, maxNodes}, []int{1, 3, nodes, 7, maxNodes}) {
@@ -38,15 +37,6 @@ func runGrowth(ctx context.Context, b *bench) error {
 func among(list ...contender) func(contender) bool {
 	return func(c contender) bool {
 		return slices.ContainsFunc(list, func(o contender) bool { return o.name == c.name })
-	}
-}
-
-func growthCharts(r *results) []chart {
-	return []chart{
-		r.only("goroutines", fmt.Sprint(manyGoroutines)).lines("growth", "growth-cpu",
-			"Client CPU for one lock+unlock, 128 goroutines", "nodes", "cpu-ns/op", "µs", 1e3),
-		r.only("goroutines", "1").lines("growth", "growth-latency",
-			"Lock, median, 1 goroutine", "nodes", "lock-p50-ns", "µs", 1e3),
 	}
 }
 

@@ -11,14 +11,14 @@ import (
 
 var kindsWorkload = workload{
 	name: "kinds",
-	about: "What each primitive adds to a mutex: lock and release over five servers, where nobody waits for a holder. " +
-		"A set is of names of its own; a permit is one of ten; a transfer is a lock that one client hands on, another resumes, and releases.",
+	about: "What each primitive adds to a mutex: lock and release over five servers, where nobody waits for a " +
+		"holder. A set is of names of its own; a permit is one of ten; a transfer is a lock that one client " +
+		"hands on, another resumes, and releases.",
 	budget:  map[size]time.Duration{tiny: time.Minute, quick: 2 * time.Minute, full: 3 * time.Minute},
 	run:     runKinds,
 	figures: pairsFigures,
 	ratios:  append([]string{"server-cpu-ns/op", "allocs/op"}, pairsRatios...),
-	charts:  func(*results) []chart { return nil },
-	targets: func(r *results) []check { return []check{failureCheckOf(r, "kinds", r.peers("kinds")...)} },
+	targets: func(r *results) []check { return []check{failureCheck(r, "kinds", r.peers("kinds")...)} },
 }
 
 // acquisition makes the calls of one primitive that end with a lease.

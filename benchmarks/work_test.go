@@ -16,7 +16,7 @@ func TestEachWorkloadRunsInATinyForm(t *testing.T) {
 	for _, w := range workloads {
 		t.Run(w.name, func(t *testing.T) {
 			b := tinyBench(t)
-			b.peers = []contender{redlockDefault, redsyncOnRedigoFast, rueidislockOne, floorPipelined, floorBare}
+			b.peers = []contender{redlockDefault, redsyncOnRedigoFast, rueidislockOne, floor}
 			b.workloads = []workload{w}
 			require.NoError(t, b.run(t.Context()))
 			for _, note := range b.results.notes {
@@ -150,7 +150,8 @@ func TestAPeerThatHangsIsNotedAndLeftOut(t *testing.T) {
 	p := &opened{contender: redlockDefault}
 	calls := 0
 	for range 2 {
-		b.measure(t.Context(), p, cell{"pairs", p.name, "x=1"}, 20*time.Millisecond, func(context.Context) (int, figures, error) {
+		at := cell{"pairs", p.name, "x=1"}
+		b.measure(t.Context(), p, at, 20*time.Millisecond, func(context.Context) (int, figures, error) {
 			calls++
 			<-free
 			return 0, nil, nil
@@ -164,12 +165,11 @@ func TestAPeerThatHangsIsNotedAndLeftOut(t *testing.T) {
 
 func TestAWorkloadEndsWithItsTimeBudgetAndTheNextOneRuns(t *testing.T) {
 	ran := false
+	hang := func(ctx context.Context, _ *bench) error { <-ctx.Done(); return ctx.Err() }
+	next := func(context.Context, *bench) error { ran = true; return nil }
 	b := &bench{results: newResults(), progress: t.Output(), workloads: []workload{
-		{name: "long", budget: map[size]time.Duration{tiny: 10 * time.Millisecond}, run: func(ctx context.Context, _ *bench) error {
-			<-ctx.Done()
-			return ctx.Err()
-		}},
-		{name: "next", budget: map[size]time.Duration{tiny: time.Minute}, run: func(context.Context, *bench) error { ran = true; return nil }},
+		{name: "long", budget: map[size]time.Duration{tiny: 10 * time.Millisecond}, run: hang},
+		{name: "next", budget: map[size]time.Duration{tiny: time.Minute}, run: next},
 	}}
 	require.NoError(t, b.run(t.Context()))
 	assert.True(t, ran)

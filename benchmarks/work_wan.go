@@ -13,14 +13,15 @@ import (
 
 var wanWorkload = workload{
 	name: "wan",
-	about: "Lock, renewal and unlock where each node is behind a delaying proxy. The limit is the round trip of PING to the " +
-		"k-th fastest node that answers, through the same proxies: no majority is faster.",
+	about: "Lock, renewal and unlock where each node is behind a delaying proxy. The limit is the round trip of " +
+		"PING to the k-th fastest node that answers, through the same proxies: no majority is faster.",
 	budget: map[size]time.Duration{tiny: time.Minute, quick: 3 * time.Minute, full: 9 * time.Minute},
 	run:    runWAN,
-	figures: []string{"lock-per-limit", "p99-per-limit", "renew-per-limit", "unlock-per-limit", "limit-ns", "lock-p50-ns", "lock-p99-ns",
-		"renew-p50-ns", "unlock-p50-ns", "failures", "hung"},
+	figures: []string{
+		"lock-per-limit", "p99-per-limit", "renew-per-limit", "unlock-per-limit", "limit-ns", "lock-p50-ns",
+		"lock-p99-ns", "renew-p50-ns", "unlock-p50-ns", "failures", "hung",
+	},
 	page:    wanPage,
-	charts:  wanCharts,
 	targets: wanTargets,
 }
 
@@ -54,7 +55,7 @@ const (
 	flapping = "flapping"
 )
 
-var wanPeers = []contender{redlockDefault, redsyncOnRedigo, redsyncOnRedigoFast, redsyncOnRueidis, floorPipelined}
+var wanPeers = []contender{redlockDefault, redsyncOnRedigo, redsyncOnRedigoFast, redsyncOnRueidis, floor}
 
 func runWAN(ctx context.Context, b *bench) error {
 	for _, d := range bySize(b, distances[:1], distances[2:], distances) {
@@ -110,8 +111,9 @@ func (b *bench) wan(ctx context.Context, d distance, n int, fault string, at int
 	defer restore()
 	length := b.lengthOf(bySize(b, 100*time.Millisecond, 1200*time.Millisecond, 1200*time.Millisecond))
 	l := load{goroutines: d.callers, warmUp: length / 5, length: length, renew: true, limit: 3 * time.Second}
-	inTurn(b.roundsOf(bySize(b, 1, 1, 2)), peers, func(_ int, p *opened) {
-		b.measure(ctx, p, cell{"wan", p.name, setting}, 30*time.Second, func(ctx context.Context) (int, figures, error) {
+	inTurn(b.roundsOf(bySize(b, 1, 1, 2)), peers, func(p *opened) {
+		at := cell{"wan", p.name, setting}
+		b.measure(ctx, p, at, 30*time.Second, func(ctx context.Context) (int, figures, error) {
 			limit, err := kthFastest(ctx, answering, n/2+1, bySize(b, 5, 9, 15))
 			if err != nil {
 				return 0, nil, err
@@ -203,19 +205,12 @@ func wanPage(r *results) []table {
 	return []table{byPeer("Lock p50 / limit, 5 nodes", r.peers("wan"), columns...)}
 }
 
-func wanCharts(r *results) []chart {
-	return []chart{
-		r.only("nodes", fmt.Sprint(nodes)).only("fault", healthy).bars("wan", "wan-lock",
-			"Lock against the k-th fastest of 5 nodes, median", "distance", "lock-per-limit", "times the limit", 1),
-	}
-}
-
 const (
 	wanOverLimit = 1.03
 	wanOfHealthy = 1.10
 
 	wanTimers = "the delaying proxies are in this process, whose timers are up to a millisecond late"
-	wanTails  = "the timers of the delaying proxies, and a round has some hundred locks: its p99 is one of its longest few"
+	wanTails  = "the timers of the delaying proxies, and a round's p99 is one of the longest few of some hundred locks"
 )
 
 // wanTargets: where the fault takes the fastest node away, the limit itself is
@@ -227,7 +222,8 @@ func wanTargets(r *results) []check {
 		for _, n := range []int{3, nodes, 7} {
 			c := cell{"wan", ours, wanSetting(d, n, healthy, 0)}
 			if v := r.median(c, "lock-per-limit"); n == nodes || !math.IsNaN(v) {
-				all = append(all, atMost(wanOverLimit, "x").ofValue(fmt.Sprintf("WAN %s, %d nodes: p50 of Lock / limit", d.name, n), v).because(wanTimers))
+				what := fmt.Sprintf("WAN %s, %d nodes: p50 of Lock / limit", d.name, n)
+				all = append(all, atMost(wanOverLimit, "x").ofValue(what, v).because(wanTimers))
 			}
 		}
 		well := cell{"wan", ours, wanSetting(d, nodes, healthy, 0)}
@@ -236,8 +232,10 @@ func wanTargets(r *results) []check {
 			last.setting, first.setting = wanSetting(d, nodes, fault, nodes-1), wanSetting(d, nodes, fault, 0)
 			what := fmt.Sprintf("WAN %s, %d nodes, one %s: p99 of Lock / healthy", d.name, nodes, fault)
 			all = append(all,
-				atMost(wanOfHealthy, "x").ofRatio(r, what+", the slowest node", last, well, "lock-p99-ns").because(wanTails),
-				atMost(wanOfHealthy, "x").ofRatio(r, what+", the fastest node, each by its own limit", first, well, "p99-per-limit").because(wanTails))
+				atMost(wanOfHealthy, "x").ofRatio(r, what+", the slowest node",
+					last, well, "lock-p99-ns").because(wanTails),
+				atMost(wanOfHealthy, "x").ofRatio(r, what+", the fastest node, each by its own limit",
+					first, well, "p99-per-limit").because(wanTails))
 		}
 	}
 	return append(all, failureCheck(r, "wan"))
