@@ -25,18 +25,19 @@ import (
 func TestErrorsOfBadSettingsNameTheBrokenRelation(t *testing.T) {
 	for want, opts := range map[string][]redlock.ClientOption{
 		"the ttl must be between 50ms and a year": {redlock.WithTTL(49 * ms)},
-		"WithTTL(-1s)":                                {redlock.WithTTL(-time.Second)},
-		"WithTTL(8761h0m0s)":                          {redlock.WithTTL(8761 * time.Hour)},
-		"the node timeout must be at least 1ms":       {redlock.WithNodeTimeout(0)},
-		"the factor must be at least 0 and below 1":   {redlock.WithDrift(1, 0)},
-		"WithDrift(NaN":                               {redlock.WithDrift(math.NaN(), 0)},
-		"the base must not be negative":               {redlock.WithDrift(0, -1)},
-		"and less than the ttl":                       {redlock.WithDrift(0.5, math.MaxInt64)},
-		"and less than half of the ttl":               {redlock.WithNodeTimeout(math.MaxInt64)},
-		"at most 256 are allowed":                     {redlock.WithOwnerLabel(strings.Repeat("x", 257))},
-		"the ttl (1s) must exceed the drift allowanc": {redlock.WithTTL(time.Second), redlock.WithNodeTimeout(500 * ms)},
-		"plus two node timeouts (2 × 494ms)":          {redlock.WithTTL(time.Second), redlock.WithNodeTimeout(494 * ms)},
-		"option 1 is nil":                             {redlock.WithTTL(time.Second), nil},
+		"WithTTL(-1s)":                                         {redlock.WithTTL(-time.Second)},
+		"WithTTL(8761h0m0s)":                                   {redlock.WithTTL(8761 * time.Hour)},
+		"the node timeout must be at least 1ms":                {redlock.WithNodeTimeout(0)},
+		"the factor must be at least 0 and below 1":            {redlock.WithDrift(1, 0)},
+		"WithDrift(NaN":                                        {redlock.WithDrift(math.NaN(), 0)},
+		"the base must not be negative":                        {redlock.WithDrift(0, -1)},
+		"and less than the ttl":                                {redlock.WithDrift(0.5, math.MaxInt64)},
+		"and less than half of the ttl":                        {redlock.WithNodeTimeout(math.MaxInt64)},
+		"at most 256 are allowed":                              {redlock.WithOwnerLabel(strings.Repeat("x", 257))},
+		"the ttl (1s) must exceed the drift allowanc":          {redlock.WithTTL(time.Second), redlock.WithNodeTimeout(500 * ms)},
+		"the ttl (1s) must exceed the drift allowance (950ms)": {redlock.WithTTL(time.Second), redlock.WithDrift(0.95, 0)},
+		"plus two node timeouts (2 × 494ms)":                   {redlock.WithTTL(time.Second), redlock.WithNodeTimeout(494 * ms)},
+		"option 1 is nil":                                      {redlock.WithTTL(time.Second), nil},
 	} {
 		t.Run(want, func(t *testing.T) {
 			_, err := redlock.New([]redlock.Pool{&redis.Pool{}}, opts...)

@@ -2,7 +2,6 @@ package redlock_test
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"testing"
 	"testing/synctest"
@@ -35,35 +34,6 @@ func TestCancelledAttemptLeavesNoKeys(t *testing.T) {
 			time.Sleep(50 * ms)
 			net.RequireNoKeys()
 		}
-	})
-}
-
-func TestMissedQuorumLeavesNoKeys(t *testing.T) {
-	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
-		c := net.Client()
-		for i, n := range net.Nodes[:3] {
-			require.NoError(t, n.Redis.Set("redlock:x", fmt.Sprint("foreign", i)))
-		}
-		_, err := c.Mutex("x").TryLock(t.Context())
-		require.ErrorIs(t, err, redlock.ErrNoQuorum, "three owners with one node each do not hold the lock")
-		for _, n := range net.Nodes[:3] {
-			n.Redis.Del("redlock:x")
-		}
-		net.RequireNoKeys()
-	})
-}
-
-func TestLateGrantOfASlowNodeIsUndone(t *testing.T) {
-	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
-		c := net.Client()
-		net.Nodes[4].Set(func(n *testnet.Node) { n.Delay = 200 * ms })
-		lease, err := c.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, lease.Unlock(t.Context()), "before the slow node has the request")
-		require.Zero(t, net.Nodes[4].Executed("acquire"))
-		time.Sleep(time.Second)
-		require.Equal(t, 1, net.Nodes[4].Executed("acquire"))
-		net.RequireNoKeys()
 	})
 }
 
@@ -298,34 +268,5 @@ func TestCloseDoesNotWaitForAHandshake(t *testing.T) {
 		c := net.NewClient()
 		time.Sleep(100 * ms)
 		require.LessOrEqual(t, testnet.Elapsed(func() { _ = c.Close() }), testhook.Engine(c).NodeTimeout)
-	})
-}
-
-func TestClientKillsItsOldConnectionBeforeItsUndos(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		c := net.Client()
-		n := net.Nodes[0]
-		n.Freeze()
-		lease, err := c.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, lease.Unlock(t.Context()))
-		n.Set(func(n *testnet.Node) { n.Log = nil })
-		time.Sleep(4 * time.Second) // the connection was dropped
-		n.Thaw()
-		time.Sleep(time.Second)
-		n.Set(func(n *testnet.Node) {
-			kill, release := -1, -1
-			for i, l := range n.Log {
-				if l == "client kill" {
-					kill = i
-				}
-				if l == "release" {
-					release = i
-				}
-			}
-			require.Positive(t, kill)
-			require.Greater(t, release, kill)
-		})
-		net.RequireNoKeys()
 	})
 }

@@ -172,6 +172,11 @@ func allKeys(t testing.TB, nodes cluster.Nodes) map[int][]string {
 	return all
 }
 
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[len(sorted)/2]
+}
+
 // assertLeakFree expects that all goroutines that the test starts from here on have ended
 // when the test has ended and its clients are closed.
 func assertLeakFree(t testing.TB) {

@@ -181,36 +181,6 @@ func assertVotes(t *testing.T, err error, nodes, lost cluster.Nodes, f fault) {
 	}
 }
 
-func TestWrongPasswordsOnAMajorityEndLockAtOnce(t *testing.T) {
-	t.Parallel()
-	for _, n := range []int{3, 5, 7} {
-		for _, login := range []struct{ name, user, cause string }{
-			{"no password", "", "NOAUTH"},
-			{"wrong password", ":wrong@", "WRONGPASS"},
-		} {
-			t.Run(fmt.Sprintf("%d nodes, %s", n, login.name), func(t *testing.T) {
-				nodes := cluster.Use(t, n)
-				urls := nodes.URLs()
-				for i := range n/2 + 1 {
-					nodes[i].Do(t, "ACL", "SETUSER", "default", "resetpass", ">right")
-					urls[i] = strings.Replace(urls[i], "//", "//"+login.user, 1)
-				}
-				client := openUnready(t, urls)
-				var err error
-				took := timed(func() { _, err = client.Mutex("name").Lock(within(t, 2*soon)) })
-				assert.Less(t, took, soon)
-				require.ErrorIs(t, err, redlock.ErrNoQuorum)
-				assert.False(t, errors.Is(err, context.DeadlineExceeded))
-				for i := range n/2 + 1 {
-					assert.ErrorContains(t, err, nodes[i].Addr())
-				}
-				assert.ErrorContains(t, err, login.cause)
-				assertNoKeys(t, nodes)
-			})
-		}
-	}
-}
-
 // minorities lists sets of places among n: all largest minorities, or only so
 // many that each node is away once.
 func minorities(n int, few bool) [][]int {

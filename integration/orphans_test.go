@@ -41,21 +41,6 @@ func TestNoOrphanAfterCtxIsCancelledInMidBallot(t *testing.T) {
 	assertNoKeys(t, nodes)
 }
 
-func TestNoOrphanAfterCtxIsCancelledWhileAMajorityIsFrozen(t *testing.T) {
-	t.Parallel()
-	nodes := cluster.Use(t, 5)
-	client := openClient(t, nodes.URLs())
-	awaitAllVotes(t, client, nodes)
-	nodes[:3].Freeze(t)
-	ctx, cancel := context.WithTimeout(t.Context(), nodeTimeout/4)
-	defer cancel()
-	_, err := client.Mutex("name").Lock(ctx)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	assertNoKeys(t, nodes[3:])
-	nodes.Thaw(t)
-	assertNoKeys(t, nodes)
-}
-
 func TestNoOrphanAfterAQuorumWasMissed(t *testing.T) {
 	for _, f := range []fault{down, frozen, cutOff} {
 		t.Run(f.name, func(t *testing.T) {
@@ -72,94 +57,6 @@ func TestNoOrphanAfterAQuorumWasMissed(t *testing.T) {
 			f.repair(t, nodes[:3])
 			assertNoKeys(t, nodes)
 		})
-	}
-}
-
-func TestNoOrphanWhereAHeldLockWasAskedFor(t *testing.T) {
-	t.Parallel()
-	nodes := cluster.Use(t, 5)
-	client := openClient(t, nodes.URLs())
-	for _, n := range nodes[:3] {
-		n.Do(t, "SET", prefix+"name", "another", "PX", ttl.Milliseconds())
-	}
-	_, err := client.Mutex("name").TryLock(t.Context())
-	require.ErrorIs(t, err, redlock.ErrHeld)
-	assertNoKeys(t, nodes[3:])
-	for _, n := range nodes[:3] {
-		assert.Equal(t, "another", n.Get(t, prefix+"name"))
-	}
-}
-
-// An attempt that a frozen node executes after it thaws must be undone, even if the
-// connection was dropped, the lock released or its ttl over in the meantime.
-func TestNoOrphanAtANodeThatThawsAfterTheLock(t *testing.T) {
-	notInShort(t)
-	const short = 2 * time.Second
-	cases := []struct {
-		name        string
-		ttl         time.Duration
-		nodeTimeout time.Duration
-		nap         time.Duration // from the freeze to the thaw
-	}{
-		{"at once", ttl, nodeTimeout, nodeTimeout / 2},
-		{"after the connection was dropped", ttl, nodeTimeout, connectionLife + 500*time.Millisecond},
-		{"after the ttl", short, 800 * time.Millisecond, short + 100*time.Millisecond},
-		{"after the connection was dropped, and the ttl", short, nodeTimeout, connectionLife + 500*time.Millisecond},
-	}
-	for _, c := range cases {
-		opts := []redlock.ClientOption{redlock.WithTTL(c.ttl), redlock.WithNodeTimeout(c.nodeTimeout)}
-		t.Run(c.name+", granted by the others", func(t *testing.T) {
-			t.Parallel()
-			nodes := cluster.Use(t, 5)
-			client := openClient(t, nodes.URLs(), opts...)
-			awaitAllVotes(t, client, nodes)
-			assertUndone := assertNothingExpires(t, nodes[:2])
-			nodes[:2].Freeze(t)
-			start := time.Now()
-			atOnce, err := client.Mutex("unlocked at once").TryLock(t.Context())
-			require.NoError(t, err)
-			require.NoError(t, atOnce.Unlock(t.Context()))
-			last, err := client.Mutex("unlocked last, if not lost before").TryLock(t.Context())
-			require.NoError(t, err)
-			time.Sleep(c.nap - time.Since(start))
-			if c.nap < c.ttl {
-				require.NoError(t, last.Unlock(t.Context()))
-			}
-			nodes.Thaw(t)
-			assertNoKeys(t, nodes)
-			assertUndone()
-		})
-		t.Run(c.name+", no quorum", func(t *testing.T) {
-			t.Parallel()
-			nodes := cluster.Use(t, 5)
-			client := openClient(t, nodes.URLs(), opts...)
-			awaitAllVotes(t, client, nodes)
-			assertUndone := assertNothingExpires(t, nodes[:3])
-			nodes[:3].Freeze(t)
-			start := time.Now()
-			_, err := client.Mutex("name").TryLock(t.Context())
-			require.ErrorIs(t, err, redlock.ErrNoQuorum)
-			time.Sleep(c.nap - time.Since(start))
-			nodes.Thaw(t)
-			assertNoKeys(t, nodes)
-			assertUndone()
-		})
-	}
-}
-
-// assertNothingExpires counts the keys that expire. The returned function expects that none
-// did meanwhile: a key that is missing was deleted.
-func assertNothingExpires(t *testing.T, nodes cluster.Nodes) (assertNow func()) {
-	t.Helper()
-	before := make([]int, len(nodes))
-	for i, n := range nodes {
-		before[i] = n.ExpiredKeys(t)
-	}
-	return func() {
-		t.Helper()
-		for i, n := range nodes {
-			assert.Equal(t, before[i], n.ExpiredKeys(t), "keys that expired at %s", n.Addr())
-		}
 	}
 }
 

@@ -43,12 +43,13 @@ type killing struct {
 }
 
 var killings = map[string]killing{
-	"mutexes":                 {kind: "mutex", holds: mutexOf, asks: mutexOf},
-	"sets":                    {kind: "set", holds: setOf, asks: setOf},
-	"permits":                 {kind: "permits", holds: permitsOf(permitsOfQueue), asks: permitsOf(1)},
-	"all permits":             {kind: "permits", holds: permitsOf(permitsOfQueue), asks: permitsOf(permitsOfQueue)},
-	"a reader behind writers": {kind: "mutex", holds: writerOf, asks: readerOf},
-	"a writer behind mutexes": {kind: "mutex", holds: readerOf, asks: writerOf},
+	"mutexes":                              {kind: "mutex", holds: mutexOf, asks: mutexOf},
+	"sets":                                 {kind: "set", holds: setOf, asks: setOf},
+	"permits":                              {kind: "permits", holds: permitsOf(permitsOfQueue), asks: permitsOf(1)},
+	"all permits":                          {kind: "permits", holds: permitsOf(permitsOfQueue), asks: permitsOf(permitsOfQueue)},
+	"many permits, of which some are free": {kind: "permits", holds: permitsOf(1), asks: permitsOf(1), stays: true},
+	"a reader behind writers":              {kind: "mutex", holds: writerOf, asks: readerOf},
+	"a writer behind mutexes":              {kind: "mutex", holds: readerOf, asks: writerOf},
 	"a reader beside another, behind writers": {kind: "mutex", holds: readerOf, asks: readerOf, stays: true},
 }
 

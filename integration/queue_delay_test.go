@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock/integration/cluster"
@@ -15,20 +14,6 @@ import (
 // client dies or a wake-up is lost. Tests of internal/waitqueue show the cost in virtual
 // time: of a killed first waiter, of a killed holder, of lost wake-ups, and of missing rights
 // to wake.
-
-func TestKilledHeadDelaysTheQueueByLessThanItsTTL(t *testing.T) {
-	t.Parallel()
-	nodes := cluster.Use(t, 5)
-	release := holdLock(t, nodes)
-	head := startHead(t, nodes)
-	next := queueUp(t, openClient(t, nodes.URLs()))
-	awaitQueue(t, nodes, 2)
-
-	head.crash(t)
-	release()
-	assertServedSoon(t, next)
-	assertNothingWaits(t, nodes)
-}
 
 func TestKilledHolderDelaysTheQueueByItsRemainingTTLAndALittle(t *testing.T) {
 	t.Parallel()
@@ -57,30 +42,6 @@ func remainingTTL(t *testing.T, nodes cluster.Nodes) time.Duration {
 		longest = max(longest, time.Since(start)+time.Duration(ms)*time.Millisecond)
 	}
 	return longest
-}
-
-func TestWaiterIsServedSoonAfterAllSubscriptionsWereCut(t *testing.T) {
-	t.Parallel()
-	nodes := cluster.Use(t, 5)
-	waiter := openClient(t, nodes.URLs())
-	for range 3 {
-		release := holdLock(t, nodes)
-		next := queueUp(t, waiter)
-		awaitQueue(t, nodes, 1)
-		cutSubscriptions(t, nodes)
-		release()
-		assertServedSoon(t, next)
-	}
-	assertNothingWaits(t, nodes)
-}
-
-// cutSubscriptions breaks the connections on which servers wake the one waiter.
-func cutSubscriptions(t *testing.T, nodes cluster.Nodes) {
-	t.Helper()
-	awaitSubscriptions(t, nodes)
-	for _, n := range nodes {
-		require.EqualValues(t, 1, n.Do(t, "CLIENT", "KILL", "TYPE", "pubsub"))
-	}
 }
 
 // awaitSubscriptions waits until each of the servers can wake the one waiter.
@@ -127,21 +88,4 @@ func silence(t *testing.T, nodes cluster.Nodes) {
 		n.Do(t, "ACL", "SETUSER", "default", "resetchannels")
 		require.Zero(t, channels(t, n), "channels at %s", n.Addr())
 	}
-}
-
-// Other Redlock clients delete the key and wake nobody.
-func TestWaiterIsServedSoonAfterAForeignClientsRelease(t *testing.T) {
-	t.Parallel()
-	nodes := cluster.Use(t, 5)
-	waiter := openClient(t, nodes.URLs())
-	for _, n := range nodes {
-		n.Do(t, "SET", prefix+queueName, "foreign", "PX", ttl.Milliseconds())
-	}
-	next := queueUp(t, waiter)
-	awaitQueue(t, nodes, 1)
-	for _, n := range nodes {
-		assert.EqualValues(t, 1, n.Do(t, "DEL", prefix+queueName))
-	}
-	assertServedSoon(t, next)
-	assertNothingWaits(t, nodes)
 }

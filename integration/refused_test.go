@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
@@ -115,12 +114,4 @@ func TestServersThatRefuseAConnectionAreNamed(t *testing.T) {
 			require.Equal(t, 1, found.code)
 		})
 	}
-}
-
-func TestDoctorAsksToWaitForAServerThatLoads(t *testing.T) {
-	t.Parallel()
-	nodes := cluster.Use(t, 3)
-	nodes[1].RestartLoading(t, 10*time.Second)
-	require.Len(t, doctor(t, nodes.URLs()).nodesWith("danger", "loading"), 1)
-	nodes[1].FinishLoading(t)
 }

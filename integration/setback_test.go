@@ -167,53 +167,6 @@ func TestKeysOfDeadHoldersEndInTimeThoughClocksAreSetBack(t *testing.T) {
 	}
 }
 
-func TestWaiterKeepsItsTurnThoughClocksAreSetBack(t *testing.T) {
-	f := newFakeClocks(t)
-	holder, waiter := f.open(t, true), f.open(t, true)
-	first, err := holder.Mutex("x").Lock(t.Context())
-	require.NoError(t, err)
-	turn := make(chan error, 1)
-	ctx := inTime(t)
-	go func() {
-		l, err := waiter.Mutex("x").Lock(ctx)
-		if err == nil {
-			err = l.Unlock(ctx)
-		}
-		turn <- err
-	}()
-	time.Sleep(2 * time.Second) // it waits
-	f.setBack(t)
-	others, stop := context.WithCancel(t.Context())
-	over := make(chan int, 3)
-	for range cap(over) {
-		c := f.open(t, true)
-		go func() {
-			turns := 0
-			for {
-				l, err := c.Mutex("x").Lock(others)
-				if err != nil {
-					over <- turns
-					return
-				}
-				turns++
-				time.Sleep(5 * time.Millisecond)
-				_ = l.Unlock(context.WithoutCancel(others)) // it is the test's end that may interrupt it
-			}
-		}()
-	}
-	time.Sleep(time.Second) // they wait
-	began := time.Now()
-	require.NoError(t, first.Unlock(t.Context()))
-	require.NoError(t, <-turn)
-	took := time.Since(began)
-	stop()
-	turns := 0
-	for range cap(over) {
-		turns += <-over
-	}
-	t.Log("its turn came after", took, "and at most", turns, "turns of others")
-}
-
 func TestTokensGrowThoughClocksAreSetBackAndAllServersForget(t *testing.T) {
 	f := newFakeClocks(t)
 	c := f.open(t, true)

@@ -3,7 +3,6 @@ package integration
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -26,30 +25,6 @@ func sicknesses() []sickness {
 		n.Do(t, "ACL", append([]any{"SETUSER", "default"}, rules...)...)
 	}
 	return []sickness{
-		{
-			name:    "LOADING",
-			fall:    func(t *testing.T, n *cluster.Node) { n.RestartLoading(t, 20*time.Second) },
-			recover: func(t *testing.T, n *cluster.Node) { n.FinishLoading(t) },
-			cause:   "LOADING",
-		},
-		{
-			name:    "READONLY, a master that was made a replica",
-			fall:    func(t *testing.T, n *cluster.Node) { n.FollowOther(t, n) }, // any master will do
-			recover: func(t *testing.T, n *cluster.Node) { n.Lead(t) },
-			cause:   "replica",
-		},
-		{
-			name:    "OOM",
-			fall:    func(t *testing.T, n *cluster.Node) { n.SetConfig(t, "maxmemory", "1") },
-			recover: func(t *testing.T, n *cluster.Node) { n.SetConfig(t, "maxmemory", "0") },
-			cause:   "OOM",
-		},
-		{
-			name:    "NOPERM for the commands",
-			fall:    func(t *testing.T, n *cluster.Node) { setDefaultUser(t, n, "-@all", "+ping") },
-			recover: func(t *testing.T, n *cluster.Node) { setDefaultUser(t, n, "+@all") },
-			cause:   "NOPERM",
-		},
 		{
 			name:    "NOPERM for the keys",
 			fall:    func(t *testing.T, n *cluster.Node) { setDefaultUser(t, n, "resetkeys", "~others:*") },
@@ -132,23 +107,6 @@ func assertNamed(t *testing.T, client *redlock.Client, nodes cluster.Nodes, caus
 	assert.ErrorContains(t, err, vote.Node)
 	assert.ErrorContains(t, err, cause)
 	t.Logf("the error: %v", err)
-}
-
-func TestRestartedNodeIsBackSoon(t *testing.T) {
-	for way, urls := range map[string]func(cluster.Nodes) []string{
-		"directly": cluster.Nodes.URLs, "through proxies": cluster.Nodes.ProxyURLs,
-	} {
-		t.Run(way, func(t *testing.T) {
-			t.Parallel()
-			nodes := cluster.Use(t, 3)
-			client := openClient(t, urls(nodes))
-			awaitAllVotes(t, client, nodes)
-			nodes[0].Kill(t)
-			assertOthersGoOn(t, client)
-			nodes[0].Start(t)
-			awaitAllVotes(t, client, nodes)
-		})
-	}
 }
 
 func TestNodeWithoutScriptsVotesAgainAtOnce(t *testing.T) {

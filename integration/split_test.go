@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -41,7 +40,7 @@ func TestOneOfSeveralConcurrentTryLocksGetsAFreeLock(t *testing.T) {
 				won := 0
 				for round := range place.rounds {
 					name := fmt.Sprint("round-", round)
-					winners := tryAtOnce(t, clients, func(c *redlock.Client) (*redlock.Lease, error) { return c.Mutex(name).TryLock(t.Context()) })
+					winners := tryAtOnce(t, clients, name)
 					require.LessOrEqual(t, winners, 1, "the lock was granted twice")
 					won += winners
 				}
@@ -50,36 +49,6 @@ func TestOneOfSeveralConcurrentTryLocksGetsAFreeLock(t *testing.T) {
 				assertNoKeys(t, nodes)
 			})
 		}
-	}
-}
-
-// TryAcquire must resolve it, too: refusals name the owners of the slots.
-func TestOneOfSeveralConcurrentTryAcquiresGetsTheFreePermits(t *testing.T) {
-	notInShort(t)
-	for _, c := range []struct{ permits, n, held int }{{1, 1, 0}, {3, 1, 2}, {4, 2, 2}} {
-		t.Run(fmt.Sprintf("%d of %d, %d held", c.n, c.permits, c.held), func(t *testing.T) {
-			const rounds = 150
-			nodes := cluster.Use(t, 3)
-			clients := distinctClients(t, nodes, 4, cluster.Nodes.ProxyURLs)
-			if c.held > 0 {
-				holder, err := openClient(t, nodes.URLs()).Semaphore("s", c.permits).Acquire(t.Context(), c.held)
-				require.NoError(t, err)
-				defer func() { assert.NoError(t, holder.Unlock(context.Background())) }()
-			}
-			for _, node := range nodes {
-				node.Delay(time.Millisecond)
-			}
-			won := 0
-			for range rounds {
-				winners := tryAtOnce(t, clients, func(client *redlock.Client) (*redlock.Lease, error) {
-					return client.Semaphore("s", c.permits).TryAcquire(t.Context(), c.n)
-				})
-				require.LessOrEqual(t, winners, 1, "more permits were granted than there are")
-				won += winners
-			}
-			t.Logf("someone got them in %d of %d rounds", won, rounds)
-			assert.GreaterOrEqual(t, won, rounds*99/100)
-		})
 	}
 }
 
@@ -99,7 +68,7 @@ func distinctClients(t *testing.T, nodes cluster.Nodes, n int, urlsOf func(clust
 
 // tryAtOnce lets all clients try, from a barrier on, and returns how many got the
 // lock. It is released when all have their answer.
-func tryAtOnce(t *testing.T, clients []*redlock.Client, try func(*redlock.Client) (*redlock.Lease, error)) int {
+func tryAtOnce(t *testing.T, clients []*redlock.Client, name string) int {
 	t.Helper()
 	var winners atomic.Int32
 	var ready, answered, done sync.WaitGroup
@@ -110,7 +79,7 @@ func tryAtOnce(t *testing.T, clients []*redlock.Client, try func(*redlock.Client
 		done.Go(func() {
 			ready.Done()
 			<-barrier
-			lease, err := try(client)
+			lease, err := client.Mutex(name).TryLock(t.Context())
 			answered.Done()
 			if err != nil {
 				return

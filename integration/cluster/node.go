@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -122,16 +121,6 @@ func field(info, name string) string {
 	_, rest, _ := strings.Cut(info, "\n"+name+":")
 	value, _, _ := strings.Cut(rest, "\r\n")
 	return value
-}
-
-// ExpiredKeys counts the keys that ended with their ttl since the server started.
-func (n *Node) ExpiredKeys(t testing.TB) int {
-	t.Helper()
-	info, err := redis.String(n.Do(t, "INFO", "stats"), nil)
-	require.NoError(t, err)
-	count, err := strconv.Atoi(field(info, "expired_keys"))
-	require.NoError(t, err)
-	return count
 }
 
 // SetConfig changes a setting of the running server until the test ends or the

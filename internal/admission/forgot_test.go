@@ -200,17 +200,6 @@ func TestRightToVoteEndsWithItsRecord(t *testing.T) {
 	})
 }
 
-func TestPingFailsInQuarantine(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		c := net.NewClient(redlock.WithRestartGuard(time.Millisecond))
-		err := c.Ping(t.Context())
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		require.ErrorContains(t, err, "it does not vote for another 10s")
-		time.Sleep(12 * time.Second)
-		require.NoError(t, c.Ping(t.Context()))
-	})
-}
-
 func TestNodeWithAnotherFormatIsUnfit(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		for _, n := range net.Nodes {

@@ -104,8 +104,12 @@ func TestForgottenRecordEndsTheRightToVoteOnce(t *testing.T) {
 	m.Forgot(nil)
 	require.Nil(t, m.orphan.Load())
 	connect(t, m, "run")
-	m.current.set(VoteRight{Votes: true, Record: "record"})
 	by := m.Current()
+	m.Forgot(by)
+	require.Same(t, by, m.Current(), "it does not vote")
+
+	m.current.set(VoteRight{Votes: true, Record: "record"})
+	by = m.Current()
 	m.Forgot(by)
 	require.ErrorIs(t, m.Current().Why(), ErrForgot)
 	require.Equal(t, "record", *m.orphan.Load())

@@ -1,11 +1,8 @@
 package admission_test
 
 import (
-	"log/slog"
 	"strconv"
-	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -92,27 +89,6 @@ func TestErrorsSayHowLongAQuarantineStillLasts(t *testing.T) {
 	})
 }
 
-func TestForgotBarsOnlyANodeThatVotes(t *testing.T) {
-	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
-		unguarded := members(net.Client())[0]
-		unguarded.Forgot(unguarded.Current())
-		require.True(t, unguarded.Current().Votes)
-
-		n := members(net.NewClient(redlock.WithRestartGuard(time.Millisecond)))[0]
-		time.Sleep(time.Second)
-		st := n.Current()
-		var quarantine *admission.QuarantineError
-		require.ErrorAs(t, st.Why(), &quarantine)
-		n.Forgot(st)
-		require.Same(t, st, n.Current())
-		net.Nodes[0].Down()
-		synctest.Wait()
-		n.Forgot(st)
-		n.Forgot(nil)
-		require.Nil(t, n.Current())
-	})
-}
-
 func TestNodeKeepsItsVoteWhileItsRecordCannotBeRead(t *testing.T) {
 	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
 		c := net.Guarded()
@@ -139,19 +115,6 @@ func TestGuardIsTheLongestTTLOnRecord(t *testing.T) {
 		net.Nodes[0].Restart(nil)
 		time.Sleep(time.Second)
 		require.ErrorContains(t, members(short)[0].Current().Why(), "it does not vote for another 1m0s")
-	})
-}
-
-func TestQuarantineIsLoggedOnce(t *testing.T) {
-	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
-		var lines testnet.Journal
-		c := net.NewClient(redlock.WithRestartGuard(time.Millisecond), redlock.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
-		for range 5 {
-			time.Sleep(time.Second)
-			members(c)[0].Nudge() // the client looks at the node again
-		}
-		synctest.Wait()
-		require.Equal(t, 1, strings.Count(lines.String(), "has no record of this run"))
 	})
 }
 

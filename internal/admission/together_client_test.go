@@ -62,6 +62,16 @@ func TestQuorumOfEmptyServersServesWhileTheOthersStayDown(t *testing.T) {
 					token, took := lockWithin(t, clients[draw.IntN(2)], 22*time.Second)
 					t.Log(took)
 					require.Greater(t, token, before)
+
+					for _, node := range net.Nodes {
+						node.Up()
+					}
+					time.Sleep(30 * time.Second) // those that come late are admitted, too
+					for _, i := range killed[:n/2] {
+						kill(net.Nodes[i])
+					}
+					last, _ := lockWithin(t, clients[draw.IntN(2)], time.Second)
+					require.Greater(t, last, token, "by those that came late")
 				})
 			})
 		}

@@ -14,10 +14,3 @@ func (l *Lease) AtEndLen() int {
 	defer l.mu.Unlock()
 	return len(l.ending.first.atEnd)
 }
-
-// InHeap reports whether the lease is in the Renewer's care.
-func (l *Lease) InHeap() bool {
-	l.renewer.mu.Lock()
-	defer l.renewer.mu.Unlock()
-	return l.place != notInHeap
-}

@@ -35,7 +35,7 @@ func several(names ...string) mutexOf {
 const (
 	joins       = "joins"
 	independent = "independent" // a lease of its own
-	upgrade     = "a share cannot become"
+	upgrade     = "unlock the share first"
 	notAll      = "not all of its names"
 )
 

@@ -7,23 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/internal/test/testhook"
 	"github.com/redlock-go/redlock/internal/test/testnet"
 )
-
-func TestRenewerForgetsALeaseThatHasEnded(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		c := net.Client()
-		for range 3 {
-			lease, err := c.Mutex("x").Lock(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, 1, testhook.Engine(c).Renewer.Len())
-			require.NoError(t, lease.Unlock(t.Context()))
-			require.Zero(t, testhook.Engine(c).Renewer.Len())
-			require.False(t, testhook.Lease(lease).InHeap())
-		}
-	})
-}
 
 func TestSlowHookDoesNotDelayTheEndOfALease(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {

@@ -87,9 +87,13 @@ func TestLongValueIsShownAndForced(t *testing.T) {
 			s, err = c.ForceUnlock(t.Context(), name)
 			require.NoError(t, err)
 			require.Len(t, s.Holder, 512)
+			require.Negative(t, s.Remaining, "it never expires")
 		}
 		synctest.Wait()
 		net.RequireNoKeys()
+		s, err = c.ForceUnlock(t.Context(), "x")
+		require.NoError(t, err, "there is no holder")
+		require.Empty(t, s.Holder)
 		held, err := c.Semaphore("jobs", 2).TryAcquire(t.Context(), 2)
 		require.NoError(t, err)
 		require.NoError(t, held.Unlock(t.Context()))

@@ -15,21 +15,6 @@ import (
 	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
-func TestFreeLockNeedsNoWaitQueue(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		a, b := net.Client(), net.Client()
-		for range 3 {
-			lease, err := a.Mutex("x").Lock(t.Context())
-			require.NoError(t, err)
-			_, err = b.Mutex("x").TryLock(t.Context())
-			require.ErrorIs(t, err, redlock.ErrHeld)
-			require.NoError(t, lease.Unlock(t.Context()))
-		}
-		require.False(t, testhook.Engine(a).HasQueue())
-		require.False(t, testhook.Engine(b).HasQueue(), "a TryLock does not wait")
-	})
-}
-
 // Nodes that answer at once: the counts are the library's own, with the encoding of commands and the decoding of
 // replies, and exact. Another library's connections allocate more.
 func TestAllocationsOfALockAndAnUnlock(t *testing.T) {

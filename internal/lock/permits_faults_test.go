@@ -191,20 +191,6 @@ func TestDeadFirstWaitersForPermitsDelayTheNextForSeconds(t *testing.T) {
 	}
 }
 
-func TestKeyOfAnotherTypeIsNotOverwritten(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		for _, n := range net.Nodes {
-			n.Redis.HSet(slotKey+"0", "a", "b")
-		}
-		_, err := net.Client().Semaphore("x", 1).TryAcquire(t.Context(), 1)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		require.ErrorContains(t, err, "WRONGTYPE")
-		for _, n := range net.Nodes {
-			require.Equal(t, "b", n.Redis.HGet(slotKey+"0", "a"))
-		}
-	})
-}
-
 func TestSlotIsTheMutexOfItsName(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
@@ -249,6 +235,7 @@ func TestForeignKeyCostsOneSlot(t *testing.T) {
 		for _, n := range net.Nodes {
 			synctest.Wait()
 			require.False(t, n.Redis.Exists(slotKey+"0") || n.Redis.Exists(slotKey+"2"))
+			require.Equal(t, "b", n.Redis.HGet(slotKey+"1", "a"))
 		}
 	})
 }

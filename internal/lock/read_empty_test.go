@@ -44,19 +44,3 @@ func TestKeyWithAnEmptyValueIsHeld(t *testing.T) {
 		}
 	}
 }
-
-// A renewal does not take such a key back, and the lease is lost.
-func TestRenewalLeavesAnEmptyValue(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		lease, err := net.Client().Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
-		for _, n := range net.Nodes {
-			require.NoError(t, n.Redis.Set("redlock:x", ""))
-		}
-		require.ErrorIs(t, lease.Extend(t.Context()), redlock.ErrLost)
-		for _, n := range net.Nodes {
-			require.True(t, n.Redis.Exists("redlock:x"))
-			n.Redis.Del("redlock:x")
-		}
-	})
-}

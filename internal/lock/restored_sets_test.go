@@ -12,7 +12,8 @@ import (
 	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
-// As TestATicketThatARestartBroughtBackDoesNotBlockTheSemaphore, for the queues of a set's names.
+// Two servers are restarted with data in which a set's ticket stands again whose caller has left, ahead of all others. Its
+// client lives, and has another caller that waits: so the ticket counts as that of a client that lives.
 func TestATicketThatARestartBroughtBackDoesNotBlockASet(t *testing.T) {
 	for _, other := range []bool{false, true} {
 		name := "of the same client"

@@ -98,25 +98,6 @@ func TestForceUnlockEndsALeaseWhoseRenewalIsOnItsWay(t *testing.T) {
 	})
 }
 
-func TestForceUnlockFreesAKeyThatNeverExpires(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		c := net.Client()
-		for _, n := range net.Nodes {
-			require.NoError(t, n.Redis.Set("redlock:x", "foreign"))
-		}
-		s, err := c.ForceUnlock(t.Context(), "x")
-		require.NoError(t, err)
-		require.Equal(t, "foreign", s.Holder)
-		require.Negative(t, s.Remaining)
-		synctest.Wait()
-		net.RequireNoKeys()
-
-		s, err = c.ForceUnlock(t.Context(), "x")
-		require.NoError(t, err, "there is no holder")
-		require.Empty(t, s.Holder)
-	})
-}
-
 func TestForceUnlockWithoutAQuorumBreaksNothing(t *testing.T) {
 	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
 		a, b := net.Client(), net.Client()

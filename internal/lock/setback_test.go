@@ -173,24 +173,6 @@ func TestKeysOfADeadHolderEndInTimeThoughClocksAreSetBack(t *testing.T) {
 	}
 }
 
-// A caller that does not wait has the key cut, too: the next one gets the lock.
-func TestTryLockHasTheKeyOfADeadHolderEnd(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		dead, c := net.Guarded(redlock.WithTTL(5*time.Second)), net.Guarded(redlock.WithTTL(5*time.Second))
-		l, err := dead.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
-		synctest.Wait()
-		testhook.Engine(dead).Renewer.Forget(testhook.Lease(l))
-		setBack(net)
-		_, err = c.Mutex("x").TryLock(t.Context())
-		require.ErrorIs(t, err, redlock.ErrHeld)
-		time.Sleep(6 * time.Second)
-		next, err := c.Mutex("x").TryLock(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, next.Unlock(t.Context()))
-	})
-}
-
 // A waiter for all permits dies, and the clocks are set back: by its key, its client counts as alive for an hour more. It must
 // not keep the free permits from others for so long.
 func TestDeadWaiterDoesNotCountAsAliveForLongThoughClocksAreSetBack(t *testing.T) {

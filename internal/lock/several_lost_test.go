@@ -213,25 +213,6 @@ func TestMultiNeedsOneToThirtyTwoDifferentNames(t *testing.T) {
 	})
 }
 
-func TestCallerThatHoldsANameOfASetWouldWaitForItself(t *testing.T) {
-	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
-		c := net.Client()
-		require.NoError(t, c.Multi([]string{"a", "b"}).Do(t.Context(), func(ctx context.Context, _ *redlock.Lease) error {
-			for _, m := range []*redlock.Mutex{c.Mutex("b"), c.RWMutex("a").RLocker(), c.Multi([]string{"c", "b"})} {
-				_, err := m.Lock(ctx)
-				require.ErrorIs(t, err, redlock.ErrHeld)
-				require.ErrorContains(t, err, "by this very caller")
-			}
-			return c.Multi([]string{"c", "d"}).Do(ctx, func(ctx context.Context, _ *redlock.Lease) error {
-				_, err := c.Mutex("a").Lock(ctx)
-				require.ErrorIs(t, err, redlock.ErrHeld)
-				return nil
-			})
-		}))
-		net.RequireNoKeys()
-	})
-}
-
 // ForceUnlock takes one name of a set away, and another caller has held it, before the set's next
 // renewal. The release of the set shows that, as that of a mutex does.
 func TestReleaseOfASetShowsThatANameWasTakenAway(t *testing.T) {

@@ -81,24 +81,3 @@ func TestSetOfOneNameAndItsMutexExcludeEachOther(t *testing.T) {
 		}
 	})
 }
-
-// Each pair of these sets has one name in common, so one lease excludes the others.
-func TestSetsThatOverlapInOneNameExcludeEachOther(t *testing.T) {
-	sets := [][]string{{"a", "b"}, {"b", "c"}, {"c", "a"}}
-	for i, names := range sets {
-		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-			c, other := net.Client(), net.Client()
-			lease, err := c.Multi(names).TryLock(t.Context())
-			require.NoError(t, err)
-			for _, overlapping := range sets {
-				_, err := other.Multi(overlapping).TryLock(t.Context())
-				require.ErrorIs(t, err, redlock.ErrHeld, "%v beside %v", overlapping, names)
-			}
-			beside, err := other.Multi([]string{"d", sets[(i+1)%3][1]}).TryLock(t.Context())
-			require.NoError(t, err, "it has no name in common")
-			require.NoError(t, beside.Unlock(t.Context()))
-			require.NoError(t, lease.Unlock(t.Context()))
-			net.RequireNoKeys()
-		})
-	}
-}

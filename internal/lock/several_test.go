@@ -4,14 +4,12 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
@@ -54,52 +52,6 @@ func TestMultiHoldsAllNamesOrNone(t *testing.T) {
 			require.NoError(t, after.Unlock(t.Context()))
 		}
 		net.RequireNoKeys()
-	})
-}
-
-func TestMultiWaitsForAllItsNames(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		c, other := net.Client(), net.Client()
-		synctest.Wait() // all nodes are connected, so a and b are held at each of them
-		a, err := other.Mutex("a").Lock(t.Context())
-		require.NoError(t, err)
-		b, err := other.Mutex("b").Lock(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, 3, net.Holders(b))
-		got := make(chan *redlock.Lease, 2)
-		go func() {
-			l, err := c.Multi([]string{"a", "b"}).Lock(t.Context())
-			require.NoError(t, err)
-			got <- l
-		}()
-		time.Sleep(50 * time.Millisecond)
-		behind := make(chan *redlock.Lease, 2)
-		go func() {
-			l, err := other.Mutex("a").Lock(t.Context())
-			require.NoError(t, err)
-			behind <- l
-		}()
-		time.Sleep(50 * time.Millisecond)
-		require.NoError(t, a.Unlock(t.Context()))
-		for range 2000 {
-			time.Sleep(ms)
-			synctest.Wait() // no script is under way
-			for _, n := range net.Nodes {
-				if value, err := n.Redis.Get("redlock:a"); err == nil {
-					require.True(t, protocol.IsReservation(value), "a waiter holds nothing: %s", value)
-				}
-			}
-		}
-		require.Empty(t, got)
-		require.Empty(t, behind, "the set stands ahead")
-		require.NoError(t, b.Unlock(t.Context()))
-		time.Sleep(20 * time.Millisecond)
-		set := <-got
-		require.Empty(t, behind)
-		require.NoError(t, set.Unlock(t.Context()))
-		require.NoError(t, (<-behind).Unlock(t.Context()))
-		net.RequireNoKeys()
-		net.RequireNoLines()
 	})
 }
 

@@ -1,12 +1,10 @@
 package lock_test
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
@@ -35,38 +33,6 @@ func TestShareTakesOneTrip(t *testing.T) {
 			n.Set(func(n *testnet.Node) { n.Delay = 0 })
 		}
 		require.NoError(t, beside.Unlock(t.Context()))
-		net.RequireNoKeys()
-	})
-}
-
-// A caller that holds the lock does not wait for itself.
-func TestNestedCallsFailAtOnce(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		m := net.Client().RWMutex("x")
-		for name, c := range map[string]struct {
-			outer func(context.Context, func(context.Context, *redlock.Lease) error) error
-			inner func(context.Context) (*redlock.Lease, error)
-			text  string
-		}{
-			"upgrade":          {m.RDo, m.Lock, "unlock the share first"},
-			"try to upgrade":   {m.RDo, m.TryLock, "unlock the share first"},
-			"share in share":   {m.RDo, m.RLock, "by this very caller"},
-			"share in lock":    {m.Do, m.RLock, "by this very caller"},
-			"lock in lock":     {m.Do, m.Lock, "by this very caller"},
-			"reader's locker":  {m.RDo, m.RLocker().Lock, "by this very caller"},
-			"try share inside": {m.Do, m.TryRLock, "by this very caller"},
-		} {
-			err := c.outer(t.Context(), func(ctx context.Context, _ *redlock.Lease) error {
-				took := testnet.Elapsed(func() {
-					_, err := c.inner(ctx)
-					assert.ErrorIs(t, err, redlock.ErrHeld, name)
-					assert.ErrorContains(t, err, c.text, name)
-				})
-				assert.Zero(t, took, name)
-				return nil
-			})
-			require.NoError(t, err, name)
-		}
 		net.RequireNoKeys()
 	})
 }
@@ -175,24 +141,6 @@ func TestKeyEndsWithTheLongestShareAlsoIfThatIsEarlier(t *testing.T) {
 			"owner", 3_600_000, "", 1, "", "label", "", 0)
 		eval(protocol.Keep, append(keys, "owner", 10_000, "1", "")...)
 		require.Equal(t, 10*time.Second, n.Redis.TTL("redlock:y"))
-	})
-}
-
-// The nodes were wiped, and may have forgotten a writer. Their next record is not the one that the
-// client knows.
-func TestNodesThatLostTheirRecordsDoNotVote(t *testing.T) {
-	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
-		c := net.Guarded()
-		for _, n := range net.Nodes {
-			n.Redis.FlushAll()
-		}
-		_, err := net.Mutex(c, "x").TryLock(t.Context())
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		time.Sleep(time.Minute) // the nodes are admitted again
-		lease, err := net.Mutex(c, "x").TryLock(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, 3, net.Holders(lease))
-		require.NoError(t, lease.Unlock(t.Context()))
 	})
 }
 

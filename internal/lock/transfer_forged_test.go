@@ -32,20 +32,6 @@ func holderSeen(t *testing.T, c *redlock.Client, name string) *redlock.HeldError
 	return held
 }
 
-func TestOwnerInAHeldErrorMakesNoText(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		a, b := net.Client(), net.Client()
-		holder, err := a.Mutex("y").Lock(t.Context())
-		require.NoError(t, err)
-		_, text := transfer(t, a)
-		_, err = b.Resume(t.Context(), forge(t, text, "y", holderSeen(t, b, "y").Holder))
-		require.ErrorIs(t, err, redlock.ErrLost)
-		synctest.Wait()
-		require.Equal(t, 3, net.Holders(holder))
-		require.NoError(t, holder.Extend(t.Context()))
-	})
-}
-
 // Between Transfer and Resume callers are refused as before, and see the label. The holder that they
 // see resumes nothing, and the text stays good.
 func TestHolderSeenBeforeAResumeMakesNoText(t *testing.T) {

@@ -85,20 +85,6 @@ func TestServerThatDoesNotNameConnectionsIsLoggedOnce(t *testing.T) {
 	})
 }
 
-func TestOldConnectionsOfAnotherRunAreForgotten(t *testing.T) {
-	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
-		net.Client()
-		refuse(net.Nodes[0], "KILL", "NOPERM no")
-		reconnectTimes(net.Nodes[0], 2)
-		require.Equal(t, 1+2, kills(net.Nodes[0]))
-		net.Nodes[0].Restart(nil)
-		time.Sleep(2 * time.Second)
-		require.Zero(t, kills(net.Nodes[0]), "in the new run these ids are other clients'")
-		reconnectTimes(net.Nodes[0], 1)
-		require.Equal(t, 1, kills(net.Nodes[0]), "that of this run")
-	})
-}
-
 // docs/safety.md says what a client loses if the server refuses CLIENT KILL: the server
 // executes an attempt that was on its way over the old connection after it has executed the
 // release of that attempt, and the key stays for a ttl.

@@ -34,7 +34,8 @@ func TestHandOffToClientsThatAreCutOffDelaysTheNextForSeconds(t *testing.T) {
 		for _, row := range []struct {
 			clients, waiters int
 			most             time.Duration
-		}{{9, 1, 5 * time.Second}, {9, 20, 5 * time.Second}, {20, 1, 6 * time.Second}} {
+		}{{9, 1, 5 * time.Second}, {9, 20, 5 * time.Second}, {20, 1, 6 * time.Second},
+			{1, 1, 3 * time.Second}, {1, 100, 3 * time.Second}} {
 			t.Run(fmt.Sprintf("%s, %d clients with %d waiters", name, row.clients, row.waiters), func(t *testing.T) {
 				testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 					next := testnet.ListeningClient(t, net)

@@ -67,28 +67,6 @@ func TestHolderThatDiesAmidHandOffsDelaysTheQueueForSeconds(t *testing.T) {
 	})
 }
 
-func TestProcessThatDiesWithTheFirstWaitersDelaysTheQueueForSeconds(t *testing.T) {
-	for _, dead := range []int{1, 5, 30, 100} {
-		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-			a, c := net.Client(), net.Client()
-			b, pools := net.CuttableClient()
-			lease, err := a.Mutex("x").Lock(t.Context())
-			require.NoError(t, err)
-			leave, gone := testnet.QueueUp(t, b, dead)
-			_, served := testnet.QueueUp(t, c, 3)
-			time.Sleep(500 * ms)
-			testnet.Hold(pools, true) // what b sends, and what is sent to it, is lost from now on
-			require.NoError(t, lease.Unlock(t.Context()))
-			took := testnet.Elapsed(served.Wait)
-			t.Logf("%d dead waiters: %v", dead, took)
-			require.Less(t, took, 3*time.Second)
-			testnet.Hold(pools, false)
-			leave()
-			gone.Wait()
-		})
-	}
-}
-
 // A process holds the lock, has all the next positions in the queue too, and dies after a while.
 func TestProcessThatDiesWithTheHolderAndManyWaitersDelaysTheQueueForSeconds(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {

@@ -17,12 +17,13 @@ import (
 
 func TestUncontendedLocksOpenNoSecondConnection(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		c := net.Client()
-		lease, err := c.Mutex("x").Lock(t.Context())
+		lease, err := net.Client().Mutex("x").Lock(t.Context())
 		require.NoError(t, err)
+		_, err = net.Client().Mutex("x").TryLock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrHeld)
 		require.NoError(t, lease.Unlock(t.Context()))
 		require.Zero(t, net.Nodes[0].Executed("subscribe"))
-		require.Len(t, net.Nodes[0].Links, 1)
+		require.Len(t, net.Nodes[0].Links, 2, "one of each client")
 	})
 }
 

@@ -40,20 +40,6 @@ func holderOf(n *testnet.Node) string {
 	return value
 }
 
-func TestReleaseOfTheHolderExecutesTheFirstParkedAttempt(t *testing.T) {
-	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
-		n, eval := queueParked(t, net, time.Minute, 1)
-		require.EqualValues(t, handedOff, eval(protocol.Release, testnet.Keys("redlock:x", "holder")...))
-		require.Equal(t, "of "+testnet.FirstTicket, holderOf(n))
-		require.Equal(t, protocol.ReservationTTL, n.Redis.TTL("redlock:x"))
-		require.Equal(t, "1", n.Redis.HGet("record", "7"))
-		require.False(t, n.Redis.Exists("redlock::parked:"+testnet.FirstTicket))
-		queue, err := n.Redis.ZMembers("redlock::queue:redlock:x")
-		require.NoError(t, err)
-		require.Equal(t, []string{testnet.SecondTicket, testnet.ThirdTicket}, queue)
-	})
-}
-
 func TestReleaseOfAnAttemptExecutesNoParkedAttempt(t *testing.T) {
 	for name, args := range map[string][]any{
 		"of a waiter that stays":         {"holder", testnet.ThirdTicket, "label"},

@@ -3,7 +3,6 @@ package waitqueue_test
 import (
 	"context"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,29 +14,6 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/test/testnet"
 )
-
-func TestReadersBehindAWriterThatDiesEnterWithinSeconds(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		a, c := testnet.ListeningClient(t, net), testnet.ListeningClient(t, net)
-		dying, pools := net.CuttableClient()
-		first, err := a.RWMutex("x").RLock(t.Context())
-		require.NoError(t, err)
-		ctx, giveUp := context.WithCancel(t.Context())
-		defer giveUp()
-		go func() { _, _ = dying.RWMutex("x").Lock(ctx) }()
-		time.Sleep(50 * ms)
-		entered := queuedReader(t, c)
-		time.Sleep(50 * ms)
-		testnet.Hold(pools, true)
-		defer testnet.Hold(pools, false)
-		began := time.Now()
-		second := <-entered
-		t.Log(time.Since(began))
-		require.Less(t, time.Since(began), 4*time.Second)
-		require.NoError(t, second.Unlock(t.Context()))
-		require.NoError(t, first.Unlock(t.Context()))
-	})
-}
 
 func TestDeadReaderDoesNotLiveAsLongAsOthersRenew(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
@@ -106,32 +82,6 @@ func TestReadersThatMissedTheirWakeupsEnterTogether(t *testing.T) {
 			defer func() { assert.NoError(t, lease.Unlock(t.Context())) }()
 		}
 		require.LessOrEqual(t, time.Since(began), 3*time.Second, "%v", took)
-	})
-}
-
-func TestReaderBehindManyDeadWritersEntersWithinSeconds(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		a, c := testnet.ListeningClient(t, net), testnet.ListeningClient(t, net)
-		dying, pools := net.CuttableClient()
-		first, err := a.RWMutex("x").RLock(t.Context())
-		require.NoError(t, err)
-		ctx, giveUp := context.WithCancel(t.Context())
-		defer giveUp()
-		var all sync.WaitGroup
-		for range 40 {
-			all.Go(func() { _, _ = dying.RWMutex("x").Lock(ctx) })
-		}
-		time.Sleep(50 * ms)
-		entered := queuedReader(t, c)
-		time.Sleep(50 * ms)
-		testnet.Hold(pools, true)
-		defer testnet.Hold(pools, false)
-		began := time.Now()
-		second := <-entered
-		t.Log(time.Since(began))
-		assert.Less(t, time.Since(began), 4*time.Second)
-		require.NoError(t, second.Unlock(t.Context()))
-		require.NoError(t, first.Unlock(t.Context()))
 	})
 }
 

@@ -158,29 +158,6 @@ func TestReadersBehindAWriterThatLeavesEnterAtOnce(t *testing.T) {
 	})
 }
 
-// Redisson's watchdog of one reader prolonged the shares of all, so a dead reader held the lock
-// for as long as another one lived.
-// The lock's key lasts as long as the longest share, not as the newest.
-func TestWriterWaitsForTheLongestShare(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		c := net.Client(redlock.WithoutRenewal())
-		long, err := c.RWMutex("x", redlock.WithTTL(10*time.Second)).RLock(t.Context())
-		require.NoError(t, err)
-		short, err := c.RWMutex("x", redlock.WithTTL(time.Second)).RLock(t.Context())
-		require.NoError(t, err)
-		<-short.Done()
-		time.Sleep(500 * ms)
-		require.True(t, long.Valid())
-		_, err = c.Mutex("x").TryLock(t.Context())
-		require.ErrorIs(t, err, redlock.ErrHeld)
-		writer, err := c.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
-		require.False(t, long.Valid())
-		require.NoError(t, writer.Unlock(t.Context()))
-		net.RequireNoKeys()
-	})
-}
-
 // Readers and writers of many clients: nobody passes a writer that asked before.
 func TestNobodyPassesAWriterThatAskedBefore(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
