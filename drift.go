@@ -20,11 +20,3 @@ func (d drift) of(ttl time.Duration) time.Duration {
 // allowance. (Redlock specification, step 3: the validity is the ttl minus the time elapsed
 // since the first step, minus the drift.)
 func (d drift) validity(ttl time.Duration) time.Duration { return ttl - d.of(ttl) }
-
-// endAt returns the end of a validity by a node's clock, never too late: until is its end on the client's
-// clock, reading what the node's clock showed at some instant before the client's clock
-// showed arrived, and ttl no less than what was left of the validity then. If the node's clock has kept within the
-// allowance since, it shows endAt before the validity ends.
-func (d drift) endAt(reading, arrived, until, ttl time.Duration) time.Duration {
-	return reading + (until - arrived) - d.of(ttl)
-}

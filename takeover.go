@@ -204,10 +204,7 @@ func (l *Lease) transfer(ctx context.Context) (string, error) {
 		return "", err
 	}
 	text := &protocol.TransferText{Prefix: m.opts.prefix, Name: m.name, Label: m.opts.label, Secret: ballot.Secret(), Token: l.Token(), Size: len(m.client.cluster.Nodes),
-		Left: max(until-m.opts.clock(), 0).Microseconds(), Ends: make(map[string]int64)}
-	for _, r := range ballot.Readings() {
-		text.Ends[r.Record] = m.opts.drift.endAt(r.Time, r.Arrived, until, m.opts.ttl).Microseconds()
-	}
+		Left: max(until-m.opts.clock(), 0).Microseconds(), Records: ballot.Records()}
 	return text.String(), nil
 }
 
@@ -216,11 +213,11 @@ func (l *Lease) transfer(ctx context.Context) (string, error) {
 func (l *locker) fitsIntoText() bool {
 	const most = math.MaxInt64
 	text := &protocol.TransferText{Prefix: l.opts.prefix, Name: l.name, Label: l.opts.label, Secret: protocol.TransferValue("", ""),
-		Token: most, Size: len(l.client.cluster.Nodes), Left: most, Ends: make(map[string]int64)}
+		Token: most, Size: len(l.client.cluster.Nodes), Left: most}
 	for _, n := range l.client.cluster.Nodes {
 		if right := n.Current(); right != nil {
 			record, _ := right.Record.(string)
-			text.Ends[record] = most
+			text.Records = append(text.Records, record)
 		}
 	}
 	return len(text.String()) <= protocol.MaxTransferText
@@ -267,7 +264,7 @@ func (c *Client) resume(ctx context.Context, t *protocol.TransferText, opts []Lo
 	}
 	left := time.Duration(t.Left) * time.Microsecond
 	value := protocol.TransferValue(t.Secret, t.Label)
-	held, failure := m.exclusive.Resume(ctx, &lock.Transferred{Value: value, Left: left, Ends: t.Ends})
+	held, failure := m.exclusive.Resume(ctx, &lock.Transferred{Value: value, Left: left, Records: t.Records})
 	switch {
 	case failure == nil:
 		l := &Lease{lock: &m.locker}

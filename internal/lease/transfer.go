@@ -47,7 +47,7 @@ func (l *Lease) passed(at quorum.NodeSet) Passed {
 	return Passed{At: at, Value: l.ending.passing.Value, Lasts: l.keysLast()}
 }
 
-// Transfer is the ballot of a transfer: a renewal by which each node also reads its clock, and
+// Transfer is the ballot of a transfer: a renewal that gives the keys another value, and
 // passes the key on.
 type Transfer interface {
 	// NewPassing draws what the keys hold from the transfers on of the lease with this owner.
@@ -59,7 +59,7 @@ type Transfer interface {
 	// AwaitRest waits a while for the nodes that have not answered when the ballot is granted.
 	AwaitRest()
 
-	// Settle returns the nodes that keep the lease's keys: those that have read their clocks. If they are less than
+	// Settle returns the nodes that keep the lease's keys: those that have confirmed. If they are less than
 	// a quorum, it returns the failed ballot.
 	// Later answers do not count.
 	Settle(owner string) (kept quorum.NodeSet, failure *quorum.Failure)

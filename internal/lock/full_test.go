@@ -70,8 +70,8 @@ func TestScriptsThatPassALeaseOnBeginWithACommandThatAFullServerExecutes(t *test
 	}{
 		"transfer":             {protocol.Transfer, []any{1, "x", "me", "new", 7000}, 7 * time.Second},
 		"takeback":             {protocol.TakeBack, []any{1, "x", "me", "new"}, 5 * time.Second},
-		"resume":               {protocol.Resume, []any{2, "x", "record", "me", "new", 7000, int64(1) << 52, "7", 1}, 7 * time.Second},
-		"resume without token": {protocol.Resume, []any{2, "x", "record", "me", "new", 7000, int64(1) << 52, "", 1}, 7 * time.Second},
+		"resume":               {protocol.Resume, []any{2, "x", "record", "me", "new", 7000, "7", 1}, 7 * time.Second},
+		"resume without token": {protocol.Resume, []any{2, "x", "record", "me", "new", 7000, "", 1}, 7 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {

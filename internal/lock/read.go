@@ -51,8 +51,7 @@ func (r *reader) Read(_ *quorum.Vote, reply any, err error) quorum.Answer {
 // Why a node that has answered does not do what was asked.
 var (
 	errGone    = errors.New("the lease, or the node's record, is gone there")
-	errKeyGone = errors.New("the lease's key is gone there")
-	errTooLate = errors.New("too late: by the server's clock, the lease that was transferred has ended")
+	errKeyGone = errors.New("the lease's key is gone there: it has ended, or was taken away")
 )
 
 var (
@@ -69,7 +68,6 @@ var meanings = [...]quorum.Answer{
 	protocol.Unproven:  {Count: quorum.No, Outcome: quorum.Refused, Cause: admission.ErrForgot},
 	protocol.Gone:      {Count: quorum.NoAnswer, Outcome: quorum.Refused, Cause: errGone},
 	protocol.KeyGone:   {Count: quorum.No, Outcome: quorum.Refused, Cause: errKeyGone},
-	protocol.TooLate:   {Count: quorum.No, Outcome: quorum.Refused, Cause: errTooLate},
 	protocol.NotFound:  {Count: quorum.NotFound, Outcome: quorum.Confirmed},
 	protocol.Kept:      yes,
 	protocol.HandedOff: yes,

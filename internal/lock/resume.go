@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/lease"
@@ -14,9 +15,9 @@ import (
 
 // Transferred is a lease that another process transferred.
 type Transferred struct {
-	Value string           // of its keys since then
-	Left  time.Duration    // no more than that was left of the validity
-	Ends  map[string]int64 // by a node's record: the end of the validity by the server's clock, in microseconds since 1970
+	Value   string        // of its keys since then
+	Left    time.Duration // no more than that was left of the validity
+	Records []string      // of the nodes that keep the keys
 }
 
 var (
@@ -133,12 +134,11 @@ func (r *resumption) newBallot(ctx context.Context) *Attempt {
 		if v.Right, v.Skip = v.Node.Right(l.terms.Lease.TTL); v.Skip != nil {
 			continue
 		}
-		end, kept := r.from.Ends[recordOf(v)]
-		if !kept {
+		if !slices.Contains(r.from.Records, recordOf(v)) {
 			v.Skip = errNotKept
 			continue
 		}
-		v.Call.Args = protocol.ResumeCall{Keys: &r.wire, Record: v.Right.Record, Value: r.from.Value, Owner: r.owner, End: end}.Eval(&l.terms.settings)
+		v.Call.Args = protocol.ResumeCall{Keys: &r.wire, Record: v.Right.Record, Value: r.from.Value, Owner: r.owner}.Eval(&l.terms.settings)
 	}
 	return a
 }

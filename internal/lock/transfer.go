@@ -13,8 +13,7 @@ import (
 	"github.com/redlock-go/redlock/internal/quorum"
 )
 
-// Transfer is a transfer of a lease of one name: the ballot by which nodes read their clocks, and its
-// reader.
+// Transfer is a transfer of a lease of one name: its ballot, and the ballot's reader.
 type Transfer struct {
 	lock    *Lock
 	passing *lease.Passing // set by Begin
@@ -23,17 +22,14 @@ type Transfer struct {
 	ballot   *quorum.Ballot
 	answered int           // nodes
 	settled  bool          // later answers do not count
-	readings []Reading     // in the order of the answers
+	kept     []keeper      // in the order of the answers
 	changed  chan struct{} // holds one signal after changes of answered
 }
 
-// Reading is what a node's clock showed in a transfer.
-type Reading struct {
-	Record  string        // of the node: the run of the server, and its memory
-	Time    time.Duration // the server's clock, since 1970
-	Arrived time.Duration // when the answer had come, on the client's clock
-
-	node int
+// keeper is a node that keeps the lease's keys.
+type keeper struct {
+	node   int
+	record string // the run of the server, and its memory
 }
 
 // NewTransfer makes a transfer of a lease of the lock.
@@ -71,19 +67,18 @@ var errNotTakenBack = errors.New("it has not confirmed yet that an earlier trans
 // errNotUndone is why a node does not keep a lease: what is still to be sent there takes the key.
 var errNotUndone = errors.New("it has not confirmed yet that an attempt of the lease is undone")
 
-// Read implements quorum.Reader. The instant at which the answer is read is not before that of the node's
-// reading: docs/safety.md says why that matters.
+// Read implements quorum.Reader.
 func (h *Transfer) Read(v *quorum.Vote, reply any, err error) quorum.Answer {
 	defer h.count()
-	r, ok := protocol.ReadTransfer(reply)
+	a := transferring.Read(v, reply, err)
 	switch {
-	case err != nil || !ok || r.Kind != protocol.Done:
-		return transferring.Read(v, reply, err)
+	case a.Count != quorum.Yes:
+		return a
 	case v.Node.HasUndo(h.passing.Value):
 		return quorum.Answer{Count: quorum.NoAnswer, Outcome: quorum.Refused, Cause: errNotTakenBack}
 	}
-	h.add(Reading{Record: recordOf(v), Time: r.Time, Arrived: h.lock.engine.Clock(), node: v.Node.Index})
-	return yes
+	h.add(keeper{v.Node.Index, recordOf(v)})
+	return a
 }
 
 // recordOf returns the record by which a node votes.
@@ -92,11 +87,11 @@ func recordOf(v *quorum.Vote) string {
 	return record
 }
 
-func (h *Transfer) add(r Reading) {
+func (h *Transfer) add(k keeper) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.settled {
-		h.readings = append(h.readings, r)
+		h.kept = append(h.kept, k)
 	}
 }
 
@@ -142,15 +137,15 @@ func (h *Transfer) Settle(owner string) (kept quorum.NodeSet, failure *quorum.Fa
 	defer h.mu.Unlock()
 	h.settled = true
 	failure = quorum.FailureOf(h.ballot)
-	h.readings = slices.DeleteFunc(h.readings, func(r Reading) bool {
-		why := h.whyDropped(r.node, owner)
+	h.kept = slices.DeleteFunc(h.kept, func(k keeper) bool {
+		why := h.whyDropped(k.node, owner)
 		if why != nil {
-			failure.Answers[r.node] = quorum.Answer{Count: quorum.NoAnswer, Outcome: quorum.Refused, Cause: why}
+			failure.Answers[k.node] = quorum.Answer{Count: quorum.NoAnswer, Outcome: quorum.Refused, Cause: why}
 		}
 		return why != nil
 	})
-	for _, r := range h.readings {
-		kept.Add(r.node)
+	for _, k := range h.kept {
+		kept.Add(k.node)
 	}
 	if kept.Len() >= failure.Need {
 		failure = nil
@@ -158,7 +153,7 @@ func (h *Transfer) Settle(owner string) (kept quorum.NodeSet, failure *quorum.Fa
 	return kept, failure
 }
 
-// whyDropped returns why a node that has read its clock does not keep the key of a lease; nil if it does.
+// whyDropped returns why a node that has confirmed does not keep the key of a lease; nil if it does.
 func (h *Transfer) whyDropped(at int, owner string) error {
 	switch n := h.lock.engine.Cluster.Nodes[at]; {
 	case n.HasUndo(owner):
@@ -169,11 +164,15 @@ func (h *Transfer) whyDropped(at int, owner string) error {
 	return nil
 }
 
-// Readings returns the readings of the nodes that keep the lease's keys.
-func (h *Transfer) Readings() []Reading {
+// Records returns the records of the nodes that keep the lease's keys, sorted.
+func (h *Transfer) Records() (records []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.readings
+	for _, k := range h.kept {
+		records = append(records, k.record)
+	}
+	slices.Sort(records)
+	return records
 }
 
 // TakeBack implements lease.Lock.

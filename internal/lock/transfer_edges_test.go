@@ -66,7 +66,7 @@ func TestTextOfAnotherKindIsRefusedBeforeAnythingIsSent(t *testing.T) {
 			"another text":    "hello",
 			"cut off":         text[:len(text)-1],
 			"another letter":  strings.Replace(text, body[20:24], "AAAA", 1),
-			"another version": strings.Replace(text, "-2.", "-1.", 1),
+			"another version": strings.Replace(text, "-3.", "-2.", 1),
 			"no sum":          strings.Replace(text, body, base64.RawURLEncoding.EncodeToString([]byte("{}")), 1),
 		} {
 			_, err := c.Resume(t.Context(), bad)
@@ -138,27 +138,6 @@ func TestTransferWithinADo(t *testing.T) {
 		_, err := net.Client().Resume(t.Context(), text)
 		require.ErrorIs(t, err, redlock.ErrLost)
 	})
-}
-
-// The nodes read their clocks half a trip before the answers arrive, and half a trip after the ballot
-// was sent. The end by their clocks is before the end of the validity all the same.
-func TestNoTransferIsExecutedAfterTheOldValidity(t *testing.T) {
-	for _, trip := range []time.Duration{2 * ms, 400 * ms} {
-		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-			a, b := net.Client(), net.Client()
-			lease, err := a.Mutex("x").Lock(t.Context())
-			require.NoError(t, err)
-			require.NoError(t, b.Ping(t.Context()))
-			net.Delay(trip / 2)
-			began := time.Now()
-			text, err := lease.Transfer(t.Context())
-			require.NoError(t, err)
-			time.Sleep(validity - time.Since(began) - trip/2 + 1)
-			_, err = b.Resume(t.Context(), text) // executed a nanosecond after the end
-			require.ErrorIs(t, err, redlock.ErrLost)
-			require.ErrorContains(t, err, "too late")
-		})
-	}
 }
 
 // A node that did not transfer the key drops the old one, and the first renewal, at once, puts the

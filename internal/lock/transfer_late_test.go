@@ -7,10 +7,10 @@ import (
 )
 
 // The nodes that keep the lease are settled: the others are told to drop its keys, also one that answers just then.
-func TestReadingThatComesAfterTheNodesAreSettledIsNotInTheText(t *testing.T) {
+func TestAnswerThatComesAfterTheNodesAreSettledIsNotInTheText(t *testing.T) {
 	h := new(Transfer)
-	h.add(Reading{node: 1})
+	h.add(keeper{1, "a"})
 	h.settled = true
-	h.add(Reading{node: 2})
-	require.Equal(t, []Reading{{node: 1}}, h.Readings())
+	h.add(keeper{2, "b"})
+	require.Equal(t, []string{"a"}, h.Records())
 }

@@ -44,9 +44,9 @@ func TestCallsAboutALock(t *testing.T) {
 		"keep, told":        {[]any{Keep.SHA(), "5", key, "record", queue, readers, asked, "me", int64(5000), "1", "ticket", "1"}, told.Renew(&fencing, renewal, "record")},
 		"transfer":          {[]any{Transfer.Text(), "1", key, "me", "secret", int64(2)}, TransferCall{Key: key, Owner: "me", Value: "secret", TTL: 1001 * time.Microsecond}.Eval()},
 		"take back":         {[]any{"1", key, "secret", "me"}, TakeBackCall{Key: key, Value: "secret", Owner: "me"}.Args()},
-		"resume":            {[]any{Resume.Text(), "2", key, "record", "secret", "me", ttl, int64(9), stripe, "1"}, ResumeCall{Keys: &k, Record: "record", Value: "secret", Owner: "me", End: 9}.Eval(&fencing)},
-		"resume without tokens": {[]any{Resume.Text(), "2", key, "record", "secret", "me", ttl, int64(9), "", "1"},
-			ResumeCall{Keys: &k, Record: "record", Value: "secret", Owner: "me", End: 9}.Eval(&noTokens)},
+		"resume":            {[]any{Resume.Text(), "2", key, "record", "secret", "me", ttl, stripe, "1"}, ResumeCall{Keys: &k, Record: "record", Value: "secret", Owner: "me"}.Eval(&fencing)},
+		"resume without tokens": {[]any{Resume.Text(), "2", key, "record", "secret", "me", ttl, "", "1"},
+			ResumeCall{Keys: &k, Record: "record", Value: "secret", Owner: "me"}.Eval(&noTokens)},
 	} {
 		require.Equal(t, c.want, c.got, name)
 	}

@@ -25,7 +25,6 @@ const (
 	Unproven       // renewal: a key was missing, and without a record that proves nothing
 	Gone           // raise: the lease, or the record, is gone
 	KeyGone        // transfer, resumption: the lease's key is gone
-	TooLate        // resumption: by its clock, the lease has ended
 	NotFound       // release: it had nothing of the owner
 	Kept           // release of a waiter's attempt: the key is reserved for this waiter
 	HandedOff      // release: the key is reserved for another waiter
@@ -35,10 +34,9 @@ const (
 // Reply is a server's answer to a call about one lock.
 type Reply struct {
 	Kind   Kind
-	Token  int64         // Done: the count of grants; 0 where leases have no tokens
-	Slots  string        // of a semaphore: those granted, with commas between; of a refusal, the owners of those taken
-	Wanted bool          // renewal: others want the lock
-	Time   time.Duration // transfer: the server's clock, since 1970
+	Token  int64  // Done: the count of grants; 0 where leases have no tokens
+	Slots  string // of a semaphore: those granted, with commas between; of a refusal, the owners of those taken
+	Wanted bool   // renewal: others want the lock
 
 	// Of a refusal; of a lock that was seized, what stood there before.
 	Holder    string
@@ -162,27 +160,22 @@ func ReadRelease(reply any) (Reply, bool) {
 
 // ReadTransfer reads the answer to transfer.
 func ReadTransfer(reply any) (Reply, bool) {
-	if n, is := reply.(int64); is {
-		return Reply{Kind: KeyGone}, n == 0
-	}
-	if parts, _ := reply.([]any); len(parts) == 2 {
-		if _, isTime := parts[1].([]byte); isTime { // both parts are texts; of a refusal, the second is a number
-			now, err := ReadTime(reply, nil)
-			return Reply{Kind: Done, Time: now}, err == nil
-		}
+	switch n, is := reply.(int64); {
+	case !is:
+	case n == 0:
+		return Reply{Kind: KeyGone}, true
+	default:
+		return Reply{Kind: Done}, n == 1
 	}
 	return refusal(reply)
 }
 
 // ReadResumption reads the answer to resume.
 func ReadResumption(reply any) (Reply, bool) {
-	const tooLate, keyGone = 0, -2
 	switch n, is := reply.(int64); {
 	case !is:
 		return refusal(reply)
-	case n == tooLate:
-		return Reply{Kind: TooLate}, true
-	case n == keyGone:
+	case n == 0:
 		return Reply{Kind: KeyGone}, true
 	default:
 		return grant(n)

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 )
@@ -24,31 +22,23 @@ type TransferText struct {
 	Size   int   // nodes of the cluster
 	Left   int64 // of the validity, in microseconds: no more than that
 
-	// Ends is the end of the validity by the clock of each node that keeps the lease, in microseconds
-	// since 1970, by the node's record.
-	Ends map[string]int64
+	Records []string // of the nodes that keep the lease
 }
 
 // textBody is a TransferText as JSON, which has text: there strings are bytes.
 type textBody struct {
-	Prefix []byte    `json:"prefix,omitempty"`
-	Name   []byte    `json:"name"`
-	Label  []byte    `json:"label,omitempty"`
-	Secret []byte    `json:"secret"`
-	Token  int64     `json:"token,omitempty"`
-	Size   int       `json:"size"`
-	Left   int64     `json:"left"`
-	Ends   []textEnd `json:"ends"`
-}
-
-// textEnd is the end of the validity at a node.
-type textEnd struct {
-	Record []byte `json:"record"`
-	At     int64  `json:"at"`
+	Prefix  []byte   `json:"prefix,omitempty"`
+	Name    []byte   `json:"name"`
+	Label   []byte   `json:"label,omitempty"`
+	Secret  []byte   `json:"secret"`
+	Token   int64    `json:"token,omitempty"`
+	Size    int      `json:"size"`
+	Left    int64    `json:"left"`
+	Records [][]byte `json:"records"`
 }
 
 // textBegin begins every text: people see what it is. A later format will have another number.
-const textBegin = "redlock-lease-2."
+const textBegin = "redlock-lease-3."
 
 // MaxTransferText is how long a text is at most.
 const MaxTransferText = 64 << 10
@@ -56,8 +46,8 @@ const MaxTransferText = 64 << 10
 // String returns the text.
 func (l *TransferText) String() string {
 	b := textBody{Prefix: []byte(l.Prefix), Name: []byte(l.Name), Label: []byte(l.Label), Secret: []byte(l.Secret), Token: l.Token, Size: l.Size, Left: l.Left}
-	for _, record := range slices.Sorted(maps.Keys(l.Ends)) {
-		b.Ends = append(b.Ends, textEnd{Record: []byte(record), At: l.Ends[record]})
+	for _, record := range l.Records {
+		b.Records = append(b.Records, []byte(record))
 	}
 	body, err := json.Marshal(b)
 	if err != nil {
@@ -96,12 +86,11 @@ func ParseTransferText(text string) (*TransferText, error) {
 	if err := d.Decode(&b); err != nil || d.More() {
 		return nil, errDamaged
 	}
-	l := &TransferText{Prefix: string(b.Prefix), Name: string(b.Name), Label: string(b.Label), Secret: string(b.Secret), Token: b.Token, Size: b.Size, Left: b.Left,
-		Ends: make(map[string]int64, len(b.Ends))}
-	for _, e := range b.Ends {
-		l.Ends[string(e.Record)] = e.At
+	l := &TransferText{Prefix: string(b.Prefix), Name: string(b.Name), Label: string(b.Label), Secret: string(b.Secret), Token: b.Token, Size: b.Size, Left: b.Left}
+	for _, record := range b.Records {
+		l.Records = append(l.Records, string(record))
 	}
-	if l.Name == "" || l.Secret == "" || l.Size < 1 || len(l.Ends) < 1 {
+	if l.Name == "" || l.Secret == "" || l.Size < 1 || len(l.Records) < 1 {
 		return nil, errEmpty
 	}
 	if l.Left < 0 || time.Duration(l.Left) > time.Duration(1<<63-1)/time.Microsecond {

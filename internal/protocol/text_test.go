@@ -8,7 +8,7 @@ import (
 )
 
 var transferText = &TransferText{Prefix: "redlock:", Name: "x\xfe\x00", Label: "label\xff", Secret: "SECRET", Token: 7, Size: 3, Left: 9_000_000,
-	Ends: map[string]int64{"redlock::record:run-0": 1_700_000_000_000_000, "redlock::record:run-1": 1}}
+	Records: []string{"redlock::record:run-0", "redlock::record:run-1\xff"}}
 
 func TestTextIsReadAsItWasWritten(t *testing.T) {
 	for _, text := range []string{transferText.String(), "\n" + transferText.String() + " \n"} {
@@ -37,7 +37,7 @@ func TestTextWithoutWhatItNeedsIsRefused(t *testing.T) {
 	for name, change := range map[string]func(l *TransferText){
 		"no name":       func(l *TransferText) { l.Name = "" },
 		"no secret":     func(l *TransferText) { l.Secret = "" },
-		"no nodes":      func(l *TransferText) { l.Ends = nil },
+		"no nodes":      func(l *TransferText) { l.Records = nil },
 		"no size":       func(l *TransferText) { l.Size = 0 },
 		"negative time": func(l *TransferText) { l.Left = -1 },
 		"endless time":  func(l *TransferText) { l.Left = 1 << 62 },
@@ -52,7 +52,7 @@ func TestTextWithoutWhatItNeedsIsRefused(t *testing.T) {
 
 func FuzzText(f *testing.F) {
 	f.Add(transferText.String())
-	f.Add("redlock-lease-2.00000000.")
+	f.Add("redlock-lease-3.00000000.")
 	f.Fuzz(func(t *testing.T, text string) {
 		l, err := ParseTransferText(text)
 		if err != nil {

@@ -28,10 +28,9 @@ type ResumeCall struct {
 	Record any
 	Value  string // the transfer value
 	Owner  string // the new one
-	End    int64  // of the old owner's lease, by the server's clock, in microseconds since 1970
 }
 
 // Eval returns the arguments of EVAL.
 func (c ResumeCall) Eval(s *Settings) []any {
-	return []any{Resume.Text(), "2", c.Keys.Key, c.Record, c.Value, c.Owner, s.TTL, c.End, c.Keys.stripe(s), s.Least}
+	return []any{Resume.Text(), "2", c.Keys.Key, c.Record, c.Value, c.Owner, s.TTL, c.Keys.stripe(s), s.Least}
 }

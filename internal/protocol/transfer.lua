@@ -1,14 +1,12 @@
--- transfer: prolongs a lease for the last time before another process takes it over, gives its key a
--- value that neither the owner's renewals nor its release match, and reads the server's clock. It never
--- creates a key.
+-- transfer: prolongs a lease for the last time before another process takes it over, and gives its key a
+-- value that neither the owner's renewals nor its release match. It never creates a key.
 --
 -- KEYS[1]  the lock's key
 -- ARGV[1]  the lease's owner
 -- ARGV[2]  the transfer value: the key's, from now on; it may have it from an earlier transfer of the lease
 -- ARGV[3]  time to live from now on, in milliseconds
 --
--- Returns the server's time as {seconds, microseconds}, both texts; 0 when the key is missing; else
--- {holder, its remaining milliseconds}.
+-- Returns 1; 0 when the key is missing; else {holder, its remaining milliseconds}.
 --@value
 local holder = valueOf(KEYS[1])
 if not holder then
@@ -19,5 +17,4 @@ if holder ~= ARGV[1] and holder ~= ARGV[2] then
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[3]) -- a full server executes it, and then what follows
 redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
-local now = redis.call('TIME')
-return {now[1], now[2]}
+return 1

@@ -36,8 +36,7 @@ type simHistory struct {
 	burst         *simBurstHistory  // nil: there was none
 	steps         []time.Duration   // when clocks of servers were set back
 	passed        map[string]string // the owner of the lease whose transfer gave a key this value
-	resumptions   []simResumption
-	outside       string // which assumption was broken; "" if none
+	outside       string            // which assumption was broken; "" if none
 	failures      []string
 	brokenScripts []string // that failed at a node
 }

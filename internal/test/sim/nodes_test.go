@@ -80,7 +80,6 @@ func (r *simRun) executed(at time.Duration, node int, client string, args []stri
 	noteRest(r, node, args, reply)
 	noteRenewal(r, at, node, args, reply)
 	noteTransferAt(&r.history, args)
-	noteResumption(&r.history, at, node, args, reply)
 	noteScript(&r.history, node, args, reply)
 }
 

@@ -9,13 +9,6 @@ import (
 	"github.com/redlock-go/redlock/internal/test/testhook"
 )
 
-// simResumption is a node's gift of a lock's key to the owner that resumes the lease.
-type simResumption struct {
-	at   time.Duration
-	node int
-	from string // what the key held
-}
-
 // noteTransferAt records whose transfer a node has been asked for.
 func noteTransferAt(h *simHistory, args []string) {
 	const owner, value = 4, 5 // behind the script and its key
@@ -37,26 +30,10 @@ func (h *simHistory) ownerOf(value string) string {
 	return value
 }
 
-// noteResumption records a resumption that a node executes.
-func noteResumption(h *simHistory, at time.Duration, node int, args []string, reply any) {
-	const value = 5 // behind the script and its two keys
-	if args[0] != "EVAL" || args[1] != protocol.Resume.Text() {
-		return
-	}
-	if count, ok := reply.(int64); ok && count > 0 {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.resumptions = append(h.resumptions, simResumption{at, node, args[value]})
-	}
-}
-
-// checkTransfers returns the violations of transfers: leases that were resumed twice, nodes that
-// gave a key to a new owner when the old lease had ended, others that got the lock in between, leases that
-// were not resumed without a cause, and leases that were lost since a transfer failed.
+// checkTransfers returns the violations of transfers: leases that were resumed twice, others that got the lock in between,
+// leases that were not resumed without a cause, and leases that were lost since a transfer failed.
 func checkTransfers(h *simHistory) (wrong []string) {
-	of := make(map[string]*simTransfer)
 	for _, o := range h.transfers {
-		of[o.value] = o
 		got := o.leases()
 		if len(got) > 1 {
 			wrong = append(wrong, fmt.Sprintf("%v was resumed by %v and %v", o, got[0].caller, got[1].caller))
@@ -68,11 +45,6 @@ func checkTransfers(h *simHistory) (wrong []string) {
 	}
 	for _, v := range h.visits {
 		wrong = append(wrong, lostByATransfer(h, v)...)
-	}
-	for _, t := range h.resumptions {
-		if o := of[t.from]; h.outside == "" && o != nil && t.at > o.until && h.stepsIn(o.of.began, t.at) == 0 {
-			wrong = append(wrong, fmt.Sprintf("%v: node %d let it be resumed %v after its end", o, t.node, t.at-o.until))
-		}
 	}
 	return wrong
 }
