@@ -17,7 +17,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/admission"
@@ -42,7 +42,8 @@ type Client struct {
 	locks   *lock.Engine
 	events  *notify.Queue
 	observe *observer
-	closed  sync.Once
+	closing atomic.Bool   // Close has been called
+	closed  chan struct{} // closed when Close has released the leases
 
 	endEvents func() // ends the delivery of events, and waits for it
 	forget    func() // takes the client out of openClients
@@ -152,14 +153,14 @@ func (c *Client) deliverEvents() (end func()) {
 // newClient makes a client that has no nodes yet. Nothing runs.
 func newClient(nodes int, settings options) *Client {
 	id := settings.random.ID("client").String()[:16] // names the client in logs, in tickets and at the nodes
-	c := &Client{opts: settings, life: life.New(),
+	c := &Client{opts: settings, life: life.New(), closed: make(chan struct{}),
 		cluster: quorum.Cluster{Need: majority(nodes), Clock: settings.clock}}
 	c.events = notify.NewQueue(settings.logger.With("client", id), settings.trace != nil)
 	c.observe = newObserver(settings.trace, c.events, settings.clock)
 	c.renewer = lease.NewRenewer(&lease.Config{Clock: settings.clock, Events: c.events,
 		Observer: c.observe, LostError: lostError})
 	c.locks = &lock.Engine{ID: id, Clock: settings.clock, Wall: settings.wall, Random: settings.random, NodeTimeout: settings.voteTimeout(),
-		Life: c.life, Cluster: &c.cluster, Renewer: c.renewer, Observer: c.observe, Attempts: limiter.New(settings.clock, c.life)}
+		Life: c.life, Cluster: &c.cluster, Renewer: c.renewer, Observer: c.observe, Attempts: limiter.New(settings.clock, c.life, c.cluster.IsUnfit)}
 	return c
 }
 
@@ -248,7 +249,7 @@ func (c *Client) WaitReady(ctx context.Context) error {
 		}
 		last = quorumError("", f.Refusal.Votes)
 		if f.Refusal.Votes.IsHopeless() {
-			_ = c.life.Pause(ctx, lock.FailurePause) // a loop around this call must not spin
+			_ = c.life.Pause(ctx, limiter.FailurePause) // a loop around this call must not spin
 			return last
 		}
 		if err := c.life.Await(ctx, ready, c.opts.voteTimeout()); err != nil {
@@ -261,36 +262,39 @@ func (c *Client) WaitReady(ctx context.Context) error {
 // return ErrClosed. Close awaits the nodes that answer, and gives up one that is silent for a node
 // timeout. It awaits the logger and the hooks for one more. It returns nil.
 func (c *Client) Close() error {
-	c.closed.Do(func() {
-		began := c.opts.clock()
-		c.forget()
-		c.life.Close() // attempts that were under way are granted or rolled back now, and waiters have left the queue
-		var idle, working []*lease.Lease
-		ttl := c.opts.keyTTL()
-		for _, l := range c.renewer.Close() {
-			ttl = max(ttl, l.TTL())
-			if l.Shut() {
-				working = append(working, l)
-			} else {
-				idle = append(idle, l)
-			}
+	if c.closing.Swap(true) {
+		<-c.closed
+		return nil
+	}
+	defer close(c.closed)
+	began := c.opts.clock()
+	c.forget()
+	c.life.Close() // attempts that were under way are granted or rolled back now, and waiters have left the queue
+	var idle, working []*lease.Lease
+	ttl := c.opts.keyTTL()
+	for _, l := range c.renewer.Close() {
+		ttl = max(ttl, l.TTL())
+		if l.Shut() {
+			working = append(working, l)
+		} else {
+			idle = append(idle, l)
 		}
-		d := c.newDrain(ttl)
-		d.Release(idle)
-		d.Finish()
-		c.group.AwaitAdmissions(c.life.Context(), began, c.opts.voteTimeout(), began+c.deadAfter())
-		if len(working) == 0 {
-			c.end()
-			return
+	}
+	d := c.newDrain(ttl)
+	d.Release(idle)
+	d.Finish()
+	c.group.AwaitAdmissions(c.life.Context(), began, c.opts.voteTimeout(), began+c.deadAfter())
+	if len(working) == 0 {
+		c.end()
+		return nil
+	}
+	go func() { // ends with the last Do, or its lease's validity
+		for _, l := range working {
+			l.AwaitEnd()
 		}
-		go func() { // ends with the last Do, or its lease's validity
-			for _, l := range working {
-				l.AwaitEnd()
-			}
-			c.newDrain(ttl).Finish()
-			c.end()
-		}()
-	})
+		c.newDrain(ttl).Finish()
+		c.end()
+	}()
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"path"
 	"strings"
 	"testing"
 
@@ -110,4 +111,47 @@ func TestTheDocumentationIsShort(t *testing.T) {
 	}
 	assert.Greater(t, total, maxWords/2, "this counts nothing")
 	assert.LessOrEqual(t, total, maxWords, "shorten other pages by what is added here")
+}
+
+// The sizes of the whole. Each bound is some three in a hundred above what was reached: what is added is paid for by
+// something that goes.
+func TestTheCodeIsSmall(t *testing.T) {
+	sizes := map[string]int{}
+	for _, f := range goFiles(t) {
+		if strings.HasSuffix(f.path, "_test.go") {
+			sizes["tests"] += f.length
+			continue
+		}
+		sizes["code"] += f.length
+		dir := path.Dir(f.path)
+		switch {
+		case dir != "." && !strings.HasPrefix(dir, "internal/"):
+		case strings.HasPrefix(dir, "internal/test/"), dir == "internal/overview":
+		default:
+			sizes["core"] += f.length
+		}
+		switch dir {
+		case "internal/lock":
+			sizes["files of lock"]++
+		case "internal/lease", "internal/waitqueue":
+			sizes[path.Base(dir)] += f.length
+		}
+	}
+	for _, name := range files(t) {
+		if strings.HasPrefix(name, "internal/protocol/") && strings.HasSuffix(name, ".lua") {
+			for line := range strings.Lines(read(t, name)) {
+				if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "--") {
+					sizes["code of the scripts"]++
+				}
+			}
+		}
+	}
+	for what, most := range map[string]int{
+		"core": 20_300, "code": 52_500, "tests": 79_300, "code of the scripts": 1_610, "lease": 1_885, "waitqueue": 1_325,
+		"files of lock": 19,
+	} {
+		t.Logf("%s: %d, at most %d", what, sizes[what], most)
+		assert.Greater(t, sizes[what], most*9/10, "%s: lower the bound", what)
+		assert.LessOrEqual(t, sizes[what], most, "%s: it has grown; take something away", what)
+	}
 }

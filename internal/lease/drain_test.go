@@ -184,7 +184,7 @@ func TestCloseDoesNotAwaitANodeThatIsDown(t *testing.T) {
 		manyLeases(t, c, 10)
 		net.Nodes[0].Down()
 		synctest.Wait()
-		require.Zero(t, testnet.Elapsed(func() { require.NoError(t, c.Close()) }))
+		require.LessOrEqual(t, testnet.Elapsed(func() { require.NoError(t, c.Close()) }), ms)
 	})
 }
 

@@ -2,7 +2,6 @@ package limiter
 
 import (
 	"container/heap"
-	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -33,29 +32,43 @@ const (
 	// sampleEvery is the share of the attempts that are measured while the limit is far away.
 	sampleEvery = 16
 
-	// stallPause is by how much the time for which all callers wait, after an attempt that found the nodes
-	// stalled, is shorter than that attempt's timeout: an eighth of it.
-	stallPause = 8
+	// mostQueue is the longest that attempts may wait in the nodes' queues, beside four times the way there and back. A
+	// connection is first in, first out: the client's releases and renewals wait behind the attempts.
+	mostQueue = 10 * time.Millisecond
 
 	// baseAge is for how long, at least, the shortest measured time counts.
 	baseAge = 10 * time.Second
+
+	// few is how many callers of a lane ask or rest while too few nodes answer, of those whose wait has no bound. They find
+	// out for the others when a quorum answers: thousands that each ask a few times in a second would keep the process
+	// busy, and the nodes that are to recover. The limit is no more than that when a quorum answers again.
+	few = 16
 )
+
+// FailurePause is the shortest time between two attempts of a client while no majority of the nodes can vote until a
+// person acts: a loop around Lock or TryLock must not keep a processor busy, and fill a log, because of a wrong password.
+const FailurePause = 100 * time.Millisecond
 
 // ErrTooLate is why an attempt was not made: its turn did not come while the caller was ready to
 // wait for it.
 var ErrTooLate = errors.New("not asked: too many calls of this client are ahead")
 
-// Limiter bounds the attempts of one client.
+// ErrUnfit is why an attempt was not made while no majority could vote until a person acts: another caller asked.
+var ErrUnfit = errors.New("not asked: the others are no quorum until somebody acts")
+
+// Limiter bounds and paces the attempts of one client.
 type Limiter struct {
 	clock system.Clock
 	life  *life.Life
+	unfit func() bool  // reports whether no majority can vote until a person acts
 	asked atomic.Int64 // the instant of the last call
 
 	mu               sync.Mutex // protects what follows; innermost
 	ordinary, urgent lane
-	retries          retries
 	serial           uint64        // of the last caller that waited
-	paused           bool          // only callers whose wait has a bound begin: a timer of its own ends that
+	outage           bool          // too few nodes answered the last attempt that says something
+	outageAt         time.Duration // when that began, or ended
+	next             time.Duration // while no majority can vote until a person acts: when the next caller asks; else 0
 	limit            float64       // of each lane, from minLimit to maxLimit
 	cut              time.Duration // when the limit shrank last
 	measured
@@ -65,8 +78,9 @@ type Limiter struct {
 // difference which of two callers comes first that an event wakes at one instant, one in each lane.
 type lane struct {
 	waiting turnQueue // callers that wait for as long as it takes
-	brief   turnQueue // callers that wait for a bounded time: no pause keeps them
-	running int       // attempts under way; with a caller waiting, at least as many as the limit allows, unless paused
+	brief   turnQueue // callers that wait for a bounded time: no outage keeps them
+	running int       // attempts under way; with a caller waiting, at least as many as mayBegin allows
+	resting int       // callers that pause before they ask again, since too few nodes answered
 	made    uint64    // attempts so far
 }
 
@@ -93,13 +107,13 @@ func (l *Limiter) lane(urgent bool) *lane {
 // protected by the Limiter's lock.
 type measured struct {
 	least, older time.Duration // the shortest time since aged, and in the period before; 0: none
-	gaveUp       time.Duration // the shortest time since aged after which a caller gave up in vain; 0: none
 	aged         time.Duration // when the period began
+	last         time.Duration // the last measured time
 }
 
-// New makes the Limiter of a client.
-func New(clock system.Clock, l *life.Life) *Limiter {
-	return &Limiter{clock: clock, life: l, limit: firstLimit}
+// New makes the Limiter of a client. unfit reports whether no majority can vote until a person acts.
+func New(clock system.Clock, l *life.Life, unfit func() bool) *Limiter {
+	return &Limiter{clock: clock, life: l, unfit: unfit, limit: firstLimit}
 }
 
 // Asked returns the instant at which a call asks: now, or later by nanoseconds if others asked at the same
@@ -139,29 +153,36 @@ type Caller interface {
 func (l *Limiter) TryEnter(urgent bool) (Attempt, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.next > 0 {
+		return Attempt{}, false
+	}
 	return l.tryBegin(l.lane(urgent), 0)
 }
 
-// tryBegin is TryEnter, for a caller with so much patience. Called under l.mu.
+// tryBegin begins an attempt of a caller with so much patience, unless it must wait. Called under l.mu.
 func (l *Limiter) tryBegin(in *lane, patience time.Duration) (Attempt, bool) {
-	ahead := len(in.waiting) + len(in.brief)
-	if l.paused {
-		if patience == 0 {
-			return Attempt{}, false
-		}
-		ahead = len(in.brief) // the pause keeps the others
-	}
-	if ahead > 0 || float64(in.running) >= l.limit {
+	if len(*in.queue(patience)) > 0 || !l.mayBegin(in, patience > 0) {
 		return Attempt{}, false
 	}
 	return l.begin(in), true
 }
 
+// mayBegin reports whether the lane has room for a caller, whose wait has a bound or has none. Called under l.mu.
+func (l *Limiter) mayBegin(in *lane, brief bool) bool {
+	if l.outage && !brief && in.running+in.resting >= few {
+		return false
+	}
+	return float64(in.running) < l.limit
+}
+
 // Enter waits until the caller may make an attempt. Callers come in the order of the instants at which they asked;
 // urgent ones wait for none that are not. patience bounds the wait; 0: it has no bound. A caller whose wait has a bound
-// begins during a pause, too: it may have no time for another attempt, and learns by its own which nodes are stalled.
-// Errors: ErrTooLate, life.ErrClosed, or ctx's cause. After a nil error the caller must call Leave.
+// begins during an outage, too: it may have no time for another attempt, and learns by its own what ails the nodes.
+// Errors: ErrTooLate, ErrUnfit, life.ErrClosed, or ctx's cause. After a nil error the caller must call Leave.
 func (l *Limiter) Enter(ctx context.Context, asked, patience time.Duration, c Caller) (Attempt, error) {
+	if err := l.awaitNext(ctx, patience); err != nil {
+		return Attempt{}, err
+	}
 	urgent := c.IsUrgent()
 	l.mu.Lock()
 	in := l.lane(urgent)
@@ -190,15 +211,10 @@ func (l *Limiter) await(ctx context.Context, t *turn, patience time.Duration, c 
 		late = timer.C
 	}
 	var err error
-	for mayKeep := patience > 0; err == nil; {
+	for err == nil {
 		select {
 		case a := <-t.granted:
-			if mayKeep || !l.takeBack(a, t) {
-				return a, nil
-			}
-			if mayKeep = true; c.IsUrgent() { // hasten had no effect while it had its turn
-				l.hasten(t)
-			}
+			return a, nil
 		case <-c.Changed():
 			if c.IsUrgent() {
 				l.hasten(t)
@@ -226,17 +242,38 @@ func (l *Limiter) await(ctx context.Context, t *turn, patience time.Duration, c 
 	return Attempt{}, err
 }
 
-// takeBack reports whether a pause began since the caller got its turn: then the caller waits on. In a crowd, many have
-// got their turn, and their goroutines no processor yet. It happens to a caller once: pauses that follow each other
-// must not keep it.
-func (l *Limiter) takeBack(a Attempt, t *turn) bool {
+// awaitNext lets one caller ask in each FailurePause while no majority can vote until a person acts. The others pause as
+// long, or for as long as their patience lasts, and get ErrUnfit. Other errors: life.ErrClosed, or ctx's cause.
+func (l *Limiter) awaitNext(ctx context.Context, patience time.Duration) error {
+	left := l.untilNext()
+	if left <= 0 {
+		return nil
+	}
+	if patience > 0 {
+		left = min(left, patience)
+	}
+	if err := l.life.Pause(ctx, left); err != nil {
+		return err
+	}
+	if l.untilNext() > 0 {
+		return ErrUnfit
+	}
+	return nil
+}
+
+// untilNext returns how long it is until the next caller asks. If that is 0 or less, it is the caller of untilNext.
+func (l *Limiter) untilNext() time.Duration {
+	unfit := l.unfit()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.paused {
-		heap.Push(t.in, t)
-		a.end()
+	if !unfit { // a person may have acted, and no attempt has been made since
+		l.next = 0
 	}
-	return l.paused
+	left := l.next - l.clock()
+	if l.next > 0 && left <= 0 {
+		l.next += FailurePause - left
+	}
+	return left
 }
 
 // hasten makes a caller that waits an urgent one.
@@ -272,12 +309,12 @@ func (a Attempt) end() {
 
 // serve lets the first callers of a lane begin that wait. Called under l.mu.
 func (l *Limiter) serve(in *lane) {
-	for float64(in.running) < l.limit {
-		from := &in.brief
-		if !l.paused && len(in.waiting) > 0 && (len(in.brief) == 0 || in.waiting[0].isBefore(in.brief[0])) {
-			from = &in.waiting
+	for {
+		from := &in.waiting
+		if len(in.brief) > 0 && (len(in.waiting) == 0 || !l.mayBegin(in, false) || in.brief[0].isBefore(in.waiting[0])) {
+			from = &in.brief
 		}
-		if len(*from) == 0 {
+		if len(*from) == 0 || !l.mayBegin(in, from == &in.brief) {
 			return
 		}
 		t := heap.Pop(from).(*turn)
@@ -289,7 +326,7 @@ func (l *Limiter) serve(in *lane) {
 func (l *Limiter) Waiting() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.ordinary.waits() + l.urgent.waits() + l.retries.waiting.Len()
+	return l.ordinary.waits() + l.urgent.waits()
 }
 
 // Result is how an attempt went.
@@ -297,58 +334,96 @@ type Result struct {
 	Start   time.Duration // of the attempt, on the client's clock
 	Timeout time.Duration // after it no answer counts
 
-	// Answered is how long a quorum took to answer; 0: it did not. Took is how long the attempt
-	// took in that case. Only those of an attempt that is timed count.
-	Answered, Took time.Duration
+	// Unanswered is set if fewer than a quorum of the nodes answered.
+	Unanswered bool
 
-	// Stalled is set if nothing was sent, since too many nodes owed answers for too long.
-	Stalled bool
+	// Answered is how long a quorum took to answer; 0: it did not. That of an attempt that is timed counts.
+	Answered time.Duration
+
+	// Took is how long the attempt took, if it is timed or Unanswered.
+	Took time.Duration
 }
 
 // Leave ends an attempt.
 func (a Attempt) Leave(r Result) {
 	l := a.limiter
+	unfit := r.Unanswered && l.unfit()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case r.Stalled:
-		l.pauseAll(&r)
-	case a.Timed:
-		l.adapt(&r, a.lane)
+	if unfit {
+		l.next = max(l.next, l.clock()+FailurePause)
+	}
+	if r.Unanswered {
+		l.beginOutage(&r)
+	} else {
+		if l.outage {
+			l.endOutage()
+		}
+		if a.Timed {
+			l.adapt(&r, a.lane)
+		}
 	}
 	a.end()
 }
 
-// pauseAll keeps callers whose wait has no bound for a while: each of thousands would find out by an attempt of its own
-// that the nodes are stalled. Few may try again then. A timeout that is shorter than the way there and back says
-// nothing, as in adapt. Called under l.mu.
-func (l *Limiter) pauseAll(r *Result) {
-	if l.paused || r.Timeout <= l.base() {
+// beginOutage takes an attempt that too few nodes answered, unless its timeout is shorter than the way there and back: that
+// says nothing. If the nodes were asked, and answered too late, they have far too much to do: halving the limit step by step
+// would lose as many attempts once more. In an outage, callers whose wait has no bound wait, but for a few. None begins with
+// an attempt whose timeout is no longer than the last answer took, or that began before the last outage ended. Called under
+// l.mu.
+func (l *Limiter) beginOutage(r *Result) {
+	if r.Timeout <= l.base() {
 		return
 	}
-	l.shrink(r.Start, firstLimit)
-	l.paused = true
-	time.AfterFunc(r.Timeout/stallPause, func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.paused = false
-		l.serve(&l.urgent)
-		l.serve(&l.ordinary)
-	})
+	if r.Took >= r.Timeout {
+		l.shrink(r.Start, few)
+	}
+	if !l.outage && r.Timeout > l.last && r.Start >= l.outageAt {
+		l.outage, l.outageAt = true, l.clock()
+	}
+}
+
+// endOutage lets those go on that wait: few at first, so that nodes that answer again a little are not overrun. Called
+// under l.mu.
+func (l *Limiter) endOutage() {
+	l.outage, l.outageAt, l.next, l.limit = false, l.clock(), 0, min(l.limit, few)
+	l.serve(&l.urgent)
+	l.serve(&l.ordinary)
+}
+
+// Outage returns for how long too few nodes have answered; 0 if a quorum answered last.
+func (l *Limiter) Outage() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.outage {
+		return 0
+	}
+	return l.clock() - l.outageAt
+}
+
+// Rest pauses a caller whose attempt too few nodes answered, and who asks again then. Few rest at a time: those that wait
+// come after it. Errors: life.ErrClosed, or ctx's cause.
+func (a Attempt) Rest(ctx context.Context, pause time.Duration) error {
+	l := a.limiter
+	l.mu.Lock()
+	a.lane.resting++
+	l.mu.Unlock()
+	err := l.life.Pause(ctx, pause)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a.lane.resting--
+	l.serve(a.lane)
+	return err
 }
 
 // LeaveLater ends an attempt whose caller has given up. What it sent is still at the nodes, for
 // about as long as attempts took lately: until then it counts. If no quorum had answered for much
-// longer than that, the nodes have too much to do for such a caller: the limit shrinks, and the
-// time that the caller waited counts as a timeout for a while.
+// longer than that, the nodes have too much to do for such a caller: the limit shrinks.
 func (a Attempt) LeaveLater(r Result) {
 	l := a.limiter
 	l.mu.Lock()
 	d := 2 * l.base()
 	if a.Timed && r.Answered == 0 && d > 0 && r.Took > 2*d {
-		if l.gaveUp == 0 || r.Took < l.gaveUp {
-			l.gaveUp = r.Took
-		}
 		l.shrink(r.Start, maxLimit)
 	}
 	l.mu.Unlock()
@@ -360,34 +435,23 @@ func (a Attempt) LeaveLater(r Result) {
 }
 
 // adapt changes the limit after an attempt of a lane. Between the shortest time lately, which is the way
-// there and back, and the timeout there is room for the nodes' queues. The limit grows while
-// attempts take less than a quarter of it, and shrinks when one takes more than half of it. When no
-// quorum answers in time at all, the nodes have far too much to do, and the limit is the first one
-// again: halving it step by step would lose as many attempts once more. Two kinds of attempts say
-// nothing: one that failed early, since no node could be asked, and one whose timeout is shorter
-// than the way there and back. Called under l.mu.
+// there and back, and the timeout there is room for the nodes' queues: as much as mostQueue allows. The limit grows while
+// attempts take less than a quarter of it, and shrinks when one takes more than half of it. One that failed early, since
+// no node could be asked, says nothing. Called under l.mu.
 func (l *Limiter) adapt(r *Result, in *lane) {
-	took := r.Took
-	if r.Answered > 0 {
-		took = r.Answered
-		l.measure(took)
+	if r.Answered == 0 {
+		return
 	}
+	l.measure(r.Answered)
 	base := l.base()
-	timeout := r.Timeout
-	if l.gaveUp > 0 {
-		timeout = min(timeout, l.gaveUp)
-	}
-	room := timeout - base
+	room := min(r.Timeout-base, mostQueue+4*base)
 	switch {
-	case r.Answered == 0 && room <= 0:
-	case r.Answered == 0 && took >= timeout:
-		l.shrink(r.Start, firstLimit)
-	case took > base+room/2:
+	case r.Answered > base+room/2:
 		l.shrink(r.Start, maxLimit)
-	case r.Answered == 0 || !l.isNear(in):
-	case took < base+room/8:
+	case !l.isNear(in):
+	case r.Answered < base+room/8:
 		l.limit = min(l.limit+1, maxLimit)
-	case took < base+room/4:
+	case r.Answered < base+room/4:
 		l.limit = min(l.limit+growth, maxLimit)
 	}
 }
@@ -403,9 +467,9 @@ func (l *Limiter) shrink(start time.Duration, most float64) {
 // measure records how long a quorum took. Called under l.mu.
 func (l *Limiter) measure(took time.Duration) {
 	if now := l.clock(); now-l.aged > baseAge {
-		l.aged, l.older, l.least, l.gaveUp = now, l.least, 0, 0
+		l.aged, l.older, l.least = now, l.least, 0
 	}
-	if l.least == 0 || took < l.least {
+	if l.last = took; l.least == 0 || took < l.least {
 		l.least = took
 	}
 }
@@ -463,102 +527,4 @@ func (q *turnQueue) Pop() any {
 	*q = (*q)[:last]
 	t.index = -1
 	return t
-}
-
-// maxRetrying is how many callers of a client ask again at a time while too few nodes answer. They find
-// out for all others when a quorum answers: thousands of callers that each ask a few times in a second
-// would keep the process busy, and the nodes that are to recover.
-const maxRetrying = 16
-
-// retries are the callers whose attempts too few nodes answered. They are protected by the Limiter's lock.
-type retries struct {
-	pausing int         // so many pause, and ask again then
-	waiting list.List   // of chan bool, those of the others in the order of their calls; each gets whether it is to pause
-	some    atomic.Bool // waiting has one; stored under the Limiter's lock
-}
-
-// next tells the first that waits whether it is to pause.
-func (r *retries) next(pauses bool) {
-	r.waiting.Remove(r.waiting.Front()).(chan bool) <- pauses
-	r.some.Store(r.waiting.Len() > 0)
-}
-
-// Retry returns when a caller whose attempt too few nodes answered may ask again: after a pause if few
-// callers are in this state; else when it has become one of these few and has paused, or when a quorum
-// has answered others. Errors: life.ErrClosed, or ctx's cause.
-func (l *Limiter) Retry(ctx context.Context, pause time.Duration, c Caller) error {
-	l.mu.Lock()
-	if l.retries.pausing < maxRetrying {
-		l.retries.pausing++
-		l.mu.Unlock()
-		return l.pause(ctx, pause)
-	}
-	ahead := l.retries.waiting.Len()
-	granted := make(chan bool, 1) // has room for the one value that it gets
-	place := l.retries.waiting.PushBack(granted)
-	l.retries.some.Store(true)
-	l.mu.Unlock()
-
-	ended := c.TurnAwaited(ctx, ahead)
-	pauses, err := l.awaitRetry(ctx, granted, place)
-	ended(err)
-	if err == nil && pauses {
-		err = l.pause(ctx, pause)
-	}
-	return err
-}
-
-// awaitRetry waits until the caller may go on, and reports whether it is to pause first.
-func (l *Limiter) awaitRetry(ctx context.Context, granted <-chan bool, place *list.Element) (pauses bool, err error) {
-	select {
-	case pauses = <-granted:
-		return pauses, nil
-	case <-ctx.Done():
-		err = life.EndOf(ctx)
-	case <-l.life.Closing():
-		err = life.ErrClosed
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	select {
-	case pauses = <-granted: // at the same instant; its place is passed on
-		if pauses {
-			l.endPause()
-		}
-	default:
-		l.retries.waiting.Remove(place)
-		l.retries.some.Store(l.retries.waiting.Len() > 0)
-	}
-	return false, err
-}
-
-// pause waits as one of those that ask again.
-func (l *Limiter) pause(ctx context.Context, d time.Duration) error {
-	err := l.life.Pause(ctx, d)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.endPause()
-	return err
-}
-
-// endPause passes the place of a caller that has paused to the first that waits. Called under l.mu.
-func (l *Limiter) endPause() {
-	if l.retries.waiting.Len() > 0 {
-		l.retries.next(true)
-		return
-	}
-	l.retries.pausing--
-}
-
-// Answered says that a quorum has answered an attempt. Two of those that wait to ask again do so, and if
-// they are answered, four more: nodes that answer again a little are not overrun.
-func (l *Limiter) Answered() {
-	if !l.retries.some.Load() { // as for nearly every attempt
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i := 0; i < 2 && l.retries.waiting.Len() > 0; i++ {
-		l.retries.next(false)
-	}
 }

@@ -18,6 +18,8 @@ import (
 	"github.com/redlock-go/redlock/internal/limiter"
 )
 
+func fit() bool { return false }
+
 // observer is the callers, and counts those that waited for their turn.
 type observer struct {
 	urgent  atomic.Bool
@@ -85,7 +87,7 @@ func (s *server) send() limiter.Result {
 	}
 	s.vain++
 	s.free += s.service
-	return limiter.Result{Start: start, Timeout: s.timeout, Took: most}
+	return limiter.Result{Start: start, Timeout: s.timeout, Unanswered: true, Took: most}
 }
 
 // A burst of calls, each of which tries until its answer comes in time. Without a limit most of
@@ -106,7 +108,7 @@ func TestBurstIsServedWithFewAttemptsInVain(t *testing.T) {
 		t.Run(fmt.Sprintf("%v-%v-%v", s.service, s.trip, s.timeout), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s.began = time.Now()
-				l := limiter.New(s.now, life.New())
+				l := limiter.New(s.now, life.New(), fit)
 				var o observer
 				serve(t, l, s, &o, callers)
 				least := callers*s.service + s.trip
@@ -142,7 +144,7 @@ func TestBurstOfImpatientCallersIsServed(t *testing.T) {
 		const callers = 10_000
 		s := &server{service: 70 * time.Microsecond, trip: 100 * time.Microsecond, timeout: 500 * time.Millisecond,
 			patience: 20 * time.Millisecond, began: time.Now()}
-		l := limiter.New(s.now, life.New())
+		l := limiter.New(s.now, life.New(), fit)
 		serve(t, l, s, new(observer), callers)
 		t.Logf("%d attempts, %d in vain; %v", s.made, s.vain, s.now())
 		assert.LessOrEqual(t, s.vain, callers/5)
@@ -155,7 +157,7 @@ func TestLimitFollowsTheNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const callers = 5000
 		s := &server{service: 20 * time.Microsecond, trip: 100 * time.Microsecond, timeout: 50 * time.Millisecond, began: time.Now()}
-		l := limiter.New(s.now, life.New())
+		l := limiter.New(s.now, life.New(), fit)
 		serve(t, l, s, new(observer), callers)
 		s.service *= 5
 		serve(t, l, s, new(observer), callers)
@@ -170,7 +172,7 @@ func TestCollapseOfTheNodesCostsLittleMoreThanWhatIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const callers = 5000
 		s := &server{service: 20 * time.Microsecond, trip: 100 * time.Microsecond, timeout: 500 * time.Millisecond, began: time.Now()}
-		l := limiter.New(s.now, life.New())
+		l := limiter.New(s.now, life.New(), fit)
 		serve(t, l, s, new(observer), callers)
 		s.service *= 40
 		before := s.vain
@@ -180,45 +182,9 @@ func TestCollapseOfTheNodesCostsLittleMoreThanWhatIsUnderWay(t *testing.T) {
 	})
 }
 
-// While nodes owe answers nothing is sent to them. A few callers find that out, again and again, and not each.
-func TestStalledNodesAreFoundOutByFewCallers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const callers, stall, timeout = 10_000, time.Second, 50 * time.Millisecond
-		began := time.Now()
-		now := func() time.Duration { return time.Since(began) }
-		l := limiter.New(now, life.New())
-		var o observer
-		var all sync.WaitGroup
-		var stalled atomic.Int64
-		for range callers {
-			all.Go(func() {
-				for {
-					a, err := l.Enter(t.Context(), 0, 0, &o)
-					if !assert.NoError(t, err) {
-						return
-					}
-					start := now()
-					if start >= stall {
-						time.Sleep(time.Millisecond)
-						a.Leave(limiter.Result{Start: start, Timeout: timeout, Answered: time.Millisecond, Took: time.Millisecond})
-						return
-					}
-					stalled.Add(1)
-					a.Leave(limiter.Result{Start: start, Timeout: timeout, Stalled: true})
-					time.Sleep(50 * time.Millisecond)
-				}
-			})
-		}
-		all.Wait()
-		t.Logf("%d attempts found the nodes stalled; all were served after %v", stalled.Load(), now())
-		assert.Less(t, stalled.Load(), int64(1000))
-		assert.Less(t, now(), 2*stall)
-	})
-}
-
 // The shortest time that the nodes take is known before a crowd comes.
 func TestTheFirstAttemptIsMeasured(t *testing.T) {
-	l := limiter.New(func() time.Duration { return 0 }, life.New())
+	l := limiter.New(func() time.Duration { return 0 }, life.New(), fit)
 	for _, c := range []struct {
 		timed    bool
 		answered time.Duration
@@ -226,74 +192,66 @@ func TestTheFirstAttemptIsMeasured(t *testing.T) {
 		a, begun := l.TryEnter(false)
 		require.True(t, begun)
 		require.Equal(t, c.timed, a.Timed)
-		a.Leave(limiter.Result{Timeout: time.Second, Answered: c.answered, Took: c.answered})
+		a.Leave(limiter.Result{Timeout: time.Second, Unanswered: c.answered == 0, Answered: c.answered, Took: c.answered})
 	}
 }
 
-// A caller that waits for a bounded time finds out by an attempt of its own that the nodes are stalled, at once: behind a
-// pause it would only learn that its turn did not come. The pauses go on to keep the others.
-func TestPauseDoesNotKeepCallersWhoseWaitHasABound(t *testing.T) {
+// A caller that waits for a bounded time finds out by an attempt of its own what ails the nodes, at once: behind those
+// that rest it would only learn that its turn did not come.
+func TestOutageDoesNotKeepCallersWhoseWaitHasABound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const callers, timeout = 1000, 800 * time.Millisecond
-		began := time.Now()
-		now := func() time.Duration { return time.Since(began) }
-		l := limiter.New(now, life.New())
-		stall := func(a limiter.Attempt) {
-			time.Sleep(time.Microsecond)
-			a.Leave(limiter.Result{Start: now(), Timeout: timeout, Stalled: true})
-		}
-		a, begun := l.TryEnter(false)
-		require.True(t, begun)
-		stall(a)
+		o := newOutage()
 		var all sync.WaitGroup
-		var patient time.Duration
-		all.Go(func() {
-			a, err := l.Enter(t.Context(), 0, 0, new(observer))
-			assert.NoError(t, err)
-			patient = now()
-			a.Leave(limiter.Result{})
-		})
+		for range 100 {
+			all.Go(func() { assert.NoError(t, o.call(t.Context())) })
+		}
+		time.Sleep(time.Millisecond)
 		synctest.Wait()
+		assert.Positive(t, o.limiter.Waiting())
+		began := o.now()
 		for i := range callers {
 			all.Go(func() {
-				a, err := l.Enter(t.Context(), time.Duration(i+1), timeout, new(observer))
+				a, err := o.limiter.Enter(t.Context(), time.Duration(i+1), timeout, new(observer))
 				if assert.NoError(t, err) {
-					stall(a)
+					a.Leave(limiter.Result{Start: began, Timeout: timeout, Unanswered: true})
 				}
-				assert.Less(t, now(), timeout/8, "within the pause")
+				assert.Equal(t, began, o.now())
 			})
 		}
+		synctest.Wait()
+		o.recovered.Store(true)
 		all.Wait()
-		assert.GreaterOrEqual(t, patient, timeout/8)
-		assert.Less(t, patient, timeout/4, "one pause")
 	})
 }
 
-// To a lock whose timeout is shorter than the way there and back, nodes look stalled that are not.
-func TestStallOfATooShortTimeoutDelaysNobody(t *testing.T) {
+// To a lock whose timeout is shorter than the way there and back, nodes seem not to answer that do.
+func TestOutageOfATooShortTimeoutKeepsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		began := time.Now()
-		l := limiter.New(func() time.Duration { return time.Since(began) }, life.New())
-		leave := func(r limiter.Result) (timed bool) {
-			a, begun := l.TryEnter(false)
-			require.True(t, begun)
-			a.Leave(r)
-			return a.Timed
+		o := newOutage()
+		enter := func() (held []limiter.Attempt) {
+			for range 20 {
+				a, begun := o.limiter.TryEnter(false)
+				if !begun {
+					break
+				}
+				held = append(held, a)
+			}
+			return held
+		}
+		leave := func(all []limiter.Attempt, r limiter.Result) {
+			for _, a := range all {
+				r.Start = o.now()
+				a.Leave(r)
+			}
 		}
 		const trip = 30 * time.Millisecond
-		for timed := false; !timed; {
-			timed = leave(limiter.Result{Timeout: 500 * time.Millisecond, Answered: trip, Took: trip})
-		}
-		leave(limiter.Result{Timeout: 5 * time.Millisecond, Stalled: true})
-		_, begun := l.TryEnter(false)
-		require.True(t, begun)
-		leave(limiter.Result{Timeout: 50 * time.Millisecond, Stalled: true})
-		_, begun = l.TryEnter(false)
-		require.False(t, begun, "all wait")
-		time.Sleep(50 * time.Millisecond / 8)
-		synctest.Wait()
-		_, begun = l.TryEnter(false)
-		require.True(t, begun)
+		leave(enter(), limiter.Result{Timeout: 500 * time.Millisecond, Answered: trip, Took: trip})
+		leave(enter(), limiter.Result{Timeout: 5 * time.Millisecond, Unanswered: true, Took: 5 * time.Millisecond})
+		held := enter()
+		require.Len(t, held, 20)
+		leave(held, limiter.Result{Timeout: 50 * time.Millisecond, Unanswered: true})
+		require.Len(t, enter(), 16)
 	})
 }
 
@@ -305,7 +263,7 @@ func TestTooShortTimeoutDoesNotSlowOtherLocksDown(t *testing.T) {
 		began := time.Now()
 		s := &server{trip: trip, timeout: 500 * time.Millisecond, began: began}
 		short := &server{trip: trip, timeout: trip / 2, began: began}
-		l := limiter.New(s.now, life.New())
+		l := limiter.New(s.now, life.New(), fit)
 		var callers sync.WaitGroup
 		call := func(s *server, pause time.Duration) {
 			callers.Go(func() {
@@ -354,7 +312,7 @@ func fill(t *testing.T, l *limiter.Limiter) (leave func()) {
 func TestCallersComeInTheOrderInWhichTheyAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		l := limiter.New(func() time.Duration { return time.Since(began) }, life.New())
+		l := limiter.New(func() time.Duration { return time.Since(began) }, life.New(), fit)
 		leave := fill(t, l)
 		var order []int
 		var o observer
@@ -381,7 +339,7 @@ func TestCallersComeInTheOrderInWhichTheyAsked(t *testing.T) {
 func TestUrgentCallersHaveALimitOfTheirOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		l := limiter.New(func() time.Duration { return time.Since(began) }, life.New())
+		l := limiter.New(func() time.Duration { return time.Since(began) }, life.New(), fit)
 		leave := fill(t, l)
 		var order []string
 		var begun []limiter.Attempt
@@ -432,7 +390,7 @@ func TestUrgentAndOtherCallersBeginInEitherOrder(t *testing.T) {
 	for _, urgentFirst := range []bool{false, true} {
 		for busy := range 130 {
 			now := time.Minute
-			l := limiter.New(func() time.Duration { return now }, life.New())
+			l := limiter.New(func() time.Duration { return now }, life.New(), fit)
 			for i := range busy {
 				l.TryEnter(i%2 == 0)
 			}
@@ -461,7 +419,7 @@ func TestWaitForATurnEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began, alive := time.Now(), life.New()
-				l := limiter.New(func() time.Duration { return time.Since(began) }, alive)
+				l := limiter.New(func() time.Duration { return time.Since(began) }, alive, fit)
 				leave := fill(t, l)
 				ctx, cancel := context.WithCancelCause(t.Context())
 				defer cancel(nil)
@@ -484,7 +442,7 @@ func TestWaitForATurnEnds(t *testing.T) {
 func TestAttemptOfACallerThatGaveUpCountsForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{service: time.Millisecond, trip: time.Millisecond, timeout: 500 * time.Millisecond, began: time.Now()}
-		l := limiter.New(s.now, life.New())
+		l := limiter.New(s.now, life.New(), fit)
 		for range 100 { // it learns how long the nodes take
 			serve(t, l, s, new(observer), 1)
 		}
@@ -501,7 +459,7 @@ func TestAttemptOfACallerThatGaveUpCountsForAWhile(t *testing.T) {
 
 func TestCallsThatAskAtOneInstantHaveAnOrder(t *testing.T) {
 	now := time.Minute
-	l := limiter.New(func() time.Duration { return now }, life.New())
+	l := limiter.New(func() time.Duration { return now }, life.New(), fit)
 	const calls = 1000
 	asked := make([]time.Duration, calls)
 	var all sync.WaitGroup

@@ -3,13 +3,11 @@ package lock
 import (
 	"cmp"
 	"context"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/lease"
+	"github.com/redlock-go/redlock/internal/limiter"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/internal/system"
 	"github.com/redlock-go/redlock/internal/waitqueue"
 )
 
@@ -18,6 +16,8 @@ type call struct {
 	*Lock
 	waits  bool // it is Acquire, and nodes may wake it
 	asked  time.Duration
+	turn   limiter.Attempt   // of the last attempt
+	rested time.Duration     // when it has rested, after an attempt that too few nodes answered
 	limit  time.Duration     // how long it waits for its turn to ask, at most; 0: as long as ctx allows
 	waiter *waitqueue.Waiter // from its first refusal on; where the client listens, from its first attempt on
 
@@ -34,11 +34,6 @@ type call struct {
 func (l *Lock) Acquire(ctx context.Context) (held *lease.Lease, failure *Failure) {
 	e := l.engine
 	c := &call{Lock: l, waits: true, asked: e.Attempts.Asked()}
-	if e.failures.last.Load() != nil {
-		if shared, err := e.failures.await(ctx, e, FailurePause); shared != nil || err != nil {
-			return nil, &Failure{Cause: err, Refusal: shared}
-		}
-	}
 	if l.terms.Wanted {
 		if err := e.Queue().Listen(ctx); err != nil {
 			return nil, &Failure{Cause: err}
@@ -84,13 +79,9 @@ func (c *call) try(ctx context.Context, last *Refusal) (*lease.Lease, *Refusal, 
 	if err != nil {
 		return nil, nil, &Failure{Cause: err, Refusal: cmp.Or(last, refusal)}
 	}
-	if held != nil || refusal.reached {
-		c.engine.Attempts.Answered()
+	if refusal == nil || !refusal.unasked {
+		c.engine.Observer.Attempted(refusal)
 	}
-	if refusal != nil || c.engine.failures.last.Load() != nil {
-		c.engine.failures.record(refusal, c.engine.Clock)
-	}
-	c.engine.Observer.Attempted(refusal)
 	return held, refusal, nil
 }
 
@@ -107,7 +98,13 @@ func (c *call) wait(ctx context.Context, r *Refusal, try int) (err error) {
 		if c.waiter != nil {
 			c.undo(c.waiter, c.waiter.LeaveQueues()) // it would delay callers that reach a quorum
 		}
-		return e.Attempts.Retry(ctx, r.backoff(c.terms.Random, try), turnTaker{c.Lock, c.waiter})
+		if err := c.turn.Rest(ctx, r.backoff(c.terms.Random, try, e.Attempts.Outage())); err != nil {
+			return err
+		}
+		if e.Attempts.Outage() > 0 {
+			c.rested = e.Attempts.Asked() // others that waited meanwhile come first
+		}
+		return nil
 	case c.waiter == nil:
 		q := e.Queue()
 		if err := q.Listen(ctx); err != nil {
@@ -171,11 +168,6 @@ const maxTries = 3
 // TryAcquire acquires the lock without waiting for a holder.
 func (l *Lock) TryAcquire(ctx context.Context) (held *lease.Lease, failure *Failure) {
 	c := &call{Lock: l, limit: l.terms.Lease.NodeTimeout}
-	if l.engine.failures.last.Load() != nil {
-		if shared, err := l.engine.failures.await(ctx, l.engine, c.limit); shared != nil || err != nil {
-			return nil, &Failure{Cause: err, Refusal: shared}
-		}
-	}
 	if l.terms.Wanted {
 		if err := l.engine.Queue().Listen(ctx); err != nil {
 			return nil, &Failure{Cause: err}
@@ -201,7 +193,7 @@ func (c *call) tryAcquire(ctx context.Context, last *Refusal) (*lease.Lease, *Fa
 			}
 		}
 		last = refusal
-		pause := refusal.backoff(l.terms.Random, try)
+		pause := refusal.backoff(l.terms.Random, try, 0)
 		if refusal.registering {
 			pause = min(pause, l.terms.Lease.NodeTimeout/8) // a longer one would end the call before its time
 		}
@@ -236,63 +228,6 @@ func (c *call) poll(ctx context.Context) (held *lease.Lease, failure *Failure) {
 		if err := c.engine.Life.Pause(ctx, pause); err != nil {
 			return nil, &Failure{Cause: err, Refusal: last}
 		}
-	}
-}
-
-// FailurePause is the shortest time between two attempts of a client while no majority of the nodes can vote until a
-// person acts: a loop around Lock or TryLock must not keep a processor busy, and fill a log, because of a wrong password.
-const FailurePause = 100 * time.Millisecond
-
-// failures paces the callers that ask for locks while no majority of the nodes can vote until a person acts.
-// One caller asks in each FailurePause, and the others share its refusal: it says nothing of a single lock.
-type failures struct {
-	last atomic.Pointer[Refusal] // nil while a majority can vote
-
-	mu   sync.Mutex    // protects next; innermost
-	next time.Duration // when the next caller asks
-}
-
-// await is called where no majority could vote. It returns no refusal if the caller may ask the nodes again. Else it
-// pauses, for limit at most, and returns the refusal of a caller that asked. Errors: ctx's cause, or life.ErrClosed.
-func (f *failures) await(ctx context.Context, e *Engine, limit time.Duration) (*Refusal, error) {
-	if !e.Cluster.IsUnfit() { // a person has acted, and no attempt has been made since
-		f.last.Store(nil)
-		return nil, nil
-	}
-	left := f.turn(e.Clock())
-	if left <= 0 {
-		return nil, nil
-	}
-	if err := e.Life.Pause(ctx, min(left, limit)); err != nil {
-		return f.last.Load(), err
-	}
-	if f.turn(e.Clock()) <= 0 {
-		return nil, nil
-	}
-	return f.last.Load(), nil
-}
-
-// turn returns how long it is until the next caller asks. If that is 0 or less, it is the caller of turn.
-func (f *failures) turn(now time.Duration) time.Duration {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	left := f.next - now
-	if left <= 0 {
-		f.next = now + FailurePause
-	}
-	return left
-}
-
-// record takes the result of an attempt; a nil refusal was granted.
-func (f *failures) record(r *Refusal, clock system.Clock) {
-	switch {
-	case r != nil && r.hopeless && r.Votes.IsUnfit():
-		f.mu.Lock()
-		f.next = max(f.next, clock()+FailurePause)
-		f.mu.Unlock()
-		f.last.Store(r)
-	case f.last.Load() != nil:
-		f.last.Store(nil)
 	}
 }
 

@@ -44,11 +44,9 @@ func (c *call) attempt(ctx context.Context) (*lease.Lease, *Refusal, error) {
 		return nil, nil, life.EndOf(ctx)
 	}
 	a, v, err := c.ask(ctx)
-	switch {
-	case a == nil && errors.Is(err, limiter.ErrTooLate):
-		return nil, c.crowdedRefusal(err), nil
-	case a == nil:
-		return nil, nil, err
+	if a == nil {
+		refusal, err := c.notAsked(err)
+		return nil, refusal, err
 	}
 	var token int64
 	if v == quorum.Granted {
@@ -87,6 +85,20 @@ func (c *call) attempt(ctx context.Context) (*lease.Lease, *Refusal, error) {
 	return nil, c.refusalOf(&a.Ballot, c.waiter), err
 }
 
+// errOutage is why a call has not asked a node that may be well.
+var errOutage = errors.New("not asked, since a majority did not answer other calls of this client")
+
+// notAsked returns what the call has learnt without an attempt: its turn has not come, for the reason err.
+func (c *call) notAsked(err error) (*Refusal, error) {
+	switch {
+	case errors.Is(err, limiter.ErrTooLate), errors.Is(err, limiter.ErrUnfit):
+		return c.unaskedRefusal(err), nil
+	case c.engine.Attempts.Outage() > 0:
+		return c.unaskedRefusal(errOutage), err
+	}
+	return nil, err
+}
+
 // ask makes an attempt's ballot when it is the call's turn, and returns its verdict. If a quorum of the nodes has
 // executed the waiter's parked attempt meanwhile, it returns that one, and sends nothing. If the wait for the turn
 // fails, a is nil.
@@ -97,21 +109,21 @@ func (c *call) ask(ctx context.Context) (a *Attempt, v quorum.Verdict, err error
 			return a, quorum.Granted, nil
 		}
 	}
-	turn, begun := e.Attempts.TryEnter(w != nil && w.IsAwaited())
-	if !begun {
-		if turn, err = e.Attempts.Enter(ctx, c.asked, c.limit, turnTaker{c.Lock, w}); err != nil {
+	var begun bool
+	if c.turn, begun = e.Attempts.TryEnter(w != nil && w.IsAwaited()); !begun {
+		if c.turn, err = e.Attempts.Enter(ctx, max(c.asked, c.rested), c.limit, turnTaker{c.Lock, w}); err != nil {
 			return nil, quorum.Failed, err
 		}
 		if w != nil {
 			if a = c.executed(); a != nil { // while it waited for its turn
-				turn.Leave(limiter.Result{})
+				c.turn.Leave(limiter.Result{})
 				return a, quorum.Granted, nil
 			}
 		}
 	}
 	a = c.newAttempt(ctx)
-	defer func() { c.endTurn(turn, a, v, err) }()
-	a.Timed = turn.Timed
+	defer func() { c.endTurn(a, v, err) }()
+	a.Timed = c.turn.Timed
 	if w != nil {
 		w.Begin(a.Parked)
 	}
@@ -174,29 +186,30 @@ func (t turnTaker) Changed() <-chan struct{} {
 
 // endTurn lets the next call of the client ask the nodes, after the attempt a, which the verdict v ended, or err from
 // outside if it is not nil.
-func (c *call) endTurn(t limiter.Attempt, a *Attempt, v quorum.Verdict, err error) {
-	r := limiter.Result{Start: a.Start, Timeout: c.terms.Lease.NodeTimeout, Stalled: v != quorum.Granted && a.isStalled()}
-	if a.Timed {
+func (c *call) endTurn(a *Attempt, v quorum.Verdict, err error) {
+	r := limiter.Result{Start: a.Start, Timeout: c.terms.Lease.NodeTimeout}
+	r.Unanswered = v != quorum.Granted && !a.isAnswered()
+	if a.Timed || r.Unanswered {
 		r.Answered, r.Took = a.Heard(), c.engine.Clock()-a.Start
 	}
 	if err != nil {
-		t.LeaveLater(r)
+		c.turn.LeaveLater(r)
 		return
 	}
-	t.Leave(r)
+	c.turn.Leave(r)
 }
 
-// isStalled reports whether too few nodes executed the attempt, and one of the others was not asked because it owes
-// answers.
-func (a *Attempt) isStalled() bool {
-	owes, missing := false, 0
+// isAnswered reports whether a quorum of the nodes is well: they answered, perhaps with an error that concerns this lock
+// alone, or are about to be ready for it.
+func (a *Attempt) isAnswered() bool {
+	well := 0
 	for _, answer := range a.Answers() {
-		if answer.Outcome == quorum.NotSent {
-			missing++
-			owes = owes || errors.Is(answer.Cause, pipe.ErrStalled)
+		switch {
+		case answer.Outcome == quorum.Confirmed, answer.Outcome == quorum.Refused, isRegistering(answer), quorum.LacksScript(answer):
+			well++
 		}
 	}
-	return owes && missing > len(a.Votes)-a.lock.engine.Cluster.Need
+	return well >= a.lock.engine.Cluster.Need
 }
 
 // newAttempt makes an attempt over the nodes that may vote.

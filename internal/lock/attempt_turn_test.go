@@ -222,28 +222,31 @@ func TestFewAttemptsAreMadeWhereOneNodeIsDownAndOneIsStalled(t *testing.T) {
 	})
 }
 
-// Where nodes are down and none owes answers, no call of the client pauses for a crowd that waits for a quorum.
-func TestNobodyPausesWhereNodesAreDownAndNoneIsStalled(t *testing.T) {
+// While too few nodes answer, a crowd waits for its turn. A TryLock does not, and a Lock whose context ends says what ails
+// the nodes, though it has not asked them.
+func TestCallsThatWaitInAnOutageSayWhatAilsTheNodes(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := testnet.ListeningClient(t, net)
 		net.Nodes[0].Down()
 		net.Nodes[1].Down()
 		time.Sleep(2 * time.Second)
-		ctx, cancel := context.WithCancel(t.Context())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
 		var all sync.WaitGroup
-		for range 20 {
+		for range 200 {
 			all.Go(func() {
 				_, err := c.Mutex("x").Lock(ctx)
-				assert.ErrorIs(t, err, context.Canceled)
+				assert.ErrorIs(t, err, context.DeadlineExceeded)
+				assert.ErrorIs(t, err, redlock.ErrNoQuorum)
+				assert.ErrorContains(t, err, "connection refused")
 			})
 		}
-		for range 500 {
-			a, begun := testhook.Engine(c).Attempts.TryEnter(false)
-			require.True(t, begun)
-			a.Leave(limiter.Result{})
-			time.Sleep(ms)
-		}
-		cancel()
+		time.Sleep(500 * ms)
+		require.Positive(t, testhook.Engine(c).Attempts.Waiting())
+		require.Zero(t, testnet.Elapsed(func() {
+			_, err := c.Mutex("y").TryLock(t.Context())
+			require.ErrorContains(t, err, "connection refused")
+		}))
 		all.Wait()
 	})
 }

@@ -37,7 +37,7 @@
 //
 // # Locks
 //
-// handoff.mu, failures.mu and choice.mu are innermost. Transfer.mu comes after the leases' locks and
+// handoff.mu and choice.mu are innermost. Transfer.mu comes after the leases' locks and
 // ahead of the nodes', as Settle holds it; needs.mu comes ahead of the nodes' locks. The order of the
 // others is that of the packages: leases, the wait queue, waiters, ballots, nodes, pipes.
 package lock

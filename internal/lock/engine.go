@@ -33,7 +33,6 @@ type Engine struct {
 	makeQueue sync.Once
 	scripts   needs
 	handoff   handoff
-	failures  failures
 	spares    spares
 }
 

@@ -1,11 +1,13 @@
 package lock
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/admission"
+	"github.com/redlock-go/redlock/internal/limiter"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/system"
@@ -37,6 +39,7 @@ type Refusal struct {
 	again       bool          // perhaps nobody holds the lock: ask again, in the order of the ranks
 	registering bool          // nodes put its ttl on record first, or were being admitted, and were not asked
 	rank        int           // this attempt's place among those that split the votes
+	unasked     bool          // another caller has asked in its place, while a person must act
 	took        time.Duration // how long the ballot took
 }
 
@@ -98,15 +101,18 @@ func (e *Engine) heldFor(owner string) time.Duration {
 	return max(e.Wall().Sub(since), 0)
 }
 
-// crowdedRefusal returns the refusal of a call whose turn to ask the nodes did not come in time.
-func (c *call) crowdedRefusal(why error) *Refusal {
+// unaskedRefusal returns the refusal of a call that has not asked the nodes, for the reason why: each node's own reason
+// comes first.
+func (c *call) unaskedRefusal(why error) *Refusal {
 	e := c.engine
 	votes := &quorum.Failure{Op: opLock, Need: e.Cluster.Need, Elapsed: c.terms.Lease.NodeTimeout, Nodes: e.Cluster.Nodes,
 		Answers: make([]quorum.Answer, len(e.Cluster.Nodes))}
-	for i := range votes.Answers {
-		votes.Answers[i] = quorum.Answer{Count: quorum.NoAnswer, Outcome: quorum.NotSent, Cause: why}
+	for i, n := range e.Cluster.Nodes {
+		_, cause := n.Right(c.terms.Lease.TTL)
+		votes.Answers[i] = quorum.Answer{Count: quorum.NoAnswer, Outcome: quorum.NotSent, Cause: cmp.Or(cause, why)}
 	}
-	return &Refusal{Votes: votes}
+	unfit := errors.Is(why, limiter.ErrUnfit)
+	return &Refusal{Votes: votes, hopeless: unfit || votes.IsHopeless(), unasked: unfit}
 }
 
 // lateRefusal returns the refusal of a ballot that was granted when no validity was left.
@@ -153,12 +159,13 @@ func rank(b *quorum.Ballot, reader bool) (ahead int) {
 // backoff returns how long to wait before the next attempt. Where the votes were split the
 // callers go one after the other, two round trips apart: time for the one ahead to ask, and
 // for the others to have given their nodes back. Where the lock is held it is a random time,
-// longer with each try, but not much longer than the holder has left.
-func (r *Refusal) backoff(random system.Random, try int) time.Duration {
+// longer with each try, but not much longer than the holder has left. While too few nodes answer, it grows with the time
+// for which they have not: those who wait for their turn ask for the first time late in an outage.
+func (r *Refusal) backoff(random system.Random, try int, outage time.Duration) time.Duration {
 	if r.again && !r.registering {
 		return time.Duration(r.rank)*2*r.took + random.Below(max(r.took, time.Microsecond), "splitting")
 	}
-	limit := min(firstBackoff<<min(try, 10), maxBackoff)
+	limit := min(max(firstBackoff<<min(try, 10), outage/4), maxBackoff)
 	if r.Remaining > 0 {
 		limit = min(limit, r.Remaining+time.Millisecond)
 	}

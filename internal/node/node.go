@@ -17,16 +17,9 @@ import (
 	"github.com/redlock-go/redlock/internal/system"
 )
 
-// Limits of what may be unanswered at a node.
-const (
-	// quietBacklog is how many bytes may be unanswered at a node that has stopped answering
-	// before new attempts leave it out; busyBacklog is the same for a node that goes on
-	// answering. releaseBacklog bounds all else. Above it a renewal leaves the node out; for
-	// a release the connection is dropped, and the releases become undos.
-	quietBacklog   = 256 << 10
-	busyBacklog    = 8 << 20
-	releaseBacklog = 32 << 20
-)
+// maxBacklog is how many bytes may be unanswered at a node. Above it attempts and renewals leave the node out; for a
+// release the connection is dropped, and the releases become undos.
+const maxBacklog = 32 << 20
 
 // Pool makes connections to one server.
 type Pool interface {
@@ -139,32 +132,12 @@ func (n *Node) Pipe() *pipe.Pipe { return n.link.pipe.Load() }
 // UnderstandsSetGet reports whether the server understands SET with NX and GET together.
 func (n *Node) UnderstandsSetGet() bool { return n.setGet.Load() }
 
-// Urgency is what a call gives way to.
-type Urgency int
-
-const (
-	GivesWay Urgency = iota // an attempt: it leaves out a node with a long backlog
-	Upkeep                  // renewals and the like: they leave out a node that is silent
-	Must                    // releases: they wait for a stalled node
-)
-
-// limit returns what may be unanswered when a call is queued.
-func (u Urgency) limit(timeout time.Duration) pipe.Limit {
-	switch u {
-	case GivesWay:
-		return pipe.Limit{Silence: timeout, Pause: timeout / 10, Bytes: quietBacklog, MaxBytes: busyBacklog}
-	case Upkeep:
-		return pipe.Limit{Silence: timeout, Pause: system.Forever, MaxBytes: releaseBacklog}
-	default:
-		return pipe.Limit{Silence: system.Forever, Pause: system.Forever, MaxBytes: releaseBacklog}
-	}
-}
-
 // Queue puts a call into the node's queue. p is not nil when the caller must flush it;
 // load is the number of commands unanswered there. With an error nothing was queued. If on is
-// not nil, the call relies on that connection, and goes over no other.
+// not nil, the call relies on that connection, and goes over no other. A call leaves out a node that has been silent for
+// timeout, unless it must be sent: a release waits for a stalled node.
 func (n *Node) Queue(c *pipe.Call, on *pipe.Pipe, now, timeout time.Duration,
-	u Urgency) (p *pipe.Pipe, load int, err error) {
+	must bool) (p *pipe.Pipe, load int, err error) {
 	p = n.link.pipe.Load()
 	if p == nil {
 		return nil, 0, n.Why()
@@ -172,16 +145,19 @@ func (n *Node) Queue(c *pipe.Call, on *pipe.Pipe, now, timeout time.Duration,
 	if on != nil && on != p {
 		return nil, 0, ErrReconnected
 	}
-	limit := u.limit(timeout)
+	limit := pipe.Limit{Silence: timeout, Bytes: maxBacklog}
+	if must {
+		limit.Silence = system.Forever
+	}
 	flush, load, err := p.Queue(c, now, &limit)
 	if err != nil {
-		if errors.Is(err, pipe.ErrStalled) && u != Must {
-			n.ReportStalled()
-		}
-		if u == Must {
+		switch {
+		case must:
 			// Not here: breaking a pipe informs other ballots, and the caller has its own
 			// ballot locked.
 			go p.Kill(fmt.Errorf("a release could not be queued: %w", err))
+		case errors.Is(err, pipe.ErrStalled):
+			n.ReportStalled()
 		}
 		return nil, 0, err
 	}

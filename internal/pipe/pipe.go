@@ -122,10 +122,8 @@ type Pipe struct {
 	users   int        // how many goroutines use conn
 	err     error      // why the pipe is broken
 
-	popped   uint64        // how many calls pop has removed, in order; only fail removes others, and no pop follows it
-	answered uint64        // grows with a call's first answer, and with its last
-	seen     uint64        // its value when a call was queued last
-	progress time.Duration // when a caller that queued a call last saw that it had grown
+	popped   uint64 // how many calls pop has removed, in order; only fail removes others, and no pop follows it
+	answered uint64 // grows with a call's first answer, and with its last
 }
 
 // New starts a pipe over conn, which it owns from now on and closes when the pipe has
@@ -486,23 +484,16 @@ func (p *Pipe) silence(now time.Duration) time.Duration {
 
 // Limit bounds what may be unanswered when a call is queued.
 type Limit struct {
-	Silence  time.Duration // how long the oldest call may have waited
-	Bytes    int           // while more are unanswered, no call is queued once the server has answered nothing for Pause
-	Pause    time.Duration
-	MaxBytes int // how many bytes may be unanswered in any case
+	Silence time.Duration // how long the oldest call may have waited
+	Bytes   int           // how many bytes may be unanswered
 }
 
 // check returns an error if the limit is exceeded. Called under p.mu.
 func (p *Pipe) check(l *Limit, now time.Duration) error {
-	s := p.silence(now)
-	if s > l.Silence {
+	if s := p.silence(now); s > l.Silence {
 		return StalledFor(s)
 	}
-	if p.answered != p.seen {
-		p.seen, p.progress = p.answered, now
-	}
-	// Up to MaxBytes, a server that keeps answering is busy, not stalled.
-	if p.bytes > l.MaxBytes || p.bytes > l.Bytes && min(s, now-p.progress) > l.Pause {
+	if p.bytes > l.Bytes {
 		return fmt.Errorf("%w: %d KiB unanswered", ErrStalled, p.bytes>>10)
 	}
 	return nil

@@ -50,8 +50,7 @@ type Question struct {
 	Rule   Rule
 	Reader Reader
 
-	// Attempt is set if it asks for a lock: a node with a long backlog is left out. All else leaves
-	// out a silent node only.
+	// Attempt is set if it asks for a lock.
 	Attempt bool
 
 	// Timed has the ballot measure how long a quorum of the nodes takes to answer.
@@ -170,14 +169,7 @@ func (b *Ballot) Queue(must NodeSet, all bool) (yield bool) {
 			b.leaveUnasked(i)
 			continue
 		}
-		urgency := node.Upkeep
-		switch {
-		case v.must:
-			urgency = node.Must
-		case b.Attempt:
-			urgency = node.GivesWay
-		}
-		p, load, err := v.Node.Queue(&v.Call, v.on(), b.Start, b.Timeout, urgency)
+		p, load, err := v.Node.Queue(&v.Call, v.on(), b.Start, b.Timeout, v.must)
 		if err != nil {
 			b.set(v, Answer{Count: NoAnswer, Outcome: NotSent, Cause: err})
 			if v.must {
