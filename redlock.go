@@ -160,7 +160,8 @@ func newClient(nodes int, settings options) *Client {
 	c.renewer = lease.NewRenewer(&lease.Config{Clock: settings.clock, Events: c.events,
 		Observer: c.observe, LostError: lostError})
 	c.locks = &lock.Engine{ID: id, Clock: settings.clock, Wall: settings.wall, Random: settings.random, NodeTimeout: settings.voteTimeout(),
-		Life: c.life, Cluster: &c.cluster, Renewer: c.renewer, Observer: c.observe, Attempts: limiter.New(settings.clock, c.life, c.cluster.IsUnfit)}
+		Life: c.life, Cluster: &c.cluster, Renewer: c.renewer, Observer: c.observe,
+		Attempts: limiter.New(settings.clock, c.life, c.cluster.IsUnfit)}
 	return c
 }
 

@@ -23,9 +23,9 @@ const (
 // A Drain waits until the nodes have executed the releases that Close queues for them: until they owe no answer, and no
 // release that was sent once more.
 //
-// A Drain waits for a node for as long as the node answers anything at all. It gives up a node that is silent for a node
-// timeout, for the rest of Close: so a frozen node costs a node timeout once, however many leases there are. A node whose
-// connection breaks has as long to come back. A Drain does not wait for a node that was not connected before.
+// A Drain waits for a node for as long as the node answers anything at all. It gives up a node that is silent for a
+// node timeout, for the rest of Close: so a frozen node costs a node timeout once, however many leases there are. A node
+// whose connection breaks has as long to come back. A Drain does not wait for a node that was not connected before.
 type Drain struct {
 	clock   system.Clock
 	timeout time.Duration // a node's
@@ -46,7 +46,8 @@ type drainNode struct {
 
 // NewDrain returns a Drain for a client whose keys last for ttl, at most.
 func NewDrain(nodes []*admission.Member, clock system.Clock, nodeTimeout, ttl time.Duration) *Drain {
-	d := &Drain{clock: clock, timeout: nodeTimeout, nodes: make([]drainNode, len(nodes)), until: clock() + ttl, looked: clock()}
+	now := clock()
+	d := &Drain{clock: clock, timeout: nodeTimeout, nodes: make([]drainNode, len(nodes)), until: now + ttl, looked: now}
 	for i, n := range nodes {
 		d.nodes[i] = drainNode{Member: n, pipe: n.Pipe(), since: d.looked}
 	}
@@ -63,21 +64,20 @@ func (d *Drain) awaited() (set quorum.NodeSet) {
 	return set
 }
 
-// await returns when each node that is not given up has executed all, or owes fewer than so many answers. At the end it
-// looks twice: a reader may have counted an answer whose receiver is about to make an undo of it.
-func (d *Drain) await(most int) {
+// await returns when no node that is not given up owes so many answers, at so many looks in a row.
+func (d *Drain) await(many, looks int) {
 	for quiet := 0; d.looked < d.until; time.Sleep(drainLook) {
-		if quiet++; d.isBehind(most) {
+		if d.isBehind(many) {
 			quiet = 0
-		} else if quiet == 2 || most > 1 {
+		} else if quiet++; quiet == looks {
 			return
 		}
 	}
 }
 
-// isBehind reports whether a node is behind, and gives silent ones up. After a pause of this very process the answers are
-// still in the socket: they must be read before a node is taken for silent.
-func (d *Drain) isBehind(most int) (behind bool) {
+// isBehind reports whether a node owes so many answers, and gives silent ones up. After a pause of this very process the
+// answers are still in the socket: they must be read before a node is taken for silent.
+func (d *Drain) isBehind(many int) (behind bool) {
 	now := d.clock()
 	paused := now-d.looked > max(d.timeout/2, 20*drainLook)
 	d.looked = now
@@ -86,7 +86,7 @@ func (d *Drain) isBehind(most int) (behind bool) {
 		if n.givenUp {
 			continue
 		}
-		owes := n.owes(most, now)
+		owes := n.owes(many, now)
 		if paused || !owes {
 			n.since = now
 		}
@@ -96,8 +96,8 @@ func (d *Drain) isBehind(most int) (behind bool) {
 	return behind
 }
 
-// owes reports whether the node owes so many answers or, if most is 1, an undo. Its silence ends with each answer.
-func (n *drainNode) owes(most int, now time.Duration) bool {
+// owes reports whether the node owes so many answers or, if many is 1, an undo. Its silence ends with each answer.
+func (n *drainNode) owes(many int, now time.Duration) bool {
 	p := n.Member.Pipe()
 	switch {
 	case p == nil:
@@ -108,7 +108,7 @@ func (n *drainNode) owes(most int, now time.Duration) bool {
 	if answered := p.Answered(); p != n.pipe || answered != n.answered {
 		n.pipe, n.answered, n.since = p, answered, now
 	}
-	return p.Unanswered() >= most || most == 1 && n.AwaitsUndo()
+	return p.Unanswered() >= many || many == 1 && n.AwaitsUndo()
 }
 
 // Release sends the releases of leases that Shut has ended. It sends them as fast as the
@@ -125,10 +125,11 @@ func (d *Drain) Release(leases []*Lease) {
 		for _, b := range ballots {
 			b.Flush(false)
 		}
-		d.await(maxOwed)
+		d.await(maxOwed, 1)
 	}
 }
 
 // Finish returns when the nodes have executed everything that was queued for them, and
-// the releases that were sent once more because a node had refused them.
-func (d *Drain) Finish() { d.await(1) }
+// the releases that were sent once more because a node had refused them. It looks twice: a reader may have counted an
+// answer whose receiver is about to make an undo of it.
+func (d *Drain) Finish() { d.await(1, 2) }

@@ -39,14 +39,14 @@ const (
 	// baseAge is for how long, at least, the shortest measured time counts.
 	baseAge = 10 * time.Second
 
-	// few is how many callers of a lane ask or rest while too few nodes answer, of those whose wait has no bound. They find
-	// out for the others when a quorum answers: thousands that each ask a few times in a second would keep the process
-	// busy, and the nodes that are to recover. The limit is no more than that when a quorum answers again.
+	// While too few nodes answer, about few callers of a lane ask, or rest until they ask again. The others wait, but for
+	// those whose wait has a bound. The few find out when a quorum answers: thousands that each ask a few times in a second
+	// would keep the process busy, and the nodes that are to recover. When a quorum answers again, few is the limit.
 	few = 16
 )
 
 // FailurePause is the shortest time between two attempts of a client while no majority of the nodes can vote until a
-// person acts: a loop around Lock or TryLock must not keep a processor busy, and fill a log, because of a wrong password.
+// person acts: because of a wrong password, a loop around Lock or TryLock must not keep a processor busy and fill a log.
 const FailurePause = 100 * time.Millisecond
 
 // ErrTooLate is why an attempt was not made: its turn did not come while the caller was ready to
@@ -66,7 +66,7 @@ type Limiter struct {
 	mu               sync.Mutex // protects what follows; innermost
 	ordinary, urgent lane
 	serial           uint64        // of the last caller that waited
-	outage           bool          // too few nodes answered the last attempt that says something
+	outage           bool          // too few nodes answer: see beginOutage
 	outageAt         time.Duration // when that began, or ended
 	next             time.Duration // while no majority can vote until a person acts: when the next caller asks; else 0
 	limit            float64       // of each lane, from minLimit to maxLimit
@@ -180,8 +180,10 @@ func (l *Limiter) mayBegin(in *lane, brief bool) bool {
 // begins during an outage, too: it may have no time for another attempt, and learns by its own what ails the nodes.
 // Errors: ErrTooLate, ErrUnfit, life.ErrClosed, or ctx's cause. After a nil error the caller must call Leave.
 func (l *Limiter) Enter(ctx context.Context, asked, patience time.Duration, c Caller) (Attempt, error) {
-	if err := l.awaitNext(ctx, patience); err != nil {
-		return Attempt{}, err
+	if l.isPaced() {
+		if err := l.awaitNext(ctx, patience); err != nil {
+			return Attempt{}, err
+		}
 	}
 	urgent := c.IsUrgent()
 	l.mu.Lock()
@@ -242,8 +244,15 @@ func (l *Limiter) await(ctx context.Context, t *turn, patience time.Duration, c 
 	return Attempt{}, err
 }
 
-// awaitNext lets one caller ask in each FailurePause while no majority can vote until a person acts. The others pause as
-// long, or for as long as their patience lasts, and get ErrUnfit. Other errors: life.ErrClosed, or ctx's cause.
+// isPaced reports whether no majority could vote until a person acts, when a caller asked last.
+func (l *Limiter) isPaced() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.next > 0
+}
+
+// awaitNext lets one caller ask in each FailurePause while no majority can vote until a person acts. The others pause
+// until then, or until their patience ends, and get ErrUnfit. Other errors: life.ErrClosed, or ctx's cause.
 func (l *Limiter) awaitNext(ctx context.Context, patience time.Duration) error {
 	left := l.untilNext()
 	if left <= 0 {
@@ -302,7 +311,7 @@ func (l *Limiter) begin(in *lane) Attempt {
 // end ends an attempt, and lets further ones begin. Called under the Limiter's lock.
 func (a Attempt) end() {
 	a.lane.running--
-	if len(a.lane.waiting) > 0 || len(a.lane.brief) > 0 {
+	if a.lane.waits() > 0 {
 		a.limiter.serve(a.lane)
 	}
 }
@@ -366,11 +375,10 @@ func (a Attempt) Leave(r Result) {
 	a.end()
 }
 
-// beginOutage takes an attempt that too few nodes answered, unless its timeout is shorter than the way there and back: that
-// says nothing. If the nodes were asked, and answered too late, they have far too much to do: halving the limit step by step
-// would lose as many attempts once more. In an outage, callers whose wait has no bound wait, but for a few. None begins with
-// an attempt whose timeout is no longer than the last answer took, or that began before the last outage ended. Called under
-// l.mu.
+// beginOutage takes an attempt that too few nodes answered. One whose timeout is shorter than the way there and back says
+// nothing. If the nodes answered too late, they have far too much to do: halving the limit step by step would lose as many
+// attempts once more. An outage begins, unless the timeout is no longer than the last answer took, or the attempt began
+// before the last outage ended. Called under l.mu.
 func (l *Limiter) beginOutage(r *Result) {
 	if r.Timeout <= l.base() {
 		return
@@ -401,8 +409,8 @@ func (l *Limiter) Outage() time.Duration {
 	return l.clock() - l.outageAt
 }
 
-// Rest pauses a caller whose attempt too few nodes answered, and who asks again then. Few rest at a time: those that wait
-// come after it. Errors: life.ErrClosed, or ctx's cause.
+// Rest pauses a caller before it asks again, since too few nodes answered its attempt. It keeps its place among the few
+// meanwhile. Errors: life.ErrClosed, or ctx's cause.
 func (a Attempt) Rest(ctx context.Context, pause time.Duration) error {
 	l := a.limiter
 	l.mu.Lock()
@@ -435,9 +443,8 @@ func (a Attempt) LeaveLater(r Result) {
 }
 
 // adapt changes the limit after an attempt of a lane. Between the shortest time lately, which is the way
-// there and back, and the timeout there is room for the nodes' queues: as much as mostQueue allows. The limit grows while
-// attempts take less than a quarter of it, and shrinks when one takes more than half of it. One that failed early, since
-// no node could be asked, says nothing. Called under l.mu.
+// there and back, and the timeout there is room for the nodes' queues, as much as mostQueue allows. The limit grows
+// while attempts take less than a quarter of it, and shrinks when one takes more than half of it. Called under l.mu.
 func (l *Limiter) adapt(r *Result, in *lane) {
 	if r.Answered == 0 {
 		return

@@ -18,8 +18,6 @@ import (
 	"github.com/redlock-go/redlock/internal/limiter"
 )
 
-func fit() bool { return false }
-
 // observer is the callers, and counts those that waited for their turn.
 type observer struct {
 	urgent  atomic.Bool
@@ -108,7 +106,7 @@ func TestBurstIsServedWithFewAttemptsInVain(t *testing.T) {
 		t.Run(fmt.Sprintf("%v-%v-%v", s.service, s.trip, s.timeout), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s.began = time.Now()
-				l := limiter.New(s.now, life.New(), fit)
+				l := limiter.New(s.now, life.New(), limiter.NeverUnfit)
 				var o observer
 				serve(t, l, s, &o, callers)
 				least := callers*s.service + s.trip
@@ -144,7 +142,7 @@ func TestBurstOfImpatientCallersIsServed(t *testing.T) {
 		const callers = 10_000
 		s := &server{service: 70 * time.Microsecond, trip: 100 * time.Microsecond, timeout: 500 * time.Millisecond,
 			patience: 20 * time.Millisecond, began: time.Now()}
-		l := limiter.New(s.now, life.New(), fit)
+		l := limiter.New(s.now, life.New(), limiter.NeverUnfit)
 		serve(t, l, s, new(observer), callers)
 		t.Logf("%d attempts, %d in vain; %v", s.made, s.vain, s.now())
 		assert.LessOrEqual(t, s.vain, callers/5)
@@ -157,7 +155,7 @@ func TestLimitFollowsTheNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const callers = 5000
 		s := &server{service: 20 * time.Microsecond, trip: 100 * time.Microsecond, timeout: 50 * time.Millisecond, began: time.Now()}
-		l := limiter.New(s.now, life.New(), fit)
+		l := limiter.New(s.now, life.New(), limiter.NeverUnfit)
 		serve(t, l, s, new(observer), callers)
 		s.service *= 5
 		serve(t, l, s, new(observer), callers)
@@ -172,7 +170,7 @@ func TestCollapseOfTheNodesCostsLittleMoreThanWhatIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const callers = 5000
 		s := &server{service: 20 * time.Microsecond, trip: 100 * time.Microsecond, timeout: 500 * time.Millisecond, began: time.Now()}
-		l := limiter.New(s.now, life.New(), fit)
+		l := limiter.New(s.now, life.New(), limiter.NeverUnfit)
 		serve(t, l, s, new(observer), callers)
 		s.service *= 40
 		before := s.vain
@@ -184,7 +182,7 @@ func TestCollapseOfTheNodesCostsLittleMoreThanWhatIsUnderWay(t *testing.T) {
 
 // The shortest time that the nodes take is known before a crowd comes.
 func TestTheFirstAttemptIsMeasured(t *testing.T) {
-	l := limiter.New(func() time.Duration { return 0 }, life.New(), fit)
+	l := limiter.New(func() time.Duration { return 0 }, life.New(), limiter.NeverUnfit)
 	for _, c := range []struct {
 		timed    bool
 		answered time.Duration
@@ -263,7 +261,7 @@ func TestTooShortTimeoutDoesNotSlowOtherLocksDown(t *testing.T) {
 		began := time.Now()
 		s := &server{trip: trip, timeout: 500 * time.Millisecond, began: began}
 		short := &server{trip: trip, timeout: trip / 2, began: began}
-		l := limiter.New(s.now, life.New(), fit)
+		l := limiter.New(s.now, life.New(), limiter.NeverUnfit)
 		var callers sync.WaitGroup
 		call := func(s *server, pause time.Duration) {
 			callers.Go(func() {
@@ -312,7 +310,7 @@ func fill(t *testing.T, l *limiter.Limiter) (leave func()) {
 func TestCallersComeInTheOrderInWhichTheyAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		l := limiter.New(func() time.Duration { return time.Since(began) }, life.New(), fit)
+		l := limiter.New(func() time.Duration { return time.Since(began) }, life.New(), limiter.NeverUnfit)
 		leave := fill(t, l)
 		var order []int
 		var o observer
@@ -339,7 +337,7 @@ func TestCallersComeInTheOrderInWhichTheyAsked(t *testing.T) {
 func TestUrgentCallersHaveALimitOfTheirOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		l := limiter.New(func() time.Duration { return time.Since(began) }, life.New(), fit)
+		l := limiter.New(func() time.Duration { return time.Since(began) }, life.New(), limiter.NeverUnfit)
 		leave := fill(t, l)
 		var order []string
 		var begun []limiter.Attempt
@@ -390,7 +388,7 @@ func TestUrgentAndOtherCallersBeginInEitherOrder(t *testing.T) {
 	for _, urgentFirst := range []bool{false, true} {
 		for busy := range 130 {
 			now := time.Minute
-			l := limiter.New(func() time.Duration { return now }, life.New(), fit)
+			l := limiter.New(func() time.Duration { return now }, life.New(), limiter.NeverUnfit)
 			for i := range busy {
 				l.TryEnter(i%2 == 0)
 			}
@@ -419,7 +417,7 @@ func TestWaitForATurnEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began, alive := time.Now(), life.New()
-				l := limiter.New(func() time.Duration { return time.Since(began) }, alive, fit)
+				l := limiter.New(func() time.Duration { return time.Since(began) }, alive, limiter.NeverUnfit)
 				leave := fill(t, l)
 				ctx, cancel := context.WithCancelCause(t.Context())
 				defer cancel(nil)
@@ -442,7 +440,7 @@ func TestWaitForATurnEnds(t *testing.T) {
 func TestAttemptOfACallerThatGaveUpCountsForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{service: time.Millisecond, trip: time.Millisecond, timeout: 500 * time.Millisecond, began: time.Now()}
-		l := limiter.New(s.now, life.New(), fit)
+		l := limiter.New(s.now, life.New(), limiter.NeverUnfit)
 		for range 100 { // it learns how long the nodes take
 			serve(t, l, s, new(observer), 1)
 		}
@@ -459,7 +457,7 @@ func TestAttemptOfACallerThatGaveUpCountsForAWhile(t *testing.T) {
 
 func TestCallsThatAskAtOneInstantHaveAnOrder(t *testing.T) {
 	now := time.Minute
-	l := limiter.New(func() time.Duration { return now }, life.New(), fit)
+	l := limiter.New(func() time.Duration { return now }, life.New(), limiter.NeverUnfit)
 	const calls = 1000
 	asked := make([]time.Duration, calls)
 	var all sync.WaitGroup

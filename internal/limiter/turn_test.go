@@ -10,7 +10,8 @@ import (
 	"github.com/redlock-go/redlock/internal/life"
 )
 
-func fit() bool { return false }
+// NeverUnfit says that a majority can vote.
+func NeverUnfit() bool { return false }
 
 // anyone is a caller.
 type anyone struct{}
@@ -25,7 +26,7 @@ func TestLanesAreMeasuredAlikeInEitherOrder(t *testing.T) {
 	for under := range 40 { // attempts that are under way: up to more than half of the first limit
 		var timed [2]map[bool]bool
 		for i, urgentFirst := range []bool{false, true} {
-			l := New(func() time.Duration { return 0 }, life.New(), fit)
+			l := New(func() time.Duration { return 0 }, life.New(), NeverUnfit)
 			a, _ := l.TryEnter(false)
 			a.Leave(Result{Timeout: time.Second, Answered: time.Millisecond, Took: time.Millisecond})
 			for range under {
@@ -46,7 +47,7 @@ func TestLanesAreMeasuredAlikeInEitherOrder(t *testing.T) {
 func TestTurnThatComesWithTheEndOfItsCallerIsNotLost(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	l := New(func() time.Duration { return 0 }, life.New(), fit)
+	l := New(func() time.Duration { return 0 }, life.New(), NeverUnfit)
 	left := 0 // without their turn
 	for range 100 {
 		w := &turn{in: &l.ordinary.waiting, index: -1, granted: make(chan Attempt, 1)}

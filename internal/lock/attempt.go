@@ -199,13 +199,14 @@ func (c *call) endTurn(a *Attempt, v quorum.Verdict, err error) {
 	c.turn.Leave(r)
 }
 
-// isAnswered reports whether a quorum of the nodes is well: they answered, perhaps with an error that concerns this lock
-// alone, or are about to be ready for it.
+// isAnswered reports whether a quorum of the nodes is well. A node is, if it answered, perhaps with an error that
+// concerns this lock alone, or is about to be ready for it.
 func (a *Attempt) isAnswered() bool {
 	well := 0
 	for _, answer := range a.Answers() {
 		switch {
-		case answer.Outcome == quorum.Confirmed, answer.Outcome == quorum.Refused, isRegistering(answer), quorum.LacksScript(answer):
+		case answer.Outcome == quorum.Confirmed, answer.Outcome == quorum.Refused,
+			isRegistering(answer), quorum.LacksScript(answer):
 			well++
 		}
 	}

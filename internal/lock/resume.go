@@ -138,7 +138,8 @@ func (r *resumption) newBallot(ctx context.Context) *Attempt {
 			v.Skip = errNotKept
 			continue
 		}
-		v.Call.Args = protocol.ResumeCall{Keys: &r.wire, Record: v.Right.Record, Value: r.from.Value, Owner: r.owner}.Eval(&l.terms.settings)
+		call := protocol.ResumeCall{Keys: &r.wire, Record: v.Right.Record, Value: r.from.Value, Owner: r.owner}
+		v.Call.Args = call.Eval(&l.terms.settings)
 	}
 	return a
 }

@@ -86,7 +86,8 @@ func ParseTransferText(text string) (*TransferText, error) {
 	if err := d.Decode(&b); err != nil || d.More() {
 		return nil, errDamaged
 	}
-	l := &TransferText{Prefix: string(b.Prefix), Name: string(b.Name), Label: string(b.Label), Secret: string(b.Secret), Token: b.Token, Size: b.Size, Left: b.Left}
+	l := &TransferText{Prefix: string(b.Prefix), Name: string(b.Name), Label: string(b.Label), Secret: string(b.Secret),
+		Token: b.Token, Size: b.Size, Left: b.Left}
 	for _, record := range b.Records {
 		l.Records = append(l.Records, string(record))
 	}

@@ -125,7 +125,7 @@ func TestOrderHoldsWhenTheHolderDies(t *testing.T) {
 
 var schedules = flag.Int("schedules", 0, "schedules of clients that ask at the same instant, in hundreds; 0: as many as fit into a test")
 
-// How often a client asks depends on chance: in one of some three thousand schedules one client more asks a fourth time.
+// How often a client asks depends on chance. In one of some three thousand schedules a client asks a fourth time.
 func TestSplitVotesAreSettledWithinThreeBallots(t *testing.T) {
 	t.Parallel()
 	played := *schedules
