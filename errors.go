@@ -161,38 +161,28 @@ func (e *HeldError) Error() string {
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
 // LostReason is why a lease was lost.
-type LostReason int
+type LostReason lease.Reason
 
 // Reasons of a loss.
 const (
 	// LostExpired: its validity ended, and no renewal had begun that could have prolonged it.
-	LostExpired LostReason = iota
+	LostExpired = LostReason(lease.Expired)
 	// LostMaxHold: it was held for as long as WithMaxHold allows.
-	LostMaxHold
+	LostMaxHold = LostReason(lease.MaxHold)
 	// LostRevoked: a quorum of the nodes no longer had it.
-	LostRevoked
+	LostRevoked = LostReason(lease.Revoked)
 	// LostNoQuorum: its renewals failed until its validity ended.
-	LostNoQuorum
+	LostNoQuorum = LostReason(lease.NoQuorum)
 	// LostTransferred: Resume came too late, or another call resumed it.
-	LostTransferred
+	LostTransferred = LostReason(lease.NotResumed)
 )
 
 // String returns the reason in words.
 func (r LostReason) String() string {
-	switch r {
-	case LostExpired:
-		return "expired"
-	case LostMaxHold:
-		return "max hold"
-	case LostRevoked:
-		return "revoked"
-	case LostNoQuorum:
-		return "no quorum"
-	case LostTransferred:
-		return "transfer"
-	default:
-		return fmt.Sprintf("LostReason(%d)", int(r))
+	if r >= 0 && lease.Reason(r) < lease.Released {
+		return lease.Reason(r).String()
 	}
+	return fmt.Sprintf("LostReason(%d)", int(r))
 }
 
 // LostError is the error of a lost lease. errors.Is finds ErrLost in it, and never ErrNoQuorum.
@@ -242,7 +232,7 @@ func (e *LostError) Is(target error) bool { return target == ErrLost }
 
 // lostError makes the error of a lease that was lost.
 func lostError(l *lease.Lease, loss lease.Loss) error {
-	e := &LostError{Name: l.Name, Owner: l.Owner, Token: l.Token, Reason: LostReason(loss.Reason - lease.Expired),
+	e := &LostError{Name: l.Name, Owner: l.Owner, Token: l.Token, Reason: LostReason(loss.Reason),
 		Holder: loss.Holder, Votes: votesOf(loss.Renewal)}
 	switch {
 	case e.Reason == LostNoQuorum:

@@ -167,21 +167,16 @@ func (l *Lease) extension(op string, e lease.Extension) error {
 func (l *Lease) Unlock(ctx context.Context) error {
 	defer runtime.KeepAlive(l)
 	ctx, call := l.lock.client.observe.begin(ctx, "unlock", l.lock.name)
-	err := l.unlock(ctx)
-	call.end(l, err)
-	return err
-}
-
-func (l *Lease) unlock(ctx context.Context) error {
+	var err error
 	switch was, failure := l.handle.Release(ctx); {
 	case was != nil && was.Reason == lease.Transferred:
-		return nil
 	case was != nil:
-		return endError("unlock", l.lock.name, was)
+		err = endError("unlock", l.lock.name, was)
 	case failure != nil:
-		return quorumError(l.lock.name, failure)
+		err = quorumError(l.lock.name, failure)
 	}
-	return nil
+	call.end(l, err)
+	return err
 }
 
 // do is Do once the lock is acquired.

@@ -21,6 +21,7 @@ type observer struct {
 	events *notify.Queue
 	counts counters
 	hooks  *hooks // nil where no hook is set: that is what unset hooks cost
+	leases bool   // hooks are told of events of leases
 	limits limitLog
 }
 
@@ -66,7 +67,8 @@ type hooks struct {
 var ids atomic.Uint64
 
 func newObserver(t *Trace, events *notify.Queue, clock system.Clock) *observer {
-	return &observer{clock: clock, events: events, hooks: newHooks(t)}
+	h := newHooks(t)
+	return &observer{clock: clock, events: events, hooks: h, leases: h != nil && h.Lease != nil}
 }
 
 // newHooks returns nil if no hook is set.
@@ -206,12 +208,9 @@ func (o *observer) lease(g *lease.Grant, e LeaseEvent) {
 	report(o.events, o.hooks.Lease, e.Kind == "danger" || e.Kind == "lost", e)
 }
 
-// tellsOfLeases reports whether the user's hooks are told of events of leases.
-func (o *observer) tellsOfLeases() bool { return o.hooks != nil && o.hooks.Lease != nil }
-
 // Granted implements lease.Observer.
 func (o *observer) Granted(ctx context.Context, g *lease.Grant, s lease.State) {
-	if o.hooks == nil || o.hooks.Lease == nil {
+	if !o.leases {
 		return
 	}
 	now := o.clock()
@@ -230,7 +229,7 @@ func (o *observer) Renewed(g *lease.Grant, s lease.State, by *quorum.Ballot, gra
 		return
 	}
 	o.counts.renewed.Add(1)
-	if o.tellsOfLeases() {
+	if o.leases {
 		now := o.clock()
 		o.lease(g, LeaseEvent{Kind: "renewed", Shared: s.Shared, Remaining: s.Until - now, Elapsed: now - by.Start})
 	}
@@ -238,7 +237,7 @@ func (o *observer) Renewed(g *lease.Grant, s lease.State, by *quorum.Ballot, gra
 
 // Wanted implements lease.Observer.
 func (o *observer) Wanted(g *lease.Grant, s lease.State) {
-	if o.tellsOfLeases() {
+	if o.leases {
 		o.lease(g, LeaseEvent{Kind: "wanted", Shared: s.Shared, Held: o.clock() - g.Begun})
 	}
 }
@@ -247,13 +246,13 @@ func (o *observer) Wanted(g *lease.Grant, s lease.State) {
 func (o *observer) Ended(ctx context.Context, g *lease.Grant, s lease.State, end *lease.End) {
 	if end.IsLoss() {
 		o.counts.lost.Add(1)
-		if o.tellsOfLeases() {
+		if o.leases {
 			o.lease(g, LeaseEvent{Kind: "lost", Shared: s.Shared, Held: o.clock() - g.Begun, Err: end.Err})
 		}
 		return
 	}
 	o.counts.released.Add(1)
-	if o.tellsOfLeases() {
+	if o.leases {
 		now := o.clock()
 		e := LeaseEvent{Kind: "released", Shared: s.Shared, Held: now - g.Begun, Err: end.Err}
 		if s.RestsUntil > 0 {
@@ -266,7 +265,7 @@ func (o *observer) Ended(ctx context.Context, g *lease.Grant, s lease.State, end
 
 // Endangered implements lease.Observer.
 func (o *observer) Endangered(g *lease.Grant, s lease.State, remaining time.Duration, failure *quorum.Failure, first bool) {
-	if !first && !o.tellsOfLeases() {
+	if !first && !o.leases {
 		return
 	}
 	err := quorumError(g.Name, failure)
@@ -274,7 +273,7 @@ func (o *observer) Endangered(g *lease.Grant, s lease.State, remaining time.Dura
 		o.events.Log(slog.LevelWarn, "a lease could not be renewed and is lost unless a later renewal succeeds",
 			"name", g.Name, "owner", g.Owner, "remaining", remaining, "error", err)
 	}
-	if o.tellsOfLeases() {
+	if o.leases {
 		o.lease(g, LeaseEvent{Kind: "danger", Shared: s.Shared, Remaining: remaining, Err: err})
 	}
 }

@@ -45,7 +45,7 @@ func refusalStates() []refusalState {
 		{name: "OOM", code: "full", says: "OOM", remedy: "raise maxmemory", state: "refusing", short: true,
 			fall: set("maxmemory", "1"), recover: set("maxmemory", "0")},
 		{name: "MISCONF, the snapshot", code: "save-fails", says: "MISCONF", remedy: "disk", state: "refusing",
-			fall: failSnapshots, recover: set("save", "")},
+			fall: failSnapshots, recover: mendSnapshots},
 		{name: "MISCONF, the AOF", code: "aof-fails", says: "MISCONF", remedy: "disk", state: "refusing", restarts: true,
 			fall: failAOF, recover: set("appendonly", "no")},
 		{name: "NOREPLICAS", code: "no-replicas", says: "NOREPLICAS", remedy: "min-replicas-to-write 0", state: "refusing",
@@ -85,10 +85,23 @@ func failSnapshots(t *testing.T, n *cluster.Node) {
 	require.NoError(t, os.Mkdir(inTheWay, 0o700))
 	t.Cleanup(func() { _ = os.Remove(inTheWay) })
 	n.SetConfig(t, "save", "3600 1")
+	saves(t, n, "err")
+}
+
+// mendSnapshots has a snapshot succeed: else the server would refuse all writes as soon as another test has it save some.
+func mendSnapshots(t *testing.T, n *cluster.Node) {
+	n.SetConfig(t, "save", "")
+	dir, snapshot := filesOf(t, n)
+	require.NoError(t, os.Remove(filepath.Join(dir, snapshot)))
+	saves(t, n, "ok")
+}
+
+// saves has the server make a snapshot, and expects its status.
+func saves(t *testing.T, n *cluster.Node, status string) {
 	n.Do(t, "BGSAVE")
 	require.True(t, eventually(soon, func() bool {
 		info, err := redis.String(n.Do(t, "INFO", "persistence"), nil)
-		return err == nil && strings.Contains(info, "rdb_last_bgsave_status:err")
+		return err == nil && strings.Contains(info, "rdb_last_bgsave_status:"+status)
 	}))
 }
 

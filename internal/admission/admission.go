@@ -70,9 +70,6 @@ type connection struct {
 	run  protocol.Run
 }
 
-// On returns the connection on which a right holds.
-func (c connection) On() *pipe.Pipe { return c.pipe }
-
 // admission is the admission of a member over one connection.
 type admission struct {
 	connection

@@ -12,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/redlock-go/redlock/internal/node"
+	"github.com/redlock-go/redlock/internal/pipe"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
@@ -160,6 +161,14 @@ type VoteRight struct {
 	bare       bool          // the node answered that it has no record
 	why        error         // why it does not vote
 	until      time.Duration // if it is in quarantine: its end, on the client's clock
+}
+
+// On returns the connection on which the right holds. Without a right it returns nil: a call may go over any.
+func (r *VoteRight) On() *pipe.Pipe {
+	if r == nil {
+		return nil
+	}
+	return r.pipe
 }
 
 // Why returns why the node does not vote; nil if it does.

@@ -16,14 +16,25 @@ import (
 type Reason int
 
 const (
-	Released    Reason = iota // its callers released it, or dropped its handles
-	Transferred               // its caller transferred it to another process
-	Closed                    // the client was closed
-	Expired                   // its validity ended, and no renewal had been begun that could have prolonged it
-	MaxHold                   // it was held for as long as its terms allow
-	Revoked                   // a quorum of the nodes had lost it
-	NoQuorum                  // its validity ended; its last renewal had failed, was under way, or was granted too late
+	// A loss: the lease ended before it was to.
+	Expired    Reason = iota // its validity ended, and no renewal had been begun that could have prolonged it
+	MaxHold                  // it was held for as long as its terms allow
+	Revoked                  // a quorum of the nodes had lost it
+	NoQuorum                 // its validity ended; its last renewal had failed, was under way, or was granted too late
+	NotResumed               // its caller transferred it, and nobody could resume it
+
+	// No loss.
+	Released    // its callers released it, or dropped its handles
+	Transferred // its caller transferred it to another process
+	Closed      // the client was closed
 )
+
+// reasons are the reasons in words.
+var reasons = [...]string{Expired: "expired", MaxHold: "max hold", Revoked: "revoked", NoQuorum: "no quorum",
+	NotResumed: "transfer", Released: "released", Transferred: "transferred", Closed: "closed"}
+
+// String returns the reason in words.
+func (r Reason) String() string { return reasons[r] }
 
 // ErrReleased is the error of a lease that was released.
 var ErrReleased = errors.New("the lease is released")
@@ -36,7 +47,7 @@ type End struct {
 }
 
 // IsLoss reports whether the lease ended before it was to.
-func (e *End) IsLoss() bool { return e.Reason > Closed }
+func (e *End) IsLoss() bool { return e.Reason < Released }
 
 var (
 	released = &End{Reason: Released, Err: ErrReleased}
@@ -75,11 +86,11 @@ type ending struct {
 	first  part               // of the handle to which the lease was granted
 	joined map[*part]struct{} // of the handles that joined it and are not released; nil if none has joined
 
-	leaving bool     // the lease is about to be transferred
-	passing *Passing // nil until a transfer begins
+	leaving    bool     // the lease is about to be transferred
+	unreleased bool     // Shut has ended the lease, and its release is still to be sent
+	passing    *Passing // nil until a transfer begins
 
-	gone       chan struct{} // made by Shut where a Do is running, closed when the last Do has released the lease
-	unreleased bool          // Shut has ended the lease, and its release is still to be sent
+	gone chan struct{} // made by Shut where a Do is running, closed when the last Do has released the lease
 }
 
 // ended returns why the lease may not be used any more; nil if it may. Called under l.mu.
@@ -145,31 +156,6 @@ func (l *Lease) expire() {
 	if end := l.End(); end != nil && end.IsLoss() {
 		l.end(end)
 	}
-}
-
-// confirm awaits the release b of a lease that had ended before as was says, and returns what Release
-// does.
-func (l *Lease) confirm(b *quorum.Ballot, was *End) (*End, *quorum.Failure) {
-	defer b.Leave() // a Failure is a copy
-	v, _ := b.Await(context.Background(), l.terms.NodeTimeout, nil)
-	l.released(b)
-	switch {
-	case was != nil:
-		return was, nil
-	case v != quorum.Granted:
-		return nil, quorum.FailureOf(b)
-	case b.HasQuorum(func(a *quorum.Answer) bool { return a.Count == quorum.NotFound }) && l.cfg.Clock() < l.Until():
-		return l.lost(Loss{Reason: Revoked}), nil
-	}
-	return nil, nil
-}
-
-// released informs the lock of a release.
-func (l *Lease) released(b *quorum.Ballot) {
-	l.mu.Lock()
-	lock := l.lock
-	l.mu.Unlock()
-	lock.Released(&l.Grant, b)
 }
 
 // end ends the lease for all its handles, and sends the release, unless that was done before or the keys are to stay.
@@ -258,8 +244,19 @@ func (l *Lease) mark(end *End) (atEnd map[*endCall]struct{}) {
 // instant now.
 func (l *Lease) queueRelease(ctx context.Context, now time.Duration, end *End, must quorum.NodeSet) (b *quorum.Ballot, yield bool) {
 	l.ending.unreleased = false
-	e, s := l.endingOf(end), l.state()
-	e.At = now
+	e := Ending{At: now, KeysLast: l.keysLast(), KeepsKeys: l.terms.Delayed && end.IsLoss() && end.Reason != Revoked}
+	// Where a quorum had lost the lease, the lock rests at the other nodes: with those that do not vote, as they forgot,
+	// they may be a quorum.
+	if until := l.Begun + l.terms.MinHold; l.terms.MinHold > 0 && until > now {
+		e.RestsUntil = until
+	}
+	if p := l.ending.passing; p != nil {
+		e.Passed = l.passed(p.sent)
+		if end == transferred {
+			e.Transferred, e.Kept, e.Dropped = true, p.kept, l.mayHold&^p.kept
+		}
+	}
+	s := l.state()
 	b = l.lock.BeginRelease(ctx, &l.Grant, e)
 	s.RestsUntil = e.RestsUntil
 	l.cfg.Observer.Ended(ctx, &l.Grant, s, end)
@@ -267,30 +264,6 @@ func (l *Lease) queueRelease(ctx context.Context, now time.Duration, end *End, m
 		return nil, false
 	}
 	return b, b.Queue(must, true)
-}
-
-// endingOf returns what the lock must do at this end of the lease. Called under l.mu.
-func (l *Lease) endingOf(end *End) Ending {
-	e := Ending{KeysLast: l.keysLast(), RestsUntil: l.restsUntil(),
-		KeepsKeys: l.terms.Delayed && end.IsLoss() && end.Reason != Revoked}
-	if p := l.ending.passing; p != nil {
-		e.Passed = l.passed(p.sent)
-		if end == transferred {
-			e.Transferred, e.Kept, e.Dropped = true, p.kept, l.mayHold&^p.kept
-		}
-	}
-	return e
-}
-
-// restsUntil returns until when the lock is resting now that the lease has ended. Where a quorum had lost
-// the lease, the lock rests at the other nodes: with those that do not vote, as they forgot, they may be
-// a quorum.
-func (l *Lease) restsUntil() time.Duration {
-	until := l.Begun + l.terms.MinHold
-	if l.terms.MinHold == 0 || until <= l.cfg.Clock() {
-		return 0
-	}
-	return until
 }
 
 // logLoss logs that the lease is lost: at level Info if its terms asked for that end, else at
@@ -302,24 +275,4 @@ func (l *Lease) logLoss(e *End) {
 		return
 	}
 	l.cfg.Events.Log(slog.LevelError, "a lease is lost", about...)
-}
-
-// String returns the reason in words.
-func (r Reason) String() string {
-	switch r {
-	case Released:
-		return "released"
-	case Transferred:
-		return "transferred"
-	case Closed:
-		return "closed"
-	case Expired:
-		return "expired"
-	case MaxHold:
-		return "max hold"
-	case Revoked:
-		return "revoked"
-	default:
-		return "no quorum"
-	}
 }

@@ -237,7 +237,21 @@ func (h *Handle) Release(ctx context.Context) (was *End, failure *quorum.Failure
 	case b == nil:
 		return was, nil
 	}
-	return l.confirm(b, was)
+	defer b.Leave() // a Failure is a copy
+	v, _ := b.Await(context.Background(), l.terms.NodeTimeout, nil)
+	l.mu.Lock()
+	lock := l.lock
+	l.mu.Unlock()
+	lock.Released(&l.Grant, b)
+	switch {
+	case was != nil:
+		return was, nil
+	case v != quorum.Granted:
+		return nil, quorum.FailureOf(b)
+	case b.HasQuorum(func(a *quorum.Answer) bool { return a.Count == quorum.NotFound }) && l.cfg.Clock() < l.Until():
+		return l.lost(Loss{Reason: Revoked}), nil
+	}
+	return nil, nil
 }
 
 // Signal reports to the holder of a lease that others want the lock. It may be told before the lease

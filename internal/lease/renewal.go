@@ -22,15 +22,17 @@ var errNoVerdict = errors.New("no answer within the node timeout")
 // schedule is when a lease is renewed, and what its renewals have shown. It is protected by
 // the lease's lock.
 type schedule struct {
-	at        time.Duration   // when to renew next
-	began     bool            // a scheduled renewal was begun
-	running   *renewal        // the scheduled renewal that is under way; nil if there is none
-	keysEnd   time.Duration   // the keys may stand so long by the renewals, whatever their verdicts
-	failure   *quorum.Failure // of the last renewal; nil if it succeeded
-	restored  quorum.NodeSet  // nodes where the key was missing, since the last renewal that succeeded
-	transfers int             // transfers that are under way: no other renewal begins
-	untold    bool            // the lease became a shared one, and no renewal since then tells the nodes
-	extended                  // by ExtendTo
+	at       time.Duration   // when to renew next
+	running  *renewal        // the scheduled renewal that is under way; nil if there is none
+	keysEnd  time.Duration   // the keys may stand so long by the renewals, whatever their verdicts
+	failure  *quorum.Failure // of the last renewal; nil if it succeeded
+	restored quorum.NodeSet  // nodes where the key was missing, since the last renewal that succeeded
+
+	transfers int32 // transfers that are under way: no other renewal begins
+	began     bool  // a scheduled renewal was begun
+	untold    bool  // the lease became a shared one, and no renewal since then tells the nodes
+
+	extended // by ExtendTo
 }
 
 // renewal is a ballot that prolongs a lease, and the watcher of itself.

@@ -297,15 +297,12 @@ func (l *Limiter) hasten(t *turn) {
 	}
 }
 
-// isNear reports whether the attempts under way are at least half of the limit. Called under l.mu.
-func (l *Limiter) isNear(in *lane) bool { return float64(2*in.running) >= l.limit }
-
 // begin counts an attempt. Called under l.mu.
 func (l *Limiter) begin(in *lane) Attempt {
 	in.running++
 	in.made++
 	unknown := l.least == 0 && l.older == 0 // the first that is answered is measured: most often, no crowd has come by then
-	return Attempt{limiter: l, lane: in, Timed: l.isNear(in) || unknown || in.made%sampleEvery == 0}
+	return Attempt{limiter: l, lane: in, Timed: float64(2*in.running) >= l.limit || unknown || in.made%sampleEvery == 0}
 }
 
 // end ends an attempt, and lets further ones begin. Called under the Limiter's lock.
@@ -455,7 +452,7 @@ func (l *Limiter) adapt(r *Result, in *lane) {
 	switch {
 	case r.Answered > base+room/2:
 		l.shrink(r.Start, maxLimit)
-	case !l.isNear(in):
+	case float64(2*in.running) < l.limit: // not many are under way
 	case r.Answered < base+room/8:
 		l.limit = min(l.limit+1, maxLimit)
 	case r.Answered < base+room/4:

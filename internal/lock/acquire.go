@@ -98,7 +98,7 @@ func (c *call) wait(ctx context.Context, r *Refusal, try int) (err error) {
 		if c.waiter != nil {
 			c.undo(c.waiter, c.waiter.LeaveQueues()) // it would delay callers that reach a quorum
 		}
-		if err := c.turn.Rest(ctx, r.backoff(c.terms.Random, try, e.Attempts.Outage())); err != nil {
+		if err := c.turn.Rest(ctx, r.backoff(c.terms.Random, "trying again", try, e.Attempts.Outage())); err != nil {
 			return err
 		}
 		if e.Attempts.Outage() > 0 {
@@ -193,7 +193,7 @@ func (c *call) tryAcquire(ctx context.Context, last *Refusal) (*lease.Lease, *Fa
 			}
 		}
 		last = refusal
-		pause := refusal.backoff(l.terms.Random, try, 0)
+		pause := refusal.backoff(l.terms.Random, "trying again", try, 0)
 		if refusal.registering {
 			pause = min(pause, l.terms.Lease.NodeTimeout/8) // a longer one would end the call before its time
 		}

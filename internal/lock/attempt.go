@@ -23,8 +23,7 @@ type Attempt struct {
 	Parked *waitqueue.Parked // the attempt as one that nodes may execute late; nil without a waiter
 
 	lock     *Lock
-	flaps    quorum.NodeSet // nodes to which the client's subscriptions break again and again
-	validity time.Duration  // of the lease, from the ballot's start
+	validity time.Duration // of the lease, from the ballot's start
 	undoing  *quorum.Ballot
 	set      setArgs     // without a script
 	plain    []plainVote // without a script
@@ -256,24 +255,6 @@ func (c *call) executedAttempt(g waitqueue.Grant) *Attempt {
 		return g.Attempt.Votes[i].Right, answer
 	})
 	return a
-}
-
-// call returns what the attempt says of itself at all nodes.
-func (a *Attempt) call() protocol.AttemptCall {
-	c := protocol.AttemptCall{Owner: a.Owner, Ticket: "", Before: ""}
-	if a.Waiter != nil {
-		c.Ticket, c.Before = a.Waiter.Ticket(), a.Waiter.LastOwner()
-		a.flaps = a.Waiter.Flaps()
-	}
-	return c
-}
-
-// ticket returns the waiter's ticket; "" if the caller does not queue.
-func (a *Attempt) ticket() string {
-	if a.Waiter == nil {
-		return ""
-	}
-	return a.Waiter.Ticket()
 }
 
 // rollBack undoes the attempt at every node that did or may yet execute it, behind the attempt

@@ -62,13 +62,18 @@ func (l *Lock) PrepareAttempt(a *Attempt) {
 		l.plain.preparePlainly(a)
 		return
 	}
-	call := a.call()
+	call := protocol.AttemptCall{Owner: a.Owner, Ticket: "", Before: ""}
+	var flaps quorum.NodeSet
+	if w := a.Waiter; w != nil {
+		call.Ticket, call.Before = w.Ticket(), w.LastOwner()
+		flaps = w.Flaps()
+	}
 	if l.permits != nil {
 		l.permits.prepare(a, &call)
 	}
 	for i := range a.Votes {
 		if v := &a.Votes[i]; v.Skip == nil {
-			call.Flaps = a.flaps.Has(i)
+			call.Flaps = flaps.Has(i)
 			v.Call.Args = l.kind.Acquire(&l.terms.settings, &call, v.Right.Record, a.Parked.ParkFor(i))
 		}
 	}

@@ -38,7 +38,7 @@ func (e *Engine) AwaitRecord(ctx context.Context, t *Terms, ttl time.Duration) {
 		if able >= e.Cluster.Need || registering == 0 {
 			return
 		}
-		if e.Life.Pause(ctx, t.Random.Below(firstBackoff<<min(try, 4), "registering")+1) != nil {
+		if e.Life.Pause(ctx, new(Refusal).backoff(t.Random, "registering", min(try, 4), 0)) != nil {
 			return
 		}
 	}

@@ -161,7 +161,7 @@ func rank(b *quorum.Ballot, reader bool) (ahead int) {
 // for the others to have given their nodes back. Where the lock is held it is a random time,
 // longer with each try, but not much longer than the holder has left. In an outage it grows with the outage, too: those
 // who wait for their turn make their first try late.
-func (r *Refusal) backoff(random system.Random, try int, outage time.Duration) time.Duration {
+func (r *Refusal) backoff(random system.Random, purpose string, try int, outage time.Duration) time.Duration {
 	if r.again && !r.registering {
 		return time.Duration(r.rank)*2*r.took + random.Below(max(r.took, time.Microsecond), "splitting")
 	}
@@ -169,5 +169,31 @@ func (r *Refusal) backoff(random system.Random, try int, outage time.Duration) t
 	if r.Remaining > 0 {
 		limit = min(limit, r.Remaining+time.Millisecond)
 	}
-	return random.Below(limit, "trying again") + 1
+	return random.Below(limit, purpose) + 1
+}
+
+// trim asks nodes to cut the keys that refused an attempt and last longer than any lease relies on them: the server's
+// clock was set back. It does not wait for the answers. docs/safety.md (Clocks that are set back) has the argument.
+func (l *Lock) trim(b *quorum.Ballot) {
+	type place struct {
+		node  *admission.Member
+		right *admission.VoteRight
+	}
+	var at []place
+	for i, a := range b.Answers() {
+		v := &b.Votes[i]
+		if a.Count != quorum.No || v.Right == nil {
+			continue
+		}
+		most := v.Right.Longest
+		if protocol.IsReservation(a.Holder) && len(l.keys) == 1 { // of several, the remaining time may be another key's
+			most = protocol.LongestReservation
+		}
+		if a.Remaining > most {
+			at = append(at, place{v.Node, v.Right})
+		}
+	}
+	for _, p := range at {
+		p.node.Ask(p.right.On(), "EVAL", p.right.Trim(l.heldKeys()).Eval()...)
+	}
 }

@@ -70,7 +70,7 @@ func (x *Exclusive) Resume(ctx context.Context, from *Transferred) (held *lease.
 			return nil, &Failure{Refusal: &Refusal{Votes: votes}}
 		}
 		if err == nil {
-			err = x.engine.Life.Pause(ctx, x.terms.Random.Below(firstBackoff<<min(try, 5), "resuming")+1)
+			err = x.engine.Life.Pause(ctx, new(Refusal).backoff(x.terms.Random, "resuming", min(try, 5), 0))
 		}
 		if err != nil {
 			if r.sent != 0 {

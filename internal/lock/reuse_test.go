@@ -12,14 +12,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/test/testhook"
 	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
-// countSpares counts the attempts and releases that a client gives back.
+// countSpares counts the attempts and releases that a client gives back, and spoils them.
 func countSpares(c *redlock.Client) *atomic.Int64 {
 	given := new(atomic.Int64)
-	testhook.Engine(c).WatchSpares(func() { given.Add(1) })
+	spoil := testnet.Spoil(func() { panic("a ballot was reached that was given back") })
+	testhook.Engine(c).WatchSpares(func(b *quorum.Ballot) bool {
+		given.Add(1)
+		return spoil(b)
+	})
 	return given
 }
 

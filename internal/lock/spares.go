@@ -10,18 +10,14 @@ import (
 type spares struct {
 	attempts, releases sync.Pool
 
-	// Tests set these before the first lock.
-	given   func() // see Engine.WatchSpares
-	reached func() // see Engine.SpoilSpares
+	// watch gets each ballot that is given back, and reports whether the ballot may be used again. Only tests set it, before
+	// the first lock.
+	watch func(*quorum.Ballot) bool
 }
 
-// WatchSpares makes the engine call given for each attempt and release that is given back. Only tests call it, before the
-// first lock.
-func (e *Engine) WatchSpares(given func()) { e.spares.given = given }
-
-// SpoilSpares makes the engine spoil what is given back, and use none of it again: see Ballot.Spoil, which gets reached.
-// Only tests call it, before the first lock.
-func (e *Engine) SpoilSpares(reached func()) { e.spares.reached = reached }
+// WatchSpares makes the engine call watch for each attempt and release that is given back. What watch returns false for is not
+// used again. Only tests call WatchSpares, before the first lock.
+func (e *Engine) WatchSpares(watch func(*quorum.Ballot) bool) { e.spares.watch = watch }
 
 // attempt returns an attempt that is new or cleared. The goroutine that takes the attempt clears it. A connection's reader
 // must not spend time on that: other callers wait for it.
@@ -46,22 +42,11 @@ func (s *spares) release() *release {
 	return r
 }
 
-// watched calls the tests' functions, for a spare that b is a part of. It reports whether the spare was spoiled.
-func (s *spares) watched(b *quorum.Ballot) (spoiled bool) {
-	if s.given != nil {
-		s.given()
-	}
-	if s.reached != nil {
-		b.Spoil(s.reached)
-	}
-	return s.reached != nil
-}
-
 // GiveBack implements quorum.Spare.
 func (a *Attempt) GiveBack() {
 	s := &a.lock.engine.spares
 	a.lock = nil // a maker that still uses the attempt panics
-	if !s.watched(&a.Ballot) {
+	if s.watch == nil || s.watch(&a.Ballot) {
 		s.attempts.Put(a)
 	}
 }
@@ -70,7 +55,7 @@ func (a *Attempt) GiveBack() {
 func (b *release) GiveBack() {
 	s := &b.lock.engine.spares
 	b.lock = nil // as above
-	if !s.watched(&b.Ballot) {
+	if s.watch == nil || s.watch(&b.Ballot) {
 		s.releases.Put(b)
 	}
 }

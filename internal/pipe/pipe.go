@@ -80,14 +80,6 @@ type Call struct {
 // answers returns how many answers the call gets.
 func (c *Call) answers() int { return int(max(c.Series, 1)) }
 
-// send hands the commands to the connection.
-func (c *Call) send(conn redis.Conn) error {
-	if c.Series > 0 {
-		return c.To.(Series).Send(conn)
-	}
-	return conn.Send(c.Command, c.Args...)
-}
-
 // Deliver hands the server's reply, or its error, to the call's receiver.
 func (c *Call) Deliver(r *Reply, err error) {
 	switch to, is := c.To.(QuickReceiver); {
@@ -152,15 +144,23 @@ func (p *Pipe) Err() error {
 // unanswered. With an error nothing was queued and Receive is not called: the pipe is broken, or the limit is
 // exceeded (nil: no limit).
 func (p *Pipe) Queue(c *Call, now time.Duration, limit *Limit) (flush bool, load int, err error) {
-	c.queued, c.size, c.Done = now, int32(size(c)), false
+	c.queued, c.Done = now, false
+	if c.Series > 0 {
+		c.size = int32(c.To.(Series).Size())
+	} else {
+		c.size = int32(Size(c.Command, c.Args))
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.err != nil {
 		return false, 0, p.err
 	}
 	if limit != nil {
-		if err := p.check(limit, now); err != nil {
-			return false, 0, err
+		if s := p.silence(now); s > limit.Silence {
+			return false, 0, StalledFor(s)
+		}
+		if p.bytes > limit.Bytes {
+			return false, 0, fmt.Errorf("%w: %d KiB unanswered", ErrStalled, p.bytes>>10)
 		}
 	}
 	load = p.load
@@ -221,7 +221,7 @@ func (p *Pipe) nextBatch(maxBytes, maxWrites int) batchState {
 	p.mu.Lock()
 	clear(p.batch)
 	p.batch = p.batch[:0]
-	for p.hasUnsent() && p.wire < maxBytes && p.writes < maxWrites {
+	for p.err == nil && p.sent < p.calls.n && p.wire < maxBytes && p.writes < maxWrites {
 		c := p.calls.at(p.sent)
 		if maxBytes < maxWireBytes && p.wire+int(c.size) > maxBytes {
 			break
@@ -236,7 +236,7 @@ func (p *Pipe) nextBatch(maxBytes, maxWrites int) batchState {
 		p.mu.Unlock()
 		return batchReady
 	}
-	if p.hasUnsent() && p.wire < maxWireBytes {
+	if p.err == nil && p.sent < p.calls.n && p.wire < maxWireBytes { // more is queued
 		p.mu.Unlock()
 		return mayBlock
 	}
@@ -246,12 +246,16 @@ func (p *Pipe) nextBatch(maxBytes, maxWrites int) batchState {
 	return nothingQueued
 }
 
-// hasUnsent reports whether a queued call is not sent yet. Called under p.mu.
-func (p *Pipe) hasUnsent() bool { return p.err == nil && p.sent < p.calls.n }
-
+// write hands the batch to the connection.
 func (p *Pipe) write() error {
 	for _, c := range p.batch {
-		if err := c.send(p.conn); err != nil {
+		var err error
+		if c.Series > 0 {
+			err = c.To.(Series).Send(p.conn)
+		} else {
+			err = p.conn.Send(c.Command, c.Args...)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -486,25 +490,6 @@ func (p *Pipe) silence(now time.Duration) time.Duration {
 type Limit struct {
 	Silence time.Duration // how long the oldest call may have waited
 	Bytes   int           // how many bytes may be unanswered
-}
-
-// check returns an error if the limit is exceeded. Called under p.mu.
-func (p *Pipe) check(l *Limit, now time.Duration) error {
-	if s := p.silence(now); s > l.Silence {
-		return StalledFor(s)
-	}
-	if p.bytes > l.Bytes {
-		return fmt.Errorf("%w: %d KiB unanswered", ErrStalled, p.bytes>>10)
-	}
-	return nil
-}
-
-// size returns about how many bytes a call takes on the wire.
-func size(c *Call) int {
-	if c.Series > 0 {
-		return c.To.(Series).Size()
-	}
-	return Size(c.Command, c.Args)
 }
 
 // Size returns about how many bytes a command takes on the wire.

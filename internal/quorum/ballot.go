@@ -169,7 +169,7 @@ func (b *Ballot) Queue(must NodeSet, all bool) (yield bool) {
 			b.leaveUnasked(i)
 			continue
 		}
-		p, load, err := v.Node.Queue(&v.Call, v.on(), b.Start, b.Timeout, v.must)
+		p, load, err := v.Node.Queue(&v.Call, v.Right.On(), b.Start, b.Timeout, v.must)
 		if err != nil {
 			b.set(v, Answer{Count: NoAnswer, Outcome: NotSent, Cause: err})
 			if v.must {
@@ -226,8 +226,7 @@ func (b *Ballot) count(v *Vote, a Answer) {
 	var decided bool
 	late := b.closed || v.answer.Count != Pending
 	if late {
-		b.noteLate(v, a)
-		decided = b.revokes(v, a)
+		decided = b.countLate(v, a)
 	} else {
 		b.set(v, a)
 		b.decide()
@@ -240,8 +239,10 @@ func (b *Ballot) count(v *Vote, a Answer) {
 	}
 }
 
-// noteLate counts a vote that came after the verdict among the node's, and records it for hooks. Called under b.mu.
-func (b *Ballot) noteLate(v *Vote, a Answer) {
+// countLate counts a vote that came after the verdict among the node's, and records it for hooks. It reports whether the
+// verdict is Revoked now: the ballot is a renewal, and a quorum had lost the lease. An answer that comes after LateUntil
+// proves nothing: by then the keys may simply have expired. Called under b.mu.
+func (b *Ballot) countLate(v *Vote, a Answer) (revoked bool) {
 	if v.answer.Count == Pending {
 		v.Node.Counters.Votes[a.Outcome].Add(1)
 	} else {
@@ -250,12 +251,6 @@ func (b *Ballot) noteLate(v *Vote, a Answer) {
 	if b.Recorder != nil {
 		b.Recorder.VotedLate(v, a)
 	}
-}
-
-// revokes counts a late answer to a renewal, and reports whether the verdict is Revoked
-// now: a quorum had lost the lease. An answer that comes after LateUntil proves nothing: by
-// then the keys may simply have expired. Called under b.mu.
-func (b *Ballot) revokes(v *Vote, a Answer) bool {
 	switch {
 	case b.LateUntil == 0 || b.verdict == Revoked:
 		return false
@@ -405,7 +400,9 @@ func (b *Ballot) Await(ctx context.Context, timeout time.Duration, impossible fu
 	w := b.beginWait(timeout)
 	defer b.endWait(w)
 	for last := Open; ; {
-		v := b.Verdict()
+		b.mu.Lock()
+		v := b.verdict
+		b.mu.Unlock()
 		if v != last {
 			last = v
 			if impossible != nil && (v == Impossible || v == Failed) {

@@ -52,14 +52,6 @@ type Vote struct {
 // Ballot returns the ballot of the vote.
 func (v *Vote) Ballot() *Ballot { return v.ballot }
 
-// on returns the connection on which the vote relies; nil if it may go over any.
-func (v *Vote) on() *pipe.Pipe {
-	if v.Right == nil {
-		return nil
-	}
-	return v.Right.On()
-}
-
 // Receive implements pipe.Receiver: it reads a node's answer, acts on errors, and counts
 // the answer.
 func (v *Vote) Receive(reply any, err error) {

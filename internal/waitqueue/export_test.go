@@ -1,6 +1,10 @@
 package waitqueue
 
-import "github.com/redlock-go/redlock/internal/admission"
+import (
+	"slices"
+
+	"github.com/redlock-go/redlock/internal/admission"
+)
 
 // Executed has the waiter take a message that a node has executed its parked attempt, which
 // came over the subscription of that serial.
@@ -9,7 +13,11 @@ func (w *Waiter) Executed(n *admission.Member, serial uint64, owner, token strin
 }
 
 // Subscriptions returns the serials of the subscriptions as they are now.
-func (q *Queue) Subscriptions() []uint64 { return q.subscriptions() }
+func (q *Queue) Subscriptions() []uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Clone(q.links.serials)
+}
 
 // Tickets returns the number of tickets that are in use.
 func (q *Queue) Tickets() int {

@@ -42,10 +42,11 @@ type Parked struct {
 
 // Park makes an attempt one that nodes may execute late.
 func (w *Waiter) Park(attempt *quorum.Ballot) *Parked {
-	p := &Parked{waiter: w, attempt: attempt, serials: w.queue.subscriptions(),
-		tokens: make([]int64, len(attempt.Votes))}
-	if !w.lock.Terms.Parking {
-		clear(p.serials)
+	p := &Parked{waiter: w, attempt: attempt, serials: make([]uint64, len(attempt.Votes)), tokens: make([]int64, len(attempt.Votes))}
+	if q := w.queue; w.lock.Terms.Parking {
+		q.mu.Lock()
+		copy(p.serials, q.links.serials)
+		q.mu.Unlock()
 	}
 	return p
 }
@@ -58,18 +59,6 @@ func (p *Parked) ParkFor(node int) any {
 		return notParked
 	}
 	return parkForArg
-}
-
-// mayExecute returns the nodes that may still execute the attempt. Where the next attempt is sent, it takes
-// this one's place.
-func (p *Parked) mayExecute() (at quorum.NodeSet) {
-	sent := p.attempt.Sent()
-	for i, serial := range p.serials {
-		if serial != 0 && sent.Has(i) {
-			at.Add(i)
-		}
-	}
-	return at
 }
 
 // Answered implements quorum.Watcher. It undoes the waiter's attempt before this one at a node
@@ -139,7 +128,16 @@ func (w *Waiter) Granted() (g Grant, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := w.parked
-	if p == nil || p.executedBy() < w.queue.cfg.Cluster.Need {
+	if p == nil {
+		return Grant{}, false
+	}
+	executed := 0 // by so many nodes
+	for _, token := range p.tokens {
+		if token > 0 {
+			executed++
+		}
+	}
+	if executed < w.queue.cfg.Cluster.Need {
 		return Grant{}, false
 	}
 	left := p.attempt.Start + w.lock.Terms.ExecutedValidity - w.queue.cfg.Clock()
@@ -147,15 +145,4 @@ func (w *Waiter) Granted() (g Grant, ok bool) {
 		return Grant{}, false
 	}
 	return Grant{Attempt: p.attempt, Tokens: slices.Clone(p.tokens), Recorder: w.last.recorder}, true
-}
-
-// executedBy returns the number of nodes that have executed the attempt late. Called under
-// the waiter's lock.
-func (p *Parked) executedBy() (nodes int) {
-	for _, token := range p.tokens {
-		if token > 0 {
-			nodes++
-		}
-	}
-	return nodes
 }

@@ -131,13 +131,6 @@ func (q *Queue) Up() quorum.NodeSet {
 	return q.links.up
 }
 
-// subscriptions returns the serials of the subscriptions as they are now.
-func (q *Queue) subscriptions() []uint64 {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return slices.Clone(q.links.serials)
-}
-
 // newTicket makes a ticket for a waiter that asked at an instant. Tickets order alike
 // everywhere, whatever the clients' clocks show: they have the nodes' time.
 func (q *Queue) newTicket(w *Waiter) string {

@@ -163,9 +163,23 @@ func (y *yielding) Answered(v *quorum.Vote, a quorum.Answer) quorum.Answer {
 func (y *yielding) Decided(quorum.Verdict, bool) {}
 
 // Begin comes before the caller sends an attempt that Park has prepared. From then on a wake-up counts for the
-// attempt after this one; only the message that a node has executed this attempt counts for this one.
+// attempt after this one; only the message that a node has executed this attempt counts for this one. The attempt takes
+// the previous one's place where it is sent. Elsewhere nodes may still execute that one.
 func (w *Waiter) Begin(p *Parked) {
-	w.replace(p)
+	w.mu.Lock()
+	before := w.parked
+	w.parked = p
+	if before != nil {
+		p.before = before.attempt.Owner
+		sent := before.attempt.Sent()
+		for i, serial := range before.serials {
+			if serial != 0 && sent.Has(i) {
+				p.beforeAt.Add(i)
+			}
+		}
+	}
+	w.turn.begin()
+	w.mu.Unlock()
 	w.queue.join(w)
 }
 
@@ -177,18 +191,6 @@ func (w *Waiter) Sent(p *Parked) Stale {
 	w.last.owner, w.last.recorder = b.Owner, b.Recorder
 	w.last.queuedAt |= b.Sent()
 	return stale
-}
-
-// replace has p take the previous attempt's place, and counts what led to it.
-func (w *Waiter) replace(p *Parked) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	before := w.parked
-	w.parked = p
-	if before != nil {
-		p.before, p.beforeAt = before.attempt.Owner, before.mayExecute()
-	}
-	w.turn.begin()
 }
 
 // GotLease makes the waiter the holder.

@@ -58,7 +58,7 @@ func (r *simRun) newClient(i int) *simClient {
 	if err != nil {
 		panic(err)
 	}
-	testhook.Engine(client).SpoilSpares(r.strays.of(i))
+	testhook.Engine(client).WatchSpares(testnet.Spoil(r.strays.of(i)))
 	c.client = client
 	for k := range p.callers[i] {
 		c.callers = append(c.callers, c.newCaller(k))

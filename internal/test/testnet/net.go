@@ -19,6 +19,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/system"
 	"github.com/redlock-go/redlock/internal/test/embedded"
 	"github.com/redlock-go/redlock/internal/test/testhook"
@@ -252,7 +253,15 @@ func (w *Net) Add(c *redlock.Client) {
 	w.Clients = append(w.Clients, c)
 	if w.bubble {
 		testhook.Engine(c).Renewer.KeepHandles()
-		testhook.Engine(c).SpoilSpares(func() { panic("a ballot was reached that was given back") })
+		testhook.Engine(c).WatchSpares(Spoil(func() { panic("a ballot was reached that was given back") }))
+	}
+}
+
+// Spoil has ballots that are given back spoiled, and not used again. Whoever reaches one then calls reached.
+func Spoil(reached func()) func(*quorum.Ballot) bool {
+	return func(b *quorum.Ballot) bool {
+		b.Spoil(reached)
+		return false
 	}
 }
 
