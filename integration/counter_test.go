@@ -33,7 +33,8 @@ func TestCounterLosesNothingWhileOneMasterIsKilledAndOneFrozen(t *testing.T) {
 	defer out.Close()
 	counter := exec.CommandContext(t.Context(), buildCounter(t),
 		"-workers", strconv.Itoa(workers), "-rounds", strconv.Itoa(rounds),
-		"-urls", strings.Join(nodes.URLs(), ","), "-file", file, "-ttl", "10s")
+		"-file", file, "-ttl", "10s")
+	counter.Env = append(os.Environ(), "REDLOCK_NODES="+strings.Join(nodes.URLs(), ","))
 	counter.Stdout, counter.Stderr = out, out
 	require.NoError(t, counter.Start())
 	finished := make(chan error, 1)

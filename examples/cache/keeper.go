@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"sync"
 	"time"
 
@@ -18,14 +16,13 @@ type keeper struct {
 	readers int // that there are
 
 	mu    sync.Mutex // protects what follows
-	out   io.Writer
 	reads int
 	begun map[int]int // how many readers have begun to work with an edition
 	done  int         // readers that have done their work with the last edition, and hold their shares
 }
 
-func newKeeper(out io.Writer, readers int) *keeper {
-	return &keeper{readers: readers, out: out, begun: make(map[int]int)}
+func newKeeper(readers int) *keeper {
+	return &keeper{readers: readers, begun: make(map[int]int)}
 }
 
 // read returns the present edition to the holder of a share, unless a later builder has written.
@@ -88,10 +85,4 @@ func (k *keeper) await(ctx context.Context, condition func() bool) error {
 			return context.Cause(ctx)
 		}
 	}
-}
-
-func (k *keeper) say(format string, args ...any) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	fmt.Fprintf(k.out, format+"\n", args...)
 }

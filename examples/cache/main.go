@@ -16,13 +16,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"sync"
 	"time"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/examples/internal/servers"
+	"github.com/redlock-go/redlock/examples/internal/demo"
 	"github.com/redlock-go/redlock/fence"
 )
 
@@ -35,83 +32,62 @@ const (
 	editions  = 3
 	building  = 50 * time.Millisecond // how long an edition takes
 	using     = 10 * time.Millisecond // how long a reader works with one
-	patience  = 30 * time.Second      // of each caller; without an answer in this time something is broken
+	patience  = 30 * time.Second      // of each caller; without the lock in this time something is broken
 )
 
-func main() {
-	if err := run(context.Background(), os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "cache:", err)
-		os.Exit(1)
-	}
-}
+func main() { demo.Main(run) }
 
-func run(ctx context.Context, out io.Writer) error {
-	nodes, err := servers.Start(out, 3)
-	if err != nil {
-		return err
-	}
-	defer nodes.Close()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	k := newKeeper(out, processes*readers)
-	var all sync.WaitGroup
-	start := func(work func() error) {
-		all.Go(func() {
-			if err := work(); err != nil {
-				cancel(err)
-			}
-		})
-	}
-	defer all.Wait()
+func run(ctx context.Context, d *demo.Demo) error {
+	k := newKeeper(processes * readers)
+	all, ctx := demo.NewGroup(ctx)
 	for i := range processes {
-		client, err := nodes.Client(ctx, fmt.Sprint("web-", i+1), redlock.WithTTL(ttl))
+		client, err := d.Open(ctx, fmt.Sprint("web-", i+1), redlock.WithTTL(ttl))
 		if err != nil {
 			return err
 		}
 		defer client.Close()
 		for range readers {
-			start(func() error { return readAll(ctx, client.RWMutex("report"), k) })
+			all.Go(func() error { return readAll(ctx, client.RWMutex("report", redlock.WithWait(patience)), k) })
 		}
 	}
-	client, err := nodes.Client(ctx, "builder", redlock.WithTTL(ttl))
+	client, err := d.Open(ctx, "builder", redlock.WithTTL(ttl))
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	start(func() error { return buildAll(ctx, client.RWMutex("report"), k) })
-	all.Wait()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	all.Go(func() error { return buildAll(ctx, d, client.RWMutex("report", redlock.WithWait(patience)), k) })
+	if err := all.Wait(); err != nil {
+		return err
 	}
-	k.say("%d readers in %d processes read %d times. In the end all of them held the lock together.",
+	d.Say("%d readers in %d processes read %d times. In the end all of them held the lock together.",
 		processes*readers, processes, k.reads)
 	return nil
 }
 
 // buildAll builds one edition after the other.
-func buildAll(ctx context.Context, lock *redlock.RWMutex, k *keeper) error {
+func buildAll(ctx context.Context, d *demo.Demo, lock *redlock.RWMutex, k *keeper) error {
 	for edition := 1; edition <= editions; {
-		err := build(ctx, lock, k, edition)
+		err := build(ctx, d, lock, k, edition)
 		switch {
-		case err == nil:
-			edition++
-		case !tooLate(err):
+		case errors.Is(err, redlock.ErrLost), errors.Is(err, fence.ErrStale):
+			// The builder was paused and its lease ended: it builds the edition again, under a new lease.
+		case err != nil:
 			return fmt.Errorf("edition %d: %w", edition, err)
+		default:
+			edition++
 		}
 	}
 	return nil
 }
 
 // build builds an edition, alone, and reads it at once, beside the readers that it lets in.
-func build(ctx context.Context, lock *redlock.RWMutex, k *keeper, edition int) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("the builder waits too long"))
-	defer cancel()
+func build(ctx context.Context, d *demo.Demo, lock *redlock.RWMutex, k *keeper, edition int) error {
 	return lock.Do(ctx, func(ctx context.Context, lease *redlock.Lease) error {
 		time.Sleep(building)
 		if err := k.write(lease.Token(), edition); err != nil {
 			return err
 		}
-		k.say("The builder has built edition %d, alone.", edition)
+		d.Say("The builder has built edition %d, alone.", edition)
 
 		// From here on the builder must not write. If too few nodes answer, its lease is
 		// a share all the same, and its renewals let the readers in at the others.
@@ -125,7 +101,7 @@ func build(ctx context.Context, lock *redlock.RWMutex, k *keeper, edition int) e
 		if err != nil {
 			return err
 		}
-		k.say("The builder reads edition %d, beside other readers.", found)
+		d.Say("The builder reads edition %d, beside other readers.", found)
 		return nil
 	})
 }
@@ -135,7 +111,7 @@ func readAll(ctx context.Context, lock *redlock.RWMutex, k *keeper) error {
 	for last := 0; last < editions; {
 		edition, err := read(ctx, lock, k)
 		switch {
-		case tooLate(err):
+		case errors.Is(err, redlock.ErrLost), errors.Is(err, fence.ErrStale): // it was paused: again
 		case err != nil:
 			return err
 		case edition < last:
@@ -150,8 +126,6 @@ func readAll(ctx context.Context, lock *redlock.RWMutex, k *keeper) error {
 // read works with the present edition, beside other readers. The edition must not change
 // meanwhile.
 func read(ctx context.Context, lock *redlock.RWMutex, k *keeper) (edition int, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("a reader waits too long"))
-	defer cancel()
 	err = lock.RDo(ctx, func(ctx context.Context, lease *redlock.Lease) error {
 		edition, err = k.read(lease.Token())
 		if err != nil {
@@ -171,10 +145,4 @@ func read(ctx context.Context, lock *redlock.RWMutex, k *keeper) (edition int, e
 		return nil
 	})
 	return edition, err
-}
-
-// tooLate reports whether the caller's lease had ended before its work was done, as happens to a
-// process that is paused: then it does the work again, under a new lease.
-func tooLate(err error) bool {
-	return errors.Is(err, redlock.ErrLost) || errors.Is(err, fence.ErrStale)
 }

@@ -1,30 +1,27 @@
 package main
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/examples/internal/demo"
 	"github.com/redlock-go/redlock/fence"
 )
 
 func TestReadersShareEachEditionAndNoneChangesUnderThem(t *testing.T) {
-	var out bytes.Buffer
-	require.NoError(t, run(t.Context(), &out))
+	out := demo.Run(t, run)
 	for edition := 1; edition <= editions; edition++ {
 		assert.Regexp(t, fmt.Sprintf(`(?s)The builder has built edition %[1]d, alone\..*The builder reads edition %[1]d, beside other readers\.`, edition),
-			out.String())
+			out)
 	}
-	assert.Regexp(t, `12 readers in 3 processes read \d+ times\. In the end all of them held the lock together\.`, out.String())
+	assert.Regexp(t, `12 readers in 3 processes read \d+ times\. In the end all of them held the lock together\.`, out)
 }
 
 func TestKeeperRefusesLateBuildersAndLateReaders(t *testing.T) {
-	k := newKeeper(&bytes.Buffer{}, 1)
+	k := newKeeper(1)
 	require.NoError(t, k.write(7, 1))
 	edition, err := k.read(7)
 	require.NoError(t, err)
@@ -33,16 +30,4 @@ func TestKeeperRefusesLateBuildersAndLateReaders(t *testing.T) {
 	require.NoError(t, k.write(8, 2))
 	_, err = k.read(7)
 	require.ErrorIs(t, err, fence.ErrStale)
-}
-
-func TestWorkIsRepeatedOnlyIfTheLeaseEnded(t *testing.T) {
-	for err, want := range map[error]bool{
-		nil:                          false,
-		errors.New("broken"):         false,
-		redlock.ErrNoQuorum:          false,
-		redlock.ErrLost:              true,
-		&fence.StaleError{Token: 33}: true,
-	} {
-		assert.Equal(t, want, tooLate(err), "%v", err)
-	}
 }

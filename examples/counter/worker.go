@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"path/filepath"
 	"time"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/examples/internal/demo"
 )
 
 const (
@@ -29,21 +31,18 @@ const (
 var errNotWritten = errors.New("the lock was lost before the number was written")
 
 // work is a worker process: it adds one to the number, s.rounds times. It ends
-// with ctx, and when lifeline reaches its end: then the parent is gone.
-func work(ctx context.Context, s settings, lifeline io.Reader, out io.Writer) error {
+// with ctx, and when its input does: then the parent is gone.
+func work(ctx context.Context, d *demo.Demo, s settings) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
-		io.Copy(io.Discard, lifeline)
+		io.Copy(io.Discard, d.In)
 		cancel()
 	}()
 
 	// The nodes may be embedded in a process that has many others beside it.
-	options := []redlock.ClientOption{redlock.WithTTL(s.ttl), redlock.WithNodeTimeout(min(s.ttl/4, 2*time.Second))}
-	if s.trust {
-		options = append(options, redlock.WithRestartGuard(0))
-	}
-	client, err := redlock.Open(s.urls, options...)
+	client, err := d.Open(ctx, fmt.Sprint("worker-", s.worker), redlock.WithTTL(s.ttl),
+		redlock.WithNodeTimeout(min(s.ttl/4, 2*time.Second)), redlock.WithLogger(slog.Default()))
 	if err != nil {
 		return err
 	}
@@ -51,38 +50,26 @@ func work(ctx context.Context, s settings, lifeline io.Reader, out io.Writer) er
 
 	// All processes that work on the same file must use the same name.
 	mutex := client.Mutex("counter:"+filepath.Base(s.file), redlock.WithWait(maxWait))
-	var longest time.Duration
 	lost := 0
-	for round := 0; round < s.rounds; round++ {
-		waited, err := addOne(ctx, mutex, s)
+	for round := 1; round <= s.rounds; {
+		err := mutex.Do(ctx, func(ctx context.Context, lease *redlock.Lease) error { return addOne(ctx, lease, s) })
 		switch {
-		case errors.Is(err, errNotWritten) && lost < maxLost && ctx.Err() == nil:
-			lost, round = lost+1, round-1 // once more
+		case err == nil:
+			round++
 		case ctx.Err() != nil:
-			return fmt.Errorf("stopped in round %d of %d", round+1, s.rounds)
-		case err != nil:
-			return fmt.Errorf("round %d of %d: %w", round+1, s.rounds, err)
+			return fmt.Errorf("worker %d: stopped in round %d of %d", s.worker, round, s.rounds)
+		case errors.Is(err, errNotWritten) && lost < maxLost:
+			lost++ // once more
+		default:
+			return fmt.Errorf("worker %d: round %d of %d: %w", s.worker, round, s.rounds, err)
 		}
-		longest = max(longest, waited)
 	}
-	fmt.Fprintf(out, "worker %d: %d rounds done, longest wait for the lock %v\n",
-		s.worker, s.rounds, longest.Round(time.Millisecond))
+	d.Say("worker %d: %d rounds done", s.worker, s.rounds)
 	return nil
 }
 
-// addOne is one round: lock, add, unlock. It returns the time it waited.
-func addOne(ctx context.Context, mutex *redlock.Mutex, s settings) (time.Duration, error) {
-	start := time.Now()
-	lease, err := mutex.Lock(ctx)
-	if err != nil {
-		return 0, err
-	}
-	waited := time.Since(start)
-	return waited, errors.Join(rewrite(ctx, lease, s), lease.Unlock(ctx))
-}
-
-// rewrite is the work under the lock.
-func rewrite(ctx context.Context, lease *redlock.Lease, s settings) error {
+// addOne is the work under the lock.
+func addOne(ctx context.Context, lease *redlock.Lease, s settings) error {
 	number, err := readNumber(s.file)
 	if err != nil {
 		return err

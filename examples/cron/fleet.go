@@ -3,13 +3,11 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"sync"
 	"time"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/examples/internal/servers"
+	"github.com/redlock-go/redlock/examples/internal/demo"
 )
 
 const (
@@ -25,11 +23,11 @@ const (
 
 // fleet is all machines, and a record of their work.
 type fleet struct {
+	demo     *demo.Demo
 	machines []*machine
 	freed    chan struct{} // has a value for each run after which the lock was given back
 
-	mu     sync.Mutex // protects what follows
-	out    io.Writer
+	mu     sync.Mutex        // protects what follows
 	runs   map[string]int    // how often the job of a time was run to its end
 	ledger map[string]string // the machine that recorded the job of a time as done
 }
@@ -45,37 +43,21 @@ type machine struct {
 // plan is what a machine does at a scheduled time.
 type plan func(ctx context.Context, m *machine, scheduled string) error
 
-func (f *fleet) add(ctx context.Context, nodes *servers.Servers, name string) error {
-	client, err := nodes.Client(ctx, name, redlock.WithTTL(ttl))
-	if err != nil {
-		return err
-	}
-	f.machines = append(f.machines, &machine{name: name, client: client, fleet: f})
-	return nil
-}
-
-func (f *fleet) close() {
-	for _, m := range f.machines {
-		_ = m.client.Close()
-	}
-}
-
 // at runs the plan on all machines, as at the scheduled time.
 func (f *fleet) at(ctx context.Context, scheduled, title string, do plan) error {
-	f.say("\n%s, with %s:\n", scheduled, title)
+	f.demo.Say("\n%s, with %s:", scheduled, title)
 	f.runs, f.ledger = map[string]int{}, map[string]string{}
 	f.freed = make(chan struct{}, len(f.machines))
-	errs := make([]error, len(f.machines))
-	var all sync.WaitGroup
-	for i, m := range f.machines {
-		all.Go(func() {
+	all, ctx := demo.NewGroup(ctx)
+	for _, m := range f.machines {
+		all.Go(func() error {
 			time.Sleep(m.late)
-			errs[i] = do(ctx, m, scheduled)
+			return do(ctx, m, scheduled)
 		})
 	}
-	all.Wait()
-	f.say("  The job of %s was run %s.\n", scheduled, times(f.runs[scheduled]))
-	return errors.Join(errs...)
+	err := all.Wait()
+	f.demo.Say("  The job of %s was run %d×.", scheduled, f.runs[scheduled])
+	return err
 }
 
 // lockAlone runs the job if no other machine runs it now.
@@ -103,7 +85,7 @@ func lockAlone(ctx context.Context, m *machine, scheduled string) error {
 func lockAndLedger(ctx context.Context, m *machine, scheduled string) error {
 	return m.client.Mutex("report:"+scheduled).Do(ctx, func(ctx context.Context, _ *redlock.Lease) error {
 		if other := m.fleet.doneBy(scheduled); other != "" {
-			m.fleet.say("  %s finds it done by %s.\n", m.name, other)
+			m.fleet.demo.Say("  %s finds it done by %s.", m.name, other)
 			return nil
 		}
 		m.runJob(scheduled)
@@ -123,12 +105,12 @@ func lockAndLedgerWithACrash(ctx context.Context, m *machine, scheduled string) 
 	if _, err := m.client.Mutex("report:"+scheduled, redlock.WithoutRenewal()).Lock(ctx); err != nil {
 		return err
 	}
-	m.fleet.say("  %s begins, and loses power. The others wait.\n", m.name)
+	m.fleet.demo.Say("  %s begins, and loses power. The others wait.", m.name)
 	return nil
 }
 
 func (m *machine) runJob(scheduled string) {
-	m.fleet.say("  %s runs the job.\n", m.name)
+	m.fleet.demo.Say("  %s runs the job.", m.name)
 	time.Sleep(work)
 	m.fleet.mu.Lock()
 	defer m.fleet.mu.Unlock()
@@ -145,17 +127,4 @@ func (f *fleet) record(scheduled, machine string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.ledger[scheduled] = machine
-}
-
-func (f *fleet) say(format string, args ...any) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	fmt.Fprintf(f.out, format, args...)
-}
-
-func times(n int) string {
-	if n == 1 {
-		return "once"
-	}
-	return fmt.Sprint(n, " times")
 }

@@ -19,35 +19,27 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
-	"os"
 
-	"github.com/redlock-go/redlock/examples/internal/servers"
+	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/examples/internal/demo"
 )
 
-func main() {
-	if err := run(context.Background(), os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "cron:", err)
-		os.Exit(1)
-	}
-}
+func main() { demo.Main(run) }
 
-func run(ctx context.Context, out io.Writer) error {
-	nodes, err := servers.Start(out, 3)
-	if err != nil {
-		return err
-	}
-	defer nodes.Close()
-	f := &fleet{out: out}
-	defer f.close()
+func run(ctx context.Context, d *demo.Demo) error {
+	f := &fleet{demo: d}
 	for i := range 4 {
-		if err := f.add(ctx, nodes, fmt.Sprint("machine-", i+1)); err != nil {
+		name := fmt.Sprint("machine-", i+1)
+		client, err := d.Open(ctx, name, redlock.WithTTL(ttl))
+		if err != nil {
 			return err
 		}
+		defer client.Close()
+		f.machines = append(f.machines, &machine{name: name, client: client, fleet: f})
 	}
 	f.machines[3].late = lateness // the last one's clock is behind
 
-	fmt.Fprintf(out, "Four machines have the same schedule. The clock of %s is %v late.\n", f.machines[3].name, lateness)
+	d.Say("Four machines have the same schedule. The clock of %s is %v late.", f.machines[3].name, lateness)
 	if err := f.at(ctx, "12:00", "the lock alone, released when the job is done", lockAlone); err != nil {
 		return err
 	}

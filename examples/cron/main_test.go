@@ -1,24 +1,24 @@
 package main
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/examples/internal/demo"
 )
 
 func TestJobOfEachTimeIsRunOnceIfItIsRecordedUnderTheLock(t *testing.T) {
-	var out bytes.Buffer
-	require.NoError(t, run(t.Context(), &out))
-	chapters := strings.Split(out.String(), "\n\n")
-	require.Len(t, chapters, 5, out.String())
+	out := demo.Run(t, run)
+	chapters := strings.Split(out, "\n\n")
+	require.Len(t, chapters, 5, out)
 
-	assert.Regexp(t, "The job of 12:00 was run [2-4] times", chapters[2], "the late machine finds the lock free again")
-	assert.Contains(t, chapters[3], "The job of 12:01 was run once")
+	assert.Regexp(t, "The job of 12:00 was run [2-4]×", chapters[2], "the late machine finds the lock free again")
+	assert.Contains(t, chapters[3], "The job of 12:01 was run 1×")
 	assert.Equal(t, 3, strings.Count(chapters[3], "finds it done by"))
 	assert.Contains(t, chapters[4], "machine-2 begins, and loses power")
-	assert.Contains(t, chapters[4], "The job of 12:02 was run once")
+	assert.Contains(t, chapters[4], "The job of 12:02 was run 1×")
 	assert.Equal(t, 2, strings.Count(chapters[4], "finds it done by"))
 }

@@ -15,14 +15,10 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"os"
-	"sync"
 	"time"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/examples/internal/servers"
+	"github.com/redlock-go/redlock/examples/internal/demo"
 	"github.com/redlock-go/redlock/fence"
 )
 
@@ -32,7 +28,7 @@ const (
 
 	machines = 3 // and permits: all programs must give the same number
 	takes    = 20 * time.Millisecond
-	patience = 30 * time.Second // of each deployment; without an answer in this time something is broken
+	patience = 30 * time.Second // of each deployment; without the permits in this time something is broken
 )
 
 // services are what each pipeline deploys, and on how many machines.
@@ -44,54 +40,34 @@ var services = []struct {
 // pipelines are the processes that deploy.
 var pipelines = []string{"pipeline-1", "pipeline-2", "pipeline-3", "pipeline-4"}
 
-func main() {
-	if err := run(context.Background(), os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "deployments:", err)
-		os.Exit(1)
-	}
-}
+func main() { demo.Main(run) }
 
-func run(ctx context.Context, out io.Writer) error {
-	nodes, err := servers.Start(out, 3)
-	if err != nil {
-		return err
-	}
-	defer nodes.Close()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+func run(ctx context.Context, d *demo.Demo) error {
 	f := newFleet()
-	var all sync.WaitGroup
-	defer all.Wait()
+	all, ctx := demo.NewGroup(ctx)
 	for _, pipeline := range pipelines {
-		client, err := nodes.Client(ctx, pipeline, redlock.WithTTL(ttl))
+		client, err := d.Open(ctx, pipeline, redlock.WithTTL(ttl))
 		if err != nil {
 			return err
 		}
 		defer client.Close()
 		for _, service := range services {
-			all.Go(func() {
-				if err := deploy(ctx, client, f, pipeline+"'s "+service.name, service.machines); err != nil {
-					cancel(err)
-				}
-			})
+			all.Go(func() error { return deploy(ctx, client, f, pipeline+"'s "+service.name, service.machines) })
 		}
 	}
-	all.Wait()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	if err := all.Wait(); err != nil {
+		return err
 	}
-	fmt.Fprintf(out, "%d deployments by %d pipelines; %d machines were busy at a time, at most.\n", f.done, len(pipelines), f.most)
+	d.Say("%d deployments by %d pipelines; %d machines were busy at a time, at most.", f.done, len(pipelines), f.most)
 	return nil
 }
 
-// deploy deploys a service on so many machines. It begins anew if the lease is lost before the
-// deployment is done.
+// deploy deploys a service on so many machines.
 func deploy(ctx context.Context, client *redlock.Client, f *fleet, service string, n int) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("the deployment waits too long"))
-	defer cancel()
+	permits := client.Semaphore("deployments", machines, redlock.WithWait(patience))
 	for {
 		done := false
-		err := client.Semaphore("deployments", machines).Do(ctx, n, func(ctx context.Context, lease *redlock.Lease) error {
+		err := permits.Do(ctx, n, func(ctx context.Context, lease *redlock.Lease) error {
 			if err := f.begin(lease.Slots(), lease.Token(), service); err != nil {
 				return err
 			}
@@ -104,14 +80,13 @@ func deploy(ctx context.Context, client *redlock.Client, f *fleet, service strin
 			done = err == nil
 			return err
 		})
-		if done || !tooLate(err) {
+		switch {
+		case done:
+			return nil // even if the permits were lost behind it: the machines have accepted the token
+		case errors.Is(err, redlock.ErrLost), errors.Is(err, fence.ErrStale):
+			// The pipeline was paused and lost its permits: it begins anew, with others.
+		default:
 			return err
 		}
 	}
-}
-
-// tooLate reports whether the permits were lost before the work was done, as happens to a process
-// that is paused.
-func tooLate(err error) bool {
-	return errors.Is(err, redlock.ErrLost) || errors.Is(err, fence.ErrStale)
 }

@@ -1,23 +1,21 @@
 package main
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/examples/internal/demo"
 	"github.com/redlock-go/redlock/fence"
 )
 
 func TestAllServicesAreDeployedOnThreeMachinesAtMost(t *testing.T) {
-	var out bytes.Buffer
-	require.NoError(t, run(t.Context(), &out))
+	out := demo.Run(t, run)
 	var done, by, most int
-	line := out.String()[bytes.LastIndexByte(bytes.TrimSpace(out.Bytes()), '\n')+1:]
+	line := out[strings.LastIndex(strings.TrimSpace(out), "\n")+1:]
 	_, err := fmt.Sscanf(line, "%d deployments by %d pipelines; %d machines", &done, &by, &most)
 	require.NoError(t, err, line)
 	assert.Equal(t, len(pipelines)*len(services), done)
@@ -38,16 +36,4 @@ func TestMachineRefusesALateHolderOfItsSlotOnly(t *testing.T) {
 	require.NoError(t, f.finish(next, 8))
 	assert.Equal(t, 1, f.done)
 	assert.Equal(t, map[int]string{2: "mail"}, f.runs)
-}
-
-func TestDeploymentIsRepeatedOnlyIfThePermitsWereLost(t *testing.T) {
-	for err, want := range map[error]bool{
-		nil:                          false,
-		errors.New("broken"):         false,
-		redlock.ErrNoQuorum:          false,
-		redlock.ErrLost:              true,
-		&fence.StaleError{Token: 33}: true,
-	} {
-		assert.Equal(t, want, tooLate(err), "%v", err)
-	}
 }

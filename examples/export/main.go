@@ -16,13 +16,10 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"os"
 	"time"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/examples/internal/servers"
+	"github.com/redlock-go/redlock/examples/internal/demo"
 	"github.com/redlock-go/redlock/fence"
 )
 
@@ -47,25 +44,15 @@ type table struct {
 	reports  int
 }
 
-func main() {
-	if err := run(context.Background(), os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "export:", err)
-		os.Exit(1)
-	}
-}
+func main() { demo.Main(run) }
 
-func run(ctx context.Context, out io.Writer) error {
-	nodes, err := servers.Start(out, 3)
-	if err != nil {
-		return err
-	}
-	defer nodes.Close()
-	exporter, err := nodes.Client(ctx, "exporter", redlock.WithTTL(ttl))
+func run(ctx context.Context, d *demo.Demo) error {
+	exporter, err := d.Open(ctx, "exporter", redlock.WithTTL(ttl))
 	if err != nil {
 		return err
 	}
 	defer exporter.Close()
-	reporter, err := nodes.Client(ctx, "reporter", redlock.WithTTL(ttl))
+	reporter, err := d.Open(ctx, "reporter", redlock.WithTTL(ttl))
 	if err != nil {
 		return err
 	}
@@ -78,14 +65,18 @@ func run(ctx context.Context, out io.Writer) error {
 	if err := errors.Join(err, <-reported); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%d chunks were exported in %d turns, and %d reports made.\n", t.exported, turns, t.reports)
+	d.Say("%d chunks were exported in %d turns, and %d reports made.", t.exported, turns, t.reports)
 	return nil
 }
 
 // exportAll exports the table, in as many turns as others want it meanwhile.
 func (t *table) exportAll(ctx context.Context, client *redlock.Client) (turns int, err error) {
 	for done := false; !done; turns++ {
-		if done, err = t.exportTurn(ctx, client); err != nil && !tooLate(err) {
+		done, err = t.exportTurn(ctx, client)
+		switch {
+		case errors.Is(err, redlock.ErrLost), errors.Is(err, fence.ErrStale):
+			// The exporter was paused and its lease ended: it goes on in another turn.
+		case err != nil:
 			return turns, err
 		}
 	}
@@ -150,10 +141,4 @@ func (t *table) report(ctx context.Context, client *redlock.Client) error {
 			return nil
 		})
 	})
-}
-
-// tooLate reports whether the exporter's lease had ended before its turn was over, as happens to a
-// process that is paused: then it goes on in another turn.
-func tooLate(err error) bool {
-	return errors.Is(err, redlock.ErrLost) || errors.Is(err, fence.ErrStale)
 }

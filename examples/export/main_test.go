@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"testing"
@@ -9,23 +8,18 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/examples/internal/servers"
-	"github.com/redlock-go/redlock/fence"
+	"github.com/redlock-go/redlock/examples/internal/demo"
 )
 
 func TestExportLetsReportsIn(t *testing.T) {
-	var out bytes.Buffer
-	require.NoError(t, run(t.Context(), &out))
-	assert.Regexp(t, `60 chunks were exported in \d+ turns, and 4 reports made`, out.String())
+	out := demo.Run(t, run)
+	assert.Regexp(t, `60 chunks were exported in \d+ turns, and 4 reports made`, out)
 }
 
 // The turn ends when another caller asks, before all chunks are exported, and no earlier.
 func TestTurnEndsWhenTheTableIsWanted(t *testing.T) {
-	nodes, err := servers.Start(t.Output(), 3)
-	require.NoError(t, err)
-	defer nodes.Close()
-	client, err := nodes.Client(t.Context(), "exporter")
+	d, _ := demo.New(t)
+	client, err := d.Open(t.Context(), "exporter")
 	require.NoError(t, err)
 	defer client.Close()
 	asked := make(chan error, 1)
@@ -50,16 +44,4 @@ func TestTurnEndsWhenTheTableIsWanted(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 1, turns, "nobody wants it any more")
 	assert.Equal(t, table.chunks, table.exported)
-}
-
-func TestTurnIsRepeatedOnlyIfTheLeaseEnded(t *testing.T) {
-	for err, want := range map[error]bool{
-		nil:                          false,
-		errors.New("broken"):         false,
-		redlock.ErrNoQuorum:          false,
-		redlock.ErrLost:              true,
-		&fence.StaleError{Token: 33}: true,
-	} {
-		assert.Equal(t, want, tooLate(err), "%v", err)
-	}
 }

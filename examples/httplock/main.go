@@ -9,37 +9,26 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"os"
-	"strings"
+	"net/http/httptest"
 	"time"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/examples/internal/servers"
+	"github.com/redlock-go/redlock/examples/internal/demo"
 )
 
 // ttl bounds Retry-After: the lease of a handler that works for longer is renewed.
 const ttl = 3 * time.Second
 
-func main() {
-	if err := run(context.Background(), os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "httplock:", err)
-		os.Exit(1)
-	}
-}
+func main() { demo.Main(run) }
 
-func run(ctx context.Context, out io.Writer) error {
-	nodes, err := servers.Start(out, 3)
-	if err != nil {
-		return err
-	}
-	defer nodes.Close()
+func run(ctx context.Context, d *demo.Demo) error {
 	began, finish := make(chan string, 2), make(chan struct{})
 	build := func(_ context.Context, report string, token int64) error {
 		began <- report
@@ -48,66 +37,50 @@ func run(ctx context.Context, out io.Writer) error {
 	}
 	var urls [2]string
 	for i := range urls {
-		client, err := nodes.Client(ctx, fmt.Sprint("web-", i+1), redlock.WithTTL(ttl))
+		client, err := d.Open(ctx, fmt.Sprint("web-", i+1), redlock.WithTTL(ttl))
 		if err != nil {
 			return err
 		}
 		defer client.Close()
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return err
-		}
-		server := &http.Server{Handler: handler(client, build), ReadHeaderTimeout: time.Second}
-		go server.Serve(listener)
+		server := httptest.NewServer(handler(client, build))
 		defer server.Close()
-		urls[i] = "http://" + listener.Addr().String() + "/reports/"
+		urls[i] = server.URL + "/reports/"
 	}
 
-	first := make(chan answer, 1)
+	first := make(chan string, 1)
 	go func() { first <- post(ctx, urls[0]+"june") }()
 	select {
 	case <-began: // web-1 is at work now
-	case a := <-first:
-		return fmt.Errorf("the first request was not let in: %v %s", a.err, a.text)
+	case answer := <-first:
+		return fmt.Errorf("the first request was not let in: %s", answer)
 	}
 	second := post(ctx, urls[1]+"june")
 	close(finish)
 	third := post(ctx, urls[1]+"july") // another name, another lock
-	fmt.Fprintf(out, "POST to web-1, june:                  %s\n", <-first)
-	fmt.Fprintf(out, "POST to web-2, june, at the same time: %s\n", second)
-	fmt.Fprintf(out, "POST to web-2, july:                  %s\n", third)
-	fmt.Fprintf(out, "POST to web-2, june, when it is free:  %s\n", post(ctx, urls[1]+"june"))
+	d.Say("POST to web-1, june:                  %s", <-first)
+	d.Say("POST to web-2, june, at the same time: %s", second)
+	d.Say("POST to web-2, july:                  %s", third)
+	d.Say("POST to web-2, june, when it is free:  %s", post(ctx, urls[1]+"june"))
 	return nil
 }
 
-// answer is the answer to a request.
-type answer struct {
-	status, retryAfter, text string
-	err                      error
-}
-
-func (a answer) String() string {
-	if a.err != nil {
-		return a.err.Error()
-	}
-	if a.retryAfter != "" {
-		return fmt.Sprintf("%s, Retry-After: %s, %s", a.status, a.retryAfter, a.text)
-	}
-	return a.status + ", " + a.text
-}
-
-func post(ctx context.Context, url string) answer {
+// post returns the answer to a request.
+func post(ctx context.Context, url string) string {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, http.NoBody)
 	if err != nil {
-		return answer{err: err}
+		return err.Error()
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return answer{err: err}
+		return err.Error()
 	}
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	return answer{response.Status, response.Header.Get("Retry-After"), strings.TrimSpace(string(text)), err}
+	text, _ := io.ReadAll(response.Body)
+	retryAfter := ""
+	if seconds := response.Header.Get("Retry-After"); seconds != "" {
+		retryAfter = ", Retry-After: " + seconds
+	}
+	return fmt.Sprintf("%s%s, %s", response.Status, retryAfter, bytes.TrimSpace(text))
 }
 
 // builder is the work under the lock. It must end with ctx, and pass the token to the

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"net/http"
 	"net/http/httptest"
@@ -9,19 +8,18 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
+	"github.com/redlock-go/redlock/examples/internal/demo"
 	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
 func TestRefusedRequestGetsTheHolderAndRetryAfter(t *testing.T) {
-	var out bytes.Buffer
-	require.NoError(t, run(t.Context(), &out))
-	assert.Regexp(t, `web-1, june: +200 OK, report june is built\n`, out.String())
-	assert.Regexp(t, `at the same time: 409 Conflict, Retry-After: [123], being built by web-1\n`, out.String())
-	assert.Regexp(t, `web-2, july: +200 OK`, out.String())
-	assert.Regexp(t, `when it is free: +200 OK`, out.String())
+	out := demo.Run(t, run)
+	assert.Regexp(t, `web-1, june: +200 OK, report june is built\n`, out)
+	assert.Regexp(t, `at the same time: 409 Conflict, Retry-After: [123], being built by web-1\n`, out)
+	assert.Regexp(t, `web-2, july: +200 OK`, out)
+	assert.Regexp(t, `when it is free: +200 OK`, out)
 }
 
 func TestWithoutAMajorityTheServiceIsUnavailable(t *testing.T) {

@@ -12,14 +12,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/examples/internal/servers"
+	"github.com/redlock-go/redlock/examples/internal/demo"
 )
 
 const (
@@ -31,47 +29,35 @@ const (
 	term = 350 * time.Millisecond
 )
 
-func main() {
-	if err := run(context.Background(), os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "leader:", err)
-		os.Exit(1)
-	}
-}
+func main() { demo.Main(run) }
 
-func run(ctx context.Context, out io.Writer) error {
-	nodes, err := servers.Start(out, 3)
-	if err != nil {
-		return err
-	}
-	defer nodes.Close()
-	o := &office{out: out, start: time.Now(), seen: make(map[string]bool)}
+func run(ctx context.Context, d *demo.Demo) error {
+	o := &office{demo: d, start: time.Now(), seen: make(map[string]bool)}
 	// Anna resigns. Ben cannot renew, as if he were cut off from the nodes; so he must
 	// stop by himself. Clara waits for both.
+	all, ctx := demo.NewGroup(ctx)
 	for _, c := range []candidate{{name: "anna", resigns: true}, {name: "ben", cutOff: true}, {name: "clara", resigns: true}} {
 		c.office = o
-		client, err := nodes.Client(ctx, c.name, redlock.WithTTL(ttl))
+		client, err := d.Open(ctx, c.name, redlock.WithTTL(ttl))
 		if err != nil {
 			return err
 		}
 		defer client.Close()
-		o.running.Go(func() { o.end(c.name, c.run(ctx, client)) })
+		all.Go(func() error { return c.run(ctx, client) })
 		o.awaitTurn(ctx, client, c.name) // they wait in this order
 	}
-	o.running.Wait()
-	return errors.Join(o.errs...)
+	return all.Wait()
 }
 
 // office is the state that all candidates share.
 type office struct {
-	running sync.WaitGroup
-	start   time.Time
+	demo  *demo.Demo
+	start time.Time
 
-	mu      sync.Mutex // protects what follows
-	out     io.Writer
-	errs    []error
+	mu      sync.Mutex      // protects what follows
 	leading string          // nobody if empty
 	valid   func() bool     // whether it may lead still: two at once would be the mistake
-	seen    map[string]bool // candidates that have led, or have given up
+	seen    map[string]bool // candidates that have led
 }
 
 // awaitTurn waits until the candidate is in the wait queue, if it does not lead at once.
@@ -155,14 +141,6 @@ func (o *office) leave(name string) {
 	}
 }
 
-func (o *office) end(name string, err error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.errs, o.seen[name] = append(o.errs, err), true
-}
-
 func (o *office) say(format string, args ...any) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	fmt.Fprintf(o.out, "%4d ms  %s\n", time.Since(o.start).Milliseconds(), fmt.Sprintf(format, args...))
+	o.demo.Say("%4d ms  %s", time.Since(o.start).Milliseconds(), fmt.Sprintf(format, args...))
 }

@@ -16,13 +16,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/examples/internal/servers"
+	"github.com/redlock-go/redlock/examples/internal/demo"
 	"github.com/redlock-go/redlock/fence"
 )
 
@@ -32,57 +30,44 @@ const (
 	step  = 50 * time.Millisecond
 )
 
-func main() {
-	if err := run(context.Background(), os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "migrate:", err)
-		os.Exit(1)
-	}
-}
+func main() { demo.Main(run) }
 
-func run(ctx context.Context, out io.Writer) error {
-	nodes, err := servers.Start(out, 3)
-	if err != nil {
+func run(ctx context.Context, d *demo.Demo) error {
+	db := &database{}
+	all, ctx := demo.NewGroup(ctx)
+	for i := range 4 {
+		all.Go(func() error { return start(ctx, d, fmt.Sprint("app-", i+1), db) })
+	}
+	if err := all.Wait(); err != nil {
 		return err
 	}
-	defer nodes.Close()
-	db := &database{out: out}
-	errs := make([]error, 4)
-	var all sync.WaitGroup
-	for i := range errs {
-		name := fmt.Sprint("app-", i+1)
-		client, err := nodes.Client(ctx, name, redlock.WithTTL(ttl))
-		if err != nil {
-			return err
-		}
-		defer client.Close()
-		all.Go(func() { errs[i] = start(ctx, client, db, name) })
-	}
-	all.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "All have started. The database is at version %d after %d steps.\n", db.version, db.applied)
+	d.Say("All have started. The database is at version %d after %d steps.", db.version.Load(), db.applied)
 	return nil
 }
 
 // start is the beginning of a service: it serves when the database has its version. A machine
 // that cannot get the lock in time must not serve.
-func start(ctx context.Context, client *redlock.Client, db *database, name string) error {
+func start(ctx context.Context, d *demo.Demo, name string, db *database) error {
+	client, err := d.Open(ctx, name, redlock.WithTTL(ttl))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
 	ctx, cancel := context.WithTimeoutCause(ctx, 30*time.Second, errors.New("the migration takes too long"))
 	defer cancel()
-	err := client.Mutex("migrate:orders").Do(ctx, func(ctx context.Context, lease *redlock.Lease) error {
-		if v := db.at(); v >= steps {
-			db.say("%s finds version %d and starts.", name, v)
+	err = client.Mutex("migrate:orders").Do(ctx, func(ctx context.Context, lease *redlock.Lease) error {
+		if v := db.version.Load(); v >= steps {
+			d.Say("%s finds version %d and starts.", name, v)
 			return nil
 		}
-		for v := db.at(); v < steps; v = db.at() {
+		for v := db.version.Load(); v < steps; v = db.version.Load() {
 			if ctx.Err() != nil {
 				return context.Cause(ctx) // the lease is lost: the next one goes on from here
 			}
 			if err := db.apply(lease.Token(), v+1); err != nil {
 				return err
 			}
-			db.say("%s brings the database to version %d.", name, v+1)
+			d.Say("%s brings the database to version %d.", name, v+1)
 		}
 		return nil
 	})
@@ -95,34 +80,17 @@ func start(ctx context.Context, client *redlock.Client, db *database, name strin
 // database stands for a real one, which would keep the version and the token in one
 // row, and change it in the transaction of each step. See package fence.
 type database struct {
-	guard fence.Guard
-
-	mu      sync.Mutex // protects what follows
-	out     io.Writer
-	version int
-	applied int
-}
-
-func (d *database) at() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.version
+	guard   fence.Guard
+	version atomic.Int64
+	applied int // protected by guard
 }
 
 // apply makes one step, unless a later lease has made one.
-func (d *database) apply(token int64, version int) error {
+func (d *database) apply(token, version int64) error {
 	return d.guard.Do("schema", token, func() error {
 		time.Sleep(step)
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.version = version
+		d.version.Store(version)
 		d.applied++
 		return nil
 	})
-}
-
-func (d *database) say(format string, args ...any) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	fmt.Fprintf(d.out, format+"\n", args...)
 }

@@ -1,4 +1,4 @@
-// Transfer hands a lock from one process to the next: a release is built, tested and deployed by
+// Pipeline hands a lock from one process to the next: a release is built, tested and deployed by
 // three processes, and nobody else gets the lock between them.
 //
 //	go run ./examples/pipeline
@@ -13,14 +13,11 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
 	"strings"
 	"time"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/examples/internal/servers"
+	"github.com/redlock-go/redlock/examples/internal/demo"
 )
 
 const (
@@ -33,89 +30,73 @@ const (
 // stages are the processes, one after the other.
 var stages = []string{"build", "test", "deploy"}
 
-func main() {
-	if err := run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr); err != nil {
-		fmt.Fprintln(os.Stderr, "transfer:", err)
-		os.Exit(1)
-	}
-}
+func main() { demo.Main(run) }
 
-// run is the parent, or with -stage the process of one stage. Stages write for people to log.
-func run(ctx context.Context, args []string, in io.Reader, out, log io.Writer) error {
-	flags := flag.NewFlagSet("transfer", flag.ContinueOnError)
-	flags.SetOutput(log)
-	stage := flags.String("stage", "", "for the program's own use: be the process of this `stage`")
-	if err := flags.Parse(args); err != nil {
+// run is the parent, or with -stage the process of one stage.
+func run(ctx context.Context, d *demo.Demo) error {
+	var stage string
+	err := d.Parse(func(f *flag.FlagSet) {
+		f.StringVar(&stage, "stage", "", "for the program's own use: be the process of this `stage`")
+	})
+	switch {
+	case err != nil:
 		return err
+	case stage != "":
+		return work(ctx, d, stage)
+	default:
+		return release(ctx, d)
 	}
-	if *stage != "" {
-		return work(ctx, *stage, in, out, log)
-	}
-	nodes, err := servers.Start(out, 5)
-	if err != nil {
-		return err
-	}
-	defer nodes.Close()
-	return release(ctx, nodes, out)
 }
 
 // release runs the stages, and lets a rival wait for the lock from the first transfer on.
-func release(ctx context.Context, nodes *servers.Servers, out io.Writer) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	client, err := nodes.Client(ctx, "rival", redlock.WithTTL(ttl))
+func release(ctx context.Context, d *demo.Demo) error {
+	client, err := d.Open(ctx, "rival", redlock.WithTTL(ttl))
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	rival := make(chan result, 1)
+	all, ctx := demo.NewGroup(ctx)
 	var text string
-	var last int64
+	var last, rival int64
 	for i, stage := range stages {
-		token, next, err := start(ctx, nodes, stage, text, out)
+		token, next, err := start(ctx, d, stage, text)
 		if err != nil {
 			return fmt.Errorf("%s: %w", stage, err)
 		}
 		if text, last = next, token; i == 0 {
-			go func() { rival <- wait(ctx, client) }()
+			all.Go(func() (err error) {
+				rival, err = wait(ctx, client)
+				return err
+			})
 		}
 	}
-	r := <-rival
-	switch {
-	case r.err != nil:
-		return r.err
-	case r.token < last:
-		return fmt.Errorf("the rival got the lock in between: its token is %d, and that of %s is %d", r.token, stages[len(stages)-1], last)
+	if err := all.Wait(); err != nil {
+		return err
 	}
-	fmt.Fprintln(out, "The rival waited behind all of them: its token is greater than theirs.")
+	if rival < last {
+		return fmt.Errorf("the rival got the lock in between: its token is %d, and that of %s is %d", rival, stages[len(stages)-1], last)
+	}
+	d.Say("The rival waited behind all of them: its token is greater than theirs.")
 	return nil
 }
 
-// result is what the rival's Lock returned.
-type result struct {
-	token int64
-	err   error
-}
-
 // wait is the rival: it takes the lock when its turn comes, and gives it back.
-func wait(ctx context.Context, client *redlock.Client) result {
+func wait(ctx context.Context, client *redlock.Client) (token int64, err error) {
 	lease, err := client.Mutex(name).Lock(ctx)
 	if err != nil {
-		return result{err: err}
+		return 0, err
 	}
-	return result{lease.Token(), lease.Unlock(ctx)}
+	return lease.Token(), lease.Unlock(ctx)
 }
 
 // start runs the process of a stage, and returns its token, and the text for the next one.
-func start(ctx context.Context, nodes *servers.Servers, stage, text string, out io.Writer) (token int64, next string, err error) {
-	program, err := os.Executable()
+func start(ctx context.Context, d *demo.Demo, stage, text string) (token int64, next string, err error) {
+	cmd, err := d.Command(ctx, "-stage", stage)
 	if err != nil {
 		return 0, "", err
 	}
 	var answer bytes.Buffer
-	cmd := exec.CommandContext(ctx, program, "-stage", stage)
-	cmd.Env = append(os.Environ(), nodes.Environment()...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(text), &answer, out
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(text), &answer, d.Out
 	if err := cmd.Run(); err != nil {
 		return 0, "", err
 	}

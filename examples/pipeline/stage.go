@@ -8,21 +8,17 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/examples/internal/servers"
+	"github.com/redlock-go/redlock/examples/internal/demo"
 )
 
 // work is the process of a stage. It reads the text of the stage before it, if there is one, and writes its
 // token and the text for the next stage. The last stage releases the lock.
-func work(ctx context.Context, stage string, in io.Reader, out, log io.Writer) error {
-	text, err := io.ReadAll(in)
+func work(ctx context.Context, d *demo.Demo, stage string) error {
+	text, err := io.ReadAll(d.In)
 	if err != nil {
 		return err
 	}
-	nodes, err := servers.Start(io.Discard, 0)
-	if err != nil {
-		return err
-	}
-	client, err := nodes.Client(ctx, stage, redlock.WithTTL(ttl))
+	client, err := d.Open(ctx, stage, redlock.WithTTL(ttl))
 	if err != nil {
 		return err
 	}
@@ -32,7 +28,7 @@ func work(ctx context.Context, stage string, in io.Reader, out, log io.Writer) e
 		return err
 	}
 	defer lease.Unlock(context.Background()) // nothing, if the lease is transferred
-	fmt.Fprintf(log, "%s works in a process of its own, under the lock.\n", stage)
+	fmt.Fprintf(d.Log, "%s works in a process of its own, under the lock.\n", stage)
 	time.Sleep(50 * time.Millisecond)
 	if !lease.Valid() {
 		return lease.Err()
@@ -44,7 +40,7 @@ func work(ctx context.Context, stage string, in io.Reader, out, log io.Writer) e
 			return err
 		}
 	}
-	_, err = fmt.Fprintln(out, lease.Token(), next)
+	_, err = fmt.Fprintln(d.Out, lease.Token(), next)
 	return err
 }
 

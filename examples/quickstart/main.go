@@ -10,25 +10,18 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"os"
 	"time"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/examples/internal/demo"
 	"github.com/redlock-go/redlock/redlocktest"
 )
 
 const lockName = "orders"
 
-func main() {
-	if err := run(context.Background(), os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "quickstart:", err)
-		os.Exit(1)
-	}
-}
+func main() { demo.Main(run) }
 
-func run(ctx context.Context, out io.Writer) error {
+func run(ctx context.Context, d *demo.Demo) error {
 	nodes, err := redlocktest.New(5)
 	if err != nil {
 		return err
@@ -45,9 +38,9 @@ func run(ctx context.Context, out io.Writer) error {
 	}
 	defer bob.Close()
 
-	board := &board{out: out, nodes: nodes}
-	fmt.Fprint(out, "Five embedded nodes play five independent Redis servers.\n"+
-		"A client that gets the votes of three holds the lock.\n")
+	board := &board{out: d.Out, nodes: nodes}
+	d.Say("Five embedded nodes play five independent Redis servers.\n" +
+		"A client that gets the votes of three holds the lock.")
 	return play(ctx, board, alice.Mutex(lockName), bob.Mutex(lockName))
 }
 

@@ -1,20 +1,20 @@
 package main
 
 import (
-	"bytes"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/examples/internal/demo"
 )
 
 func TestQuickstartTellsItsStory(t *testing.T) {
-	var out bytes.Buffer
-	require.NoError(t, run(t.Context(), &out))
+	out := demo.Run(t, run)
 
-	chapters := strings.Split(out.String(), "\n\n")
+	chapters := strings.Split(out, "\n\n")
 	require.Len(t, chapters, 5)
 
 	assert.Contains(t, chapters[1], `1. Alice locks "orders"`)

@@ -17,14 +17,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"os"
-	"sync"
 	"time"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/examples/internal/servers"
+	"github.com/redlock-go/redlock/examples/internal/demo"
 	"github.com/redlock-go/redlock/fence"
 )
 
@@ -42,44 +39,26 @@ const (
 // accounts are the names of the accounts, and of their locks.
 var accounts = []string{"account-1", "account-2", "account-3", "account-4"}
 
-func main() {
-	if err := run(context.Background(), os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "transfer:", err)
-		os.Exit(1)
-	}
-}
+func main() { demo.Main(run) }
 
-func run(ctx context.Context, out io.Writer) error {
-	nodes, err := servers.Start(out, 3)
-	if err != nil {
-		return err
-	}
-	defer nodes.Close()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+func run(ctx context.Context, d *demo.Demo) error {
 	b := newBank(accounts, 100)
 	before := b.sum()
-	var all sync.WaitGroup
-	defer all.Wait()
+	all, ctx := demo.NewGroup(ctx)
 	for i := range processes {
-		client, err := nodes.Client(ctx, fmt.Sprint("teller-", i+1), redlock.WithTTL(ttl))
+		client, err := d.Open(ctx, fmt.Sprint("teller-", i+1), redlock.WithTTL(ttl))
 		if err != nil {
 			return err
 		}
 		defer client.Close()
 		for range workers {
-			all.Go(func() {
-				if err := work(ctx, client, b); err != nil {
-					cancel(err)
-				}
-			})
+			all.Go(func() error { return work(ctx, client, b) })
 		}
 	}
-	all.Wait()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	if err := all.Wait(); err != nil {
+		return err
 	}
-	fmt.Fprintf(out, "%d transfers between %d accounts by %d workers. The sum was %d before, and is %d now.\n",
+	d.Say("%d transfers between %d accounts by %d workers. The sum was %d before, and is %d now.",
 		processes*workers*transfers, len(accounts), processes*workers, before, b.sum())
 	return nil
 }
@@ -90,10 +69,12 @@ func work(ctx context.Context, client *redlock.Client, b *bank) error {
 		order := rand.Perm(len(accounts))
 		err := transfer(ctx, client, b, accounts[order[0]], accounts[order[1]], 1+rand.Int64N(50))
 		switch {
-		case err == nil:
-			done++
-		case !tooLate(err):
+		case errors.Is(err, redlock.ErrLost), errors.Is(err, fence.ErrStale):
+			// The worker was paused and its lease ended: it makes another transfer, under a new lease.
+		case err != nil:
 			return err
+		default:
+			done++
 		}
 	}
 	return nil
@@ -118,10 +99,4 @@ func transfer(ctx context.Context, client *redlock.Client, b *bank, from, to str
 		return nil // even if the lease was lost behind it: the bank has accepted the token
 	}
 	return err
-}
-
-// tooLate reports whether the caller's lease had ended before its work was done, as happens to a
-// process that is paused: then it makes the transfer again, under a new lease.
-func tooLate(err error) bool {
-	return errors.Is(err, redlock.ErrLost) || errors.Is(err, fence.ErrStale)
 }

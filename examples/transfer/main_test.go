@@ -1,21 +1,18 @@
 package main
 
 import (
-	"bytes"
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/examples/internal/demo"
 	"github.com/redlock-go/redlock/fence"
 )
 
 func TestTransfersKeepTheSum(t *testing.T) {
-	var out bytes.Buffer
-	require.NoError(t, run(t.Context(), &out))
-	assert.Contains(t, out.String(), "45 transfers between 4 accounts by 9 workers. The sum was 400 before, and is 400 now.")
+	out := demo.Run(t, run)
+	assert.Contains(t, out, "45 transfers between 4 accounts by 9 workers. The sum was 400 before, and is 400 now.")
 }
 
 func TestBankRefusesAHolderOfOneAccountThatIsLate(t *testing.T) {
@@ -25,16 +22,4 @@ func TestBankRefusesAHolderOfOneAccountThatIsLate(t *testing.T) {
 	require.NoError(t, b.set("b", 90, "c", 110, 8), "another transfer has b by now")
 	require.ErrorIs(t, b.set("b", 50, "a", 150, 7), fence.ErrStale)
 	assert.EqualValues(t, 300, b.sum(), "a has not changed either")
-}
-
-func TestTransferIsRepeatedOnlyIfTheLeaseEnded(t *testing.T) {
-	for err, want := range map[error]bool{
-		nil:                          false,
-		errors.New("broken"):         false,
-		redlock.ErrNoQuorum:          false,
-		redlock.ErrLost:              true,
-		&fence.StaleError{Token: 33}: true,
-	} {
-		assert.Equal(t, want, tooLate(err), "%v", err)
-	}
 }

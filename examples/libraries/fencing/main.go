@@ -2,7 +2,7 @@
 // lasts: first without a fence and then with one, over the accounts of a real SQL database.
 // Then it shows what the fence needs in addition where readers share the lock.
 //
-// The database (SQLite) and the three nodes are embedded in this program, so
+// The database (SQLite) and the nodes are embedded in this program, so
 // nothing has to be installed.
 package main
 
@@ -10,22 +10,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"time"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/examples/internal/demo"
 	"github.com/redlock-go/redlock/fence"
-	"github.com/redlock-go/redlock/redlocktest"
 )
 
-// ttl is short, so that the story is short too; it is also how long new nodes wait before
-// they vote for the first time. The node timeout is longer than necessary, for machines that
-// are busy.
-const (
-	ttl         = time.Second
-	nodeTimeout = 400 * time.Millisecond
-)
+// ttl is short, so that the story is short too.
+const ttl = 2 * time.Second
 
 // What should be left on the account, when both have done their work.
 const (
@@ -35,19 +28,9 @@ const (
 	right    = opening + deposit - withdraw
 )
 
-func main() {
-	if err := run(context.Background(), os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "fencing:", err)
-		os.Exit(1)
-	}
-}
+func main() { demo.Main(run) }
 
-func run(ctx context.Context, out io.Writer) error {
-	nodes, err := redlocktest.New(3)
-	if err != nil {
-		return err
-	}
-	defer nodes.Close()
+func run(ctx context.Context, d *demo.Demo) error {
 	books, err := openBooks(ctx)
 	if err != nil {
 		return err
@@ -55,35 +38,29 @@ func run(ctx context.Context, out io.Writer) error {
 	defer books.close()
 
 	// Alice's process will be stopped, and a stopped process does not renew.
-	alice, err := open(nodes, "alice", redlock.WithoutRenewal())
+	alice, err := d.Open(ctx, "alice", redlock.WithTTL(ttl), redlock.WithoutRenewal())
 	if err != nil {
 		return err
 	}
 	defer alice.Close()
-	bob, err := open(nodes, "bob")
+	bob, err := d.Open(ctx, "bob", redlock.WithTTL(ttl))
 	if err != nil {
 		return err
 	}
 	defer bob.Close()
 
-	fmt.Fprintf(out, "An account with a balance of %d, in an SQL database. Alice deposits %d, Bob withdraws %d.\n"+
+	d.Say("An account with a balance of %d, in an SQL database. Alice deposits %d, Bob withdraws %d.\n"+
 		"Each reads the balance and writes the new one, under the lock %q: %d must be left.\n"+
-		"A lease lasts for %v unless renewed. The nodes are new: as long as that they do not vote.\n",
+		"A lease lasts for %v unless renewed.",
 		opening, deposit, withdraw, lockName, right, ttl)
-	s := &story{out: out, books: books, alice: alice.Mutex(lockName), bob: bob.Mutex(lockName)}
+	s := &story{demo: d, books: books, alice: alice.Mutex(lockName), bob: bob.Mutex(lockName)}
 	if err := s.withoutFence(ctx); err != nil {
 		return err
 	}
 	if err := s.withFence(ctx); err != nil {
 		return err
 	}
-	return besideReaders(ctx, out, books)
-}
-
-func open(nodes *redlocktest.Nodes, label string, opts ...redlock.ClientOption) (*redlock.Client, error) {
-	return redlock.Open(nodes.URLs(), append(opts,
-		redlock.WithTTL(ttl), redlock.WithNodeTimeout(nodeTimeout),
-		redlock.WithOwnerLabel(label), redlock.WithLogger(nil))...)
+	return besideReaders(ctx, d, books)
 }
 
 // withoutFence is the story where the lock alone protects the account.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"regexp"
 	"strconv"
 	"strings"
@@ -9,14 +8,15 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/examples/internal/demo"
 )
 
 func TestTheLateWriteIsTakenWithoutAFenceAndRefusedWithOne(t *testing.T) {
-	var out bytes.Buffer
-	require.NoError(t, run(t.Context(), &out))
-	t.Log("\n" + out.String())
+	out := demo.Run(t, run)
+	t.Log("\n" + out)
 
-	without, with, found := strings.Cut(out.String(), "\nWith a fence\n")
+	without, with, found := strings.Cut(out, "\nWith a fence\n")
 	require.True(t, found)
 	assert.Contains(t, without, "\n    "+plainUpdate+"\n")
 	assert.Regexp(t, `(?s)Alice  is stopped.*Bob    writes 100 - 30 = 70.*Alice  wakes after her check, and writes 100 \+ 50 = 150`, without)
@@ -29,10 +29,9 @@ func TestTheLateWriteIsTakenWithoutAFenceAndRefusedWithOne(t *testing.T) {
 }
 
 func TestEveryLeaseOfTheStoryHasAGreaterToken(t *testing.T) {
-	var out bytes.Buffer
-	require.NoError(t, run(t.Context(), &out))
+	out := demo.Run(t, run)
 
-	tokens := regexp.MustCompile(`with the token (\d+)`).FindAllStringSubmatch(out.String(), -1)
+	tokens := regexp.MustCompile(`with the token (\d+)`).FindAllStringSubmatch(out, -1)
 	require.Len(t, tokens, 5)
 	last := int64(0)
 	for _, match := range tokens {

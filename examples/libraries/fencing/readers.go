@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
+	"github.com/redlock-go/redlock/examples/internal/demo"
 	"github.com/redlock-go/redlock/fence"
 )
 
@@ -24,12 +24,12 @@ const (
 )
 
 // besideReaders tells the stories of a lock that readers share.
-func besideReaders(ctx context.Context, out io.Writer, books *books) error {
+func besideReaders(ctx context.Context, d *demo.Demo, books *books) error {
 	books, err := books.openAccount(ctx, sharedAccount, sharedLock)
 	if err != nil {
 		return err
 	}
-	s := &story{out: out, books: books}
+	s := &story{demo: d, books: books}
 	if err := s.oneNumber(ctx); err != nil {
 		return err
 	}
@@ -117,5 +117,5 @@ func (s *story) concludeReads(first, second int64, moral string) {
 	if first != second {
 		verdict = "WRONG"
 	}
-	fmt.Fprintf(s.out, "\n  Bob read %d and %d under one lease, which is %s. %s\n", first, second, verdict, moral)
+	s.demo.Say("\n  Bob read %d and %d under one lease, which is %s. %s", first, second, verdict, moral)
 }

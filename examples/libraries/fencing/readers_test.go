@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bytes"
+	"context"
 	"database/sql"
 	"strings"
 	"sync"
@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redlock-go/redlock/examples/internal/demo"
 	"github.com/redlock-go/redlock/fence"
 )
 
@@ -17,11 +18,10 @@ func TestReadersAreProtectedByTwoNumbersAndNotByOne(t *testing.T) {
 	books, err := openBooks(t.Context())
 	require.NoError(t, err)
 	defer books.close()
-	var out bytes.Buffer
-	require.NoError(t, besideReaders(t.Context(), &out, books))
-	t.Log("\n" + out.String())
+	out := demo.Run(t, func(ctx context.Context, d *demo.Demo) error { return besideReaders(ctx, d, books) })
+	t.Log("\n" + out)
 
-	one, two, found := strings.Cut(out.String(), "\nReaders, beside a fence of two numbers\n")
+	one, two, found := strings.Cut(out, "\nReaders, beside a fence of two numbers\n")
 	require.True(t, found)
 	assert.Contains(t, one, "\n    "+fencedUpdate+"\n")
 	assert.Regexp(t, `(?s)Alice  locks alone.*Bob    .* reads 100\n.*Alice  wakes, and writes 100 \+ 50 = 150\n.*Bob    reads 150`, one)

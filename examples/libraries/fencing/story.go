@@ -4,15 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/examples/internal/demo"
 )
 
 // story plays and prints the steps that both versions share.
 type story struct {
-	out   io.Writer
+	demo  *demo.Demo
 	books *books
 
 	alice, bob *redlock.Mutex
@@ -22,11 +22,11 @@ type story struct {
 type update func(ctx context.Context, balance, token int64) error
 
 func (s *story) title(title, statement string) {
-	fmt.Fprintf(s.out, "\n%s\n    %s\n\n", title, statement)
+	s.demo.Say("\n%s\n    %s\n", title, statement)
 }
 
 func (s *story) say(name, format string, args ...any) {
-	fmt.Fprintf(s.out, "  %-5s  %s\n", name, fmt.Sprintf(format, args...))
+	s.demo.Say("  %-5s  %s", name, fmt.Sprintf(format, args...))
 }
 
 func (s *story) conclude(ctx context.Context, moral string) error {
@@ -38,7 +38,7 @@ func (s *story) conclude(ctx context.Context, moral string) error {
 	if balance != right {
 		verdict = "WRONG"
 	}
-	fmt.Fprintf(s.out, "\n  The balance is %d, which is %s. %s\n", balance, verdict, moral)
+	s.demo.Say("\n  The balance is %d, which is %s. %s", balance, verdict, moral)
 	return nil
 }
 
