@@ -202,7 +202,7 @@ func (n *Node) Keys() []string { return n.Redis.Keys() }
 // Net is N nodes and a client over them, in a bubble.
 type Net struct {
 	T       *testing.T
-	Nodes   []*Node
+	Nodes   Nodes
 	Clients []*redlock.Client
 	Clock   *Clock
 	Kind    Kind // of the leases; "" is Alone
