@@ -70,23 +70,19 @@ func TestCallerWithABackoffAsksAgainAndDoesNotQueue(t *testing.T) {
 func TestCallerWithABackoffDoesNotQueueWhereOthersDo(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		holder, c := net.Client(), net.Client()
-		other, err := holder.Mutex("y").Lock(t.Context())
-		require.NoError(t, err)
+		other := net.Must(holder.Mutex("y").Lock(t.Context()))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err = c.Mutex("y").Lock(ctx)
-		require.ErrorIs(t, err, redlock.ErrHeld)
+		net.Held(c.Mutex("y").Lock(ctx))
 		require.True(t, testhook.Engine(c).HasQueue())
 		require.NoError(t, other.Unlock(t.Context()))
 
-		held, err := holder.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		held := net.Must(holder.Mutex("x").Lock(t.Context()))
 		opt, tries := every(100 * ms)
 		ctx, cancel = context.WithTimeout(t.Context(), time.Second+50*ms)
 		defer cancel()
 		time.AfterFunc(time.Second, net.RequireNoTraces)
-		_, err = net.Mutex(c, "x", opt).Lock(ctx)
-		require.ErrorIs(t, err, redlock.ErrHeld)
+		net.Held(net.Mutex(c, "x", opt).Lock(ctx))
 		require.Len(t, *tries, 11)
 		require.NoError(t, held.Unlock(t.Context()))
 	})
@@ -122,13 +118,11 @@ func TestErrorOfACallerWithABackoffIsThatOfLock(t *testing.T) {
 func TestShortestBackoffIsAMillisecond(t *testing.T) {
 	for _, pause := range []time.Duration{0, -time.Hour, 999 * time.Microsecond, ms} {
 		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-			held, err := net.Client().Mutex("x").Lock(t.Context())
-			require.NoError(t, err)
+			held := net.Must(net.Client().Mutex("x").Lock(t.Context()))
 			opt, tries := every(pause)
 			ctx, cancel := context.WithTimeout(t.Context(), 100*ms-time.Microsecond)
 			defer cancel()
-			_, err = net.Client(opt).Mutex("x").Lock(ctx) // an option of the client's, too
-			require.ErrorIs(t, err, redlock.ErrHeld)
+			net.Held(net.Client(opt).Mutex("x").Lock(ctx)) // an option of the client's, too
 			require.Len(t, *tries, 100, "%v", pause)
 			require.NoError(t, held.Unlock(t.Context()))
 		})
@@ -139,14 +133,10 @@ func TestBackoffIsThePauseWithoutAQuorumToo(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		opt, tries := every(time.Second)
 		c := net.Client(opt)
-		for _, n := range net.Nodes[1:] {
-			n.Down()
-		}
+		net.Nodes[1:].Down()
 		time.Sleep(ms)
 		time.AfterFunc(10*time.Second+500*ms, func() {
-			for _, n := range net.Nodes {
-				n.Up()
-			}
+			net.Nodes.Up()
 		})
 		var lease *redlock.Lease
 		var err error
@@ -172,8 +162,7 @@ func TestCallerWithABackoffGivesWayToTheQueue(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		net.Delay(ms)
 		queued, c := net.Client(), net.Client()
-		held, err := queued.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		held := net.Must(queued.Mutex("x").Lock(t.Context()))
 		const waiters = 10
 		var order []string // each caller appends while it holds the lock
 		got := make(chan error, waiters+1)
@@ -207,8 +196,7 @@ func TestCallerWithABackoffGivesWayToTheQueue(t *testing.T) {
 func TestPanicOfABackoffIsTheCallers(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		var tape testnet.Tape
-		held, err := net.Client().Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		held := net.Must(net.Client().Mutex("x").Lock(t.Context()))
 		c := net.Client(redlock.WithTrace(tape.Trace()))
 		m := net.Mutex(c, "x", redlock.WithBackoff(func(int) time.Duration { panic("the back-off's own") }))
 		require.PanicsWithValue(t, "the back-off's own", func() { _, _ = m.Lock(t.Context()) })

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/test/testhook"
 	"github.com/redlock-go/redlock/internal/test/testnet"
 )
@@ -40,8 +39,7 @@ func TestLockIsDelayedAfterALeaseThatEndedByItself(t *testing.T) {
 			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 				a, b := net.Client(), net.Client()
 				began := time.Now()
-				lease, err := delayed(a, c.opts...).Lock(t.Context())
-				require.NoError(t, err)
+				lease := net.Must(delayed(a, c.opts...).Lock(t.Context()))
 				require.InDelta(t, min(c.until, validity), lease.Remaining(), float64(ms))
 				if c.fails {
 					refuseRenewals(net)
@@ -58,10 +56,8 @@ func TestLockIsDelayedAfterALeaseThatEndedByItself(t *testing.T) {
 					require.Zero(t, testhook.Engine(a).Cluster.Nodes[i].Undos())
 					require.Equal(t, lease.Owner(), holderAt(n))
 				}
-				_, err = b.Mutex("x").TryLock(t.Context())
-				require.ErrorIs(t, err, redlock.ErrHeld)
-				next, err := b.Mutex("x").Lock(t.Context())
-				require.NoError(t, err)
+				net.Held(b.Mutex("x").TryLock(t.Context()))
+				next := net.Must(b.Mutex("x").Lock(t.Context()))
 				require.GreaterOrEqual(t, time.Since(began), c.until+delay)
 				require.NoError(t, next.Unlock(t.Context()))
 			})
@@ -71,16 +67,7 @@ func TestLockIsDelayedAfterALeaseThatEndedByItself(t *testing.T) {
 
 // refuseRenewals has the nodes refuse renewals, which leaves the keys alone.
 func refuseRenewals(net *testnet.Net) {
-	for _, n := range net.Nodes {
-		n.Set(func(n *testnet.Node) {
-			n.Override = func(cmd string, args []string) string {
-				if testnet.IsScript(cmd, args, protocol.Renew) {
-					return "OOM command not allowed"
-				}
-				return ""
-			}
-		})
-	}
+	net.Nodes.Refuse("OOM command not allowed", "renew")
 }
 
 // What is given back is free at once, and so is what was revoked; a renewal, and a healed node, have the
@@ -105,8 +92,7 @@ func TestLockIsNotDelayedWhereItIsGivenBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 				c := net.Client(redlock.WithLockDelay(delay))
-				lease, err := c.Mutex("x").Lock(t.Context())
-				require.NoError(t, err)
+				lease := net.Must(c.Mutex("x").Lock(t.Context()))
 				synctest.Wait()
 				require.Equal(t, 10*time.Second+delay, net.Nodes[2].Redis.TTL("redlock:x"))
 				net.Nodes[2].Drop(lease)
@@ -119,8 +105,7 @@ func TestLockIsNotDelayedWhereItIsGivenBack(t *testing.T) {
 				require.InDelta(t, validity, lease.Remaining(), float64(ms))
 				end(t, net, c, lease)
 				net.RequireNoKeys()
-				_, err = net.Client().Mutex("x").TryLock(t.Context())
-				require.NoError(t, err)
+				net.Must(net.Client().Mutex("x").TryLock(t.Context()))
 			})
 		})
 	}
@@ -132,8 +117,7 @@ func TestRollbackIsNotDelayed(t *testing.T) {
 		for _, n := range net.Nodes[:2] {
 			require.NoError(t, n.Redis.Set("redlock:x", "them"))
 		}
-		_, err := delayed(net.Client()).TryLock(t.Context())
-		require.ErrorIs(t, err, redlock.ErrHeld)
+		net.Held(delayed(net.Client()).TryLock(t.Context()))
 		synctest.Wait()
 		require.Empty(t, holderAt(net.Nodes[2]))
 	})
@@ -155,8 +139,7 @@ func TestDelayGoesOnRecord(t *testing.T) {
 		c := client()
 		time.Sleep(15 * time.Second)
 		require.Equal(t, "10000", recorded())
-		_, err := delayed(c).TryLock(t.Context())
-		require.NoError(t, err)
+		net.Must(delayed(c).TryLock(t.Context()))
 		require.Equal(t, "15000", recorded())
 		client(redlock.WithLockDelay(20 * time.Second))
 		time.Sleep(time.Second)
@@ -183,15 +166,38 @@ func TestWaitersTicketLeavesWhereItsKeysStay(t *testing.T) {
 func TestMinimumHoldAndLockDelayTogether(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
-		lease, err := resting(c, redlock.WithLockDelay(delay)).Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(resting(c, redlock.WithLockDelay(delay)).Lock(t.Context()))
 		require.NoError(t, lease.Unlock(t.Context()))
 		requireRest(t, net, lease.Owner(), hold)
-		lease, err = resting(c, redlock.WithLockDelay(delay), redlock.WithMaxHold(time.Second)).Lock(t.Context())
-		require.NoError(t, err)
+		lease = net.Must(resting(c, redlock.WithLockDelay(delay), redlock.WithMaxHold(time.Second)).Lock(t.Context()))
 		<-lease.Done()
 		synctest.Wait()
 		require.Equal(t, lease.Owner(), holderAt(net.Nodes[0]))
 		require.Equal(t, 9*time.Second+delay, net.Nodes[0].Redis.TTL("redlock:x").Round(10*ms))
+	})
+}
+
+// ExtendTo changes for how long a lease may be trusted. The keys stand for the lock delay longer, and
+// until the minimum hold is over.
+func TestExtendToKeepsTheLockDelayAndTheMinimumHold(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client(redlock.WithoutRenewal())
+		for _, to := range []time.Duration{20 * time.Second, 2 * time.Second} {
+			lease := net.Must(c.Mutex("x", redlock.WithLockDelay(5*time.Second)).Lock(t.Context()))
+			require.NoError(t, lease.ExtendTo(t.Context(), to))
+			synctest.Wait()
+			require.InDelta(t, to.Seconds(), lease.Remaining().Seconds(), 0.5)
+			for _, n := range net.Nodes {
+				require.InDelta(t, (to + 5*time.Second).Seconds(), n.Redis.TTL("redlock:x").Seconds(), 0.5)
+			}
+			require.NoError(t, lease.Unlock(t.Context()))
+		}
+		lease := net.Must(c.Mutex("y", redlock.WithMinHold(8*time.Second)).Lock(t.Context()))
+		require.NoError(t, lease.ExtendTo(t.Context(), 2*time.Second))
+		synctest.Wait()
+		require.InDelta(t, 2, lease.Remaining().Seconds(), 0.5)
+		for _, n := range net.Nodes {
+			require.InDelta(t, 8, n.Redis.TTL("redlock:y").Seconds(), 0.5)
+		}
 	})
 }

@@ -42,9 +42,7 @@ func testEightLoops(t *testing.T, longest time.Duration, calls, give float64,
 	const perSecond, seconds = 10, 20
 	for what, fault := range faults {
 		testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
-			for _, n := range net.Nodes[:2] {
-				n.Set(fault)
-			}
+			net.Nodes[:2].Set(fault)
 			c := net.NewClient()
 			m := net.Mutex(c, "x", redlock.WithNodeTimeout(20*ms))
 			call := func(ctx context.Context) (*redlock.Lease, error) { return method(m, ctx) }
@@ -96,16 +94,13 @@ func TestOnlyLoopsAreSlowedWhereAPersonMustAct(t *testing.T) {
 			require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		}))
 
-		for _, n := range net.Nodes[:2] {
-			n.Up()
-		}
+		net.Nodes[:2].Up()
 		require.Less(t, testnet.Elapsed(func() {
 			for lock(t.Context()) != nil { // until the client has connected anew
 			}
 		}), time.Minute)
 		require.Less(t, testnet.Elapsed(func() {
-			lease, err := c.Mutex("y").Lock(t.Context())
-			require.NoError(t, err)
+			lease := net.Must(c.Mutex("y").Lock(t.Context()))
 			require.NoError(t, lease.Unlock(t.Context()))
 		}), 10*ms)
 	})
@@ -121,11 +116,8 @@ func TestNoCallIsSlowedAfterAPersonHasActed(t *testing.T) {
 			n.Cut()
 		}
 		time.Sleep(time.Second)
-		_, err := c.Mutex("x").TryLock(t.Context())
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		for _, n := range net.Nodes[:2] {
-			n.Up()
-		}
+		net.NoQuorum(c.Mutex("x").TryLock(t.Context()))
+		net.Nodes[:2].Up()
 		net.Delay(way)
 		time.Sleep(time.Minute)
 		require.NoError(t, c.WaitReady(t.Context()))

@@ -7,13 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
-// What every script does at one node with a key that another has. rest_script_test.go has those at a resting key.
+// What every script does at one node with a key that another has. TestEveryScriptRefusesARestingKey has those at a resting key.
 
 // The lock that another has, and one that "me" has for 5 s. The first is also a slot, so scripts for permits find it.
 const (
@@ -238,4 +239,200 @@ func othersReply(reply any, row string) string {
 		return fmt.Sprint(count)
 	}
 	return fmt.Sprintf("%s %v", values[0], values[1])
+}
+
+// What the scripts do with a resting key at one node: it is a holder that no owner is.
+
+func TestEveryScriptRefusesARestingKey(t *testing.T) {
+	const rests, ticket = protocol.Resting + "me", testnet.FirstTicket
+	held := []any{[]byte(rests), int64(10_000)}
+	reads := []any{4, "redlock:x", "record", "redlock::queue:redlock:x", "redlock::readers:redlock:x"}
+	for name, c := range map[string]struct {
+		script *protocol.Script
+		args   []any
+		answer any // of an array, what it begins with
+	}{
+		"acquire":                         {protocol.Acquire, []any{1, "redlock:x", "you", 1000, "", 1, ticket, "label", "", 0}, held},
+		"acquire, of its own owner":       {protocol.Acquire, []any{1, "redlock:x", "me", 1000, "", 1, ticket, "label", "", 0}, held},
+		"acquire, after an attempt of it": {protocol.Acquire, []any{1, "redlock:x", "you", 1000, "", 1, ticket, "label", "me", 0}, held},
+		"acquireall":                      {protocol.AcquireAll, []any{2, "redlock:x", "redlock::queue:redlock:x", "you", 1000, "", 1, "", "label", "", 0}, held},
+		"read":                            {protocol.Read, append([]any{5}, append(append(reads[1:len(reads):len(reads)], "challenged"), "you", 1000, "", 1, "", "label", "", 0)...), held},
+		"renew":                           {protocol.Renew, []any{2, "redlock:x", "record", "me", 20_000, 1}, held},
+		"renewall":                        {protocol.RenewAll, []any{2, "redlock:x", "record", "me", 20_000, 1}, held},
+		"keep":                            {protocol.Keep, append(reads, "me", 20_000, 1, ""), held},
+		"raise":                           {protocol.Raise, []any{2, "redlock:x", "record", "me", 7, 100, 1}, int64(0)},
+		"raise, of a share":               {protocol.Raise, []any{3, "redlock:x", "record", "redlock::readers:redlock:x", "me", 7, 100, 1, 1}, int64(0)},
+		"release":                         {protocol.Release, testnet.Keys("redlock:x", "me"), int64(0)},
+		"release of a waiter":             {protocol.Release, testnet.Keys("redlock:x", "me", ticket), int64(0)},
+		"release of a waiter that stays":  {protocol.Release, testnet.Keys("redlock:x", "me", ticket, "label"), int64(0)},
+		"releaseall":                      {protocol.ReleaseAll, testnet.AllKeys([]string{"redlock:x"}, "me", ticket), int64(0)},
+		"rest, of another":                {protocol.Rest, testnet.Keys("redlock:x", 1000, "you"), int64(0)},
+		"rest, of another, with a ticket": {protocol.Rest, testnet.Keys("redlock:x", 1000, "you", ticket), int64(0)},
+		"seize, of another":               {protocol.Seize, []any{3, "redlock:x", "record", "redlock::queue:redlock:x", "you", 1000, "", 1, 0, "me"}, held},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+				n, _ := testnet.Scripted(t, net)
+				conn := testnet.Dial(t, n)
+				defer conn.Close()
+				for _, queue := range []bool{false, true} {
+					require.NoError(t, n.Redis.Set("redlock:x", rests))
+					n.Redis.SetTTL("redlock:x", 10*time.Second)
+					if queue {
+						parkWaiter(t, n)
+					}
+					reply, err := conn.Do("EVAL", append([]any{c.script.Text()}, c.args...)...)
+					require.NoError(t, err)
+					if values, is := reply.([]any); is {
+						reply = values[:2]
+					}
+					require.Equal(t, c.answer, reply)
+					require.Equal(t, rests, holderAt(n))
+					require.Equal(t, 10*time.Second, n.Redis.TTL("redlock:x"))
+				}
+			})
+		})
+	}
+}
+
+// parkWaiter puts the waiter with SecondTicket into the queue, with a parked attempt, whose owner is "them".
+func parkWaiter(t *testing.T, n *testnet.Node) {
+	t.Helper()
+	_, err := n.Redis.ZAdd("redlock::queue:redlock:x", 0, testnet.SecondTicket)
+	require.NoError(t, err)
+	require.NoError(t, n.Redis.Set("redlock::alive:BBBBBBBBBBBBBBBB", "!label"))
+	require.NoError(t, n.Redis.Set("redlock::parked:"+testnet.SecondTicket, "  1 them"))
+}
+
+// Rest hands the lock to nobody while some of the hold is left, and as release does when nothing is.
+func TestRestAtANode(t *testing.T) {
+	const rests = protocol.Resting + "me"
+	for name, c := range map[string]struct {
+		has    string
+		waits  bool
+		left   int // milliseconds
+		reply  int64
+		holder string
+		ttl    time.Duration
+	}{
+		"its key":                             {"me", false, 1000, 1, rests, time.Second},
+		"its key, others wait":                {"me", true, 1000, 4, rests, time.Second},
+		"its key, nothing is left":            {"me", false, 0, 1, "", 0},
+		"its key, nothing left, others wait":  {"me", true, 0, 3, "them", protocol.ReservationTTL},
+		"rests already":                       {rests, false, 1000, 1, rests, time.Second},
+		"rests already, others wait":          {rests, true, 1000, 4, rests, time.Second},
+		"rests already for less":              {rests, false, 20_000, 1, rests, 10 * time.Second},
+		"rests already, nothing is left":      {rests, false, 0, 1, "", 0},
+		"rests, nothing is left, others wait": {rests, true, 0, 3, "them", protocol.ReservationTTL},
+		"another's key":                       {"you", false, 1000, 0, "you", 10 * time.Second},
+		"another's rest":                      {protocol.Resting + "you", true, 1000, 0, protocol.Resting + "you", 10 * time.Second},
+		"readers":                             {protocol.Shared, false, 1000, 0, protocol.Shared, 10 * time.Second},
+		"no key":                              {"", false, 1000, 0, "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+				n, eval := testnet.Scripted(t, net)
+				if c.has != "" {
+					require.NoError(t, n.Redis.Set("redlock:x", c.has))
+					n.Redis.SetTTL("redlock:x", 10*time.Second)
+				}
+				if c.waits {
+					parkWaiter(t, n)
+				}
+				reply, err := redis.Int64(eval(protocol.Rest, testnet.Keys("redlock:x", c.left, "me")...), nil)
+				require.NoError(t, err)
+				require.Equal(t, c.reply, reply)
+				require.Equal(t, c.holder, holderAt(n))
+				require.Equal(t, c.ttl, n.Redis.TTL("redlock:x"))
+			})
+		})
+	}
+}
+
+// A server whose memory is full refuses the commands that add something, but not in a script that has
+// executed another write before. So each script that grants begins its writes with one that adds.
+func TestScriptsThatGrantBeginWithACommandThatAFullServerRefuses(t *testing.T) {
+	const ticket, dead = testnet.SecondTicket, testnet.FirstTicket
+	read := []any{4, "x", "record", "redlock::queue:x", "redlock::readers:x", "me", 1000, "", 1}
+	permit := []any{1, "redlock::queue:x", "me", 1000, "", 1}
+	for name, c := range map[string]struct {
+		script *protocol.Script
+		args   []any
+	}{
+		"acquire":                  {protocol.Acquire, []any{1, "x", "me", 1000, "", 1, ticket, "label", "", 0}},
+		"read":                     {protocol.Read, append(read, "", "label", "", 0)},
+		"read, of a waiter":        {protocol.Read, append(read, ticket+"r", "label", "", 0)},
+		"acquireall":               {protocol.AcquireAll, []any{2, "x", "redlock::queue:x", "me", 1000, "", 1, "", "label", "", 0}},
+		"acquireall, with a token": {protocol.AcquireAll, []any{3, "x", "redlock::queue:x", "record", "me", 1000, "7", 1, ticket + "+", "label", "", 0}},
+		"permit":                   {protocol.Permit, append(permit, "", "label", "x#", 1, 1, 0)},
+		"permit, of a waiter":      {protocol.Permit, append(permit, ticket+"*1", "label", "x#", 1, 1, 0)},
+	} {
+		for state, prepare := range map[string]func(n *testnet.Node){
+			"free":                func(*testnet.Node) {},
+			"a dead client waits": func(n *testnet.Node) { _, _ = n.Redis.ZAdd("redlock::queue:x", 0, dead) },
+			"readers hold it": func(n *testnet.Node) {
+				n.Run(protocol.Read, append(append([]any{}, read[:6]...), "another", 60_000, "", 1, "", "label", "", 0)...)
+			},
+		} {
+			t.Run(name+", "+state, func(t *testing.T) {
+				testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+					n, eval := testnet.Scripted(t, net)
+					prepare(n)
+					var writes []string
+					n.Set(func(n *testnet.Node) {
+						n.Override = func(cmd string, _ []string) string {
+							switch cmd {
+							case "SET", "ZADD", "HSET", "HINCRBY":
+								writes = append(writes, "adds")
+							case "DEL", "ZREM", "ZREMRANGEBYSCORE", "PEXPIRE", "PEXPIREAT":
+								writes = append(writes, strings.ToLower(cmd))
+							}
+							return ""
+						}
+					})
+					eval(c.script, c.args...)
+					require.NotEmpty(t, writes)
+					require.Equal(t, "adds", writes[0])
+				})
+			})
+		}
+	}
+}
+
+// What passes a lease that is held on, or gives it back, begins with a command that such a server executes.
+func TestScriptsThatPassALeaseOnBeginWithACommandThatAFullServerExecutes(t *testing.T) {
+	for name, c := range map[string]struct {
+		script *protocol.Script
+		args   []any
+		ttl    time.Duration
+	}{
+		"transfer":             {protocol.Transfer, []any{1, "x", "me", "new", 7000}, 7 * time.Second},
+		"takeback":             {protocol.TakeBack, []any{1, "x", "me", "new"}, 5 * time.Second},
+		"resume":               {protocol.Resume, []any{2, "x", "record", "me", "new", 7000, "7", 1}, 7 * time.Second},
+		"resume without token": {protocol.Resume, []any{2, "x", "record", "me", "new", 7000, "", 1}, 7 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+				n, _ := testnet.Scripted(t, net)
+				require.NoError(t, n.Redis.Set("x", "me"))
+				n.Redis.SetTTL("x", 5*time.Second)
+				var writes []string
+				n.Set(func(n *testnet.Node) {
+					n.Override = func(cmd string, _ []string) string {
+						if cmd == "SET" || cmd == "HINCRBY" || cmd == "PEXPIRE" {
+							writes = append(writes, cmd)
+						}
+						return ""
+					}
+				})
+				_, err := testnet.Dial(t, n).Do("EVAL", append([]any{c.script.Text()}, c.args...)...)
+				require.NoError(t, err)
+				require.Equal(t, "PEXPIRE", writes[0])
+				value, err := n.Redis.Get("x")
+				require.NoError(t, err)
+				require.Equal(t, "new", value)
+				require.Equal(t, c.ttl, n.Redis.TTL("x"))
+			})
+		})
+	}
 }

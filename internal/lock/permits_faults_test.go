@@ -38,8 +38,7 @@ func TestNodeThatChoseAnotherSlotGivesItBack(t *testing.T) {
 		s := net.Client(redlock.WithTTL(30*time.Second)).Semaphore("x", 2)
 		var lease *redlock.Lease
 		for lease == nil { // until the nodes begin at slot 0
-			l, err := s.TryAcquire(t.Context(), 1)
-			require.NoError(t, err)
+			l := net.Must(s.TryAcquire(t.Context(), 1))
 			if l.Slots()[0] == 0 {
 				lease = l
 				break
@@ -63,15 +62,9 @@ func TestNodeThatChoseAnotherSlotGivesItBack(t *testing.T) {
 func TestWaiterLeavesTheQueuesOfNodesThatRefusedIt(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		holder, c, other := net.Client(), testnet.ListeningClient(t, net), net.Client()
-		held, err := holder.Semaphore("x", 1).Acquire(t.Context(), 1)
-		require.NoError(t, err)
+		held := net.Must(holder.Semaphore("x", 1).Acquire(t.Context(), 1))
 		synctest.Wait() // all nodes have granted it before another client asks
-		got := make(chan *redlock.Lease, 1)
-		go func() {
-			l, err := c.Semaphore("x", 1).Acquire(t.Context(), 1)
-			assert.NoError(t, err)
-			got <- l
-		}()
+		got := net.Begin(testnet.Acquire(c.Semaphore("x", 1), 1))
 		time.Sleep(100 * ms)
 		require.NoError(t, net.Nodes[0].Redis.Set(slotKey+"0", "left over"))
 		net.Nodes[0].Redis.SetTTL(slotKey+"0", 20*time.Second)
@@ -81,8 +74,7 @@ func TestWaiterLeavesTheQueuesOfNodesThatRefusedIt(t *testing.T) {
 		for i, n := range net.Nodes {
 			require.Empty(t, queueOf(n), "node %d", i)
 		}
-		_, err = other.Semaphore("x", 1).TryAcquire(t.Context(), 1)
-		require.ErrorIs(t, err, redlock.ErrHeld)
+		net.Held(other.Semaphore("x", 1).TryAcquire(t.Context(), 1))
 		require.NoError(t, lease.Unlock(t.Context()))
 	})
 }
@@ -110,8 +102,7 @@ func TestLeaseHasOnlyTheSlotsOfItsOwnAttempt(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		lease, err := c.Semaphore("x", 5).Acquire(ctx, 2)
-		require.NoError(t, err)
+		lease := net.Must(c.Semaphore("x", 5).Acquire(ctx, 2))
 		require.Len(t, lease.Slots(), 2)
 		require.NoError(t, lease.Extend(ctx))
 		synctest.Wait()
@@ -133,16 +124,14 @@ func TestPermitsOfADeadClientComeBackWithItsTTL(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		dies, c := net.Client(redlock.WithTTL(5*time.Second)), net.Client()
 		for range 3 {
-			l, err := dies.Semaphore("x", 3).Acquire(t.Context(), 1)
-			require.NoError(t, err)
+			l := net.Must(dies.Semaphore("x", 3).Acquire(t.Context(), 1))
 			net.Die(dies, l)
 			time.Sleep(time.Second)
 		}
 		began := time.Now()
 		var entered []time.Duration
 		for range 3 {
-			l, err := c.Semaphore("x", 3).Acquire(t.Context(), 1)
-			require.NoError(t, err)
+			l := net.Must(c.Semaphore("x", 3).Acquire(t.Context(), 1))
 			defer func() { assert.NoError(t, l.Unlock(context.Background())) }()
 			entered = append(entered, time.Since(began))
 		}
@@ -158,8 +147,7 @@ func TestDeadFirstWaitersForPermitsDelayTheNextForSeconds(t *testing.T) {
 		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 			holder, c := net.Client(), testnet.ListeningClient(t, net)
 			dies, pools := net.CuttableClient()
-			held, err := holder.Semaphore("x", 2).Acquire(t.Context(), 2)
-			require.NoError(t, err)
+			held := net.Must(holder.Semaphore("x", 2).Acquire(t.Context(), 2))
 			ctx, leave := context.WithCancel(t.Context())
 			var gone sync.WaitGroup
 			for i := range dead {
@@ -194,21 +182,15 @@ func TestDeadFirstWaitersForPermitsDelayTheNextForSeconds(t *testing.T) {
 func TestSlotIsTheMutexOfItsName(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
-		before, err := c.Mutex("x#0").Lock(t.Context())
-		require.NoError(t, err)
-		_, err = c.Semaphore("x", 1).TryAcquire(t.Context(), 1)
-		require.ErrorIs(t, err, redlock.ErrHeld)
+		before := net.Must(c.Mutex("x#0").Lock(t.Context()))
+		net.Held(c.Semaphore("x", 1).TryAcquire(t.Context(), 1))
 		require.NoError(t, before.Unlock(t.Context()))
-		permit, err := c.Semaphore("x", 1).TryAcquire(t.Context(), 1)
-		require.NoError(t, err)
+		permit := net.Must(c.Semaphore("x", 1).TryAcquire(t.Context(), 1))
 		require.Greater(t, permit.Token(), before.Token())
-		_, err = c.Mutex("x#0").TryLock(t.Context())
-		var held *redlock.HeldError
-		require.ErrorAs(t, err, &held)
+		held := net.Held(c.Mutex("x#0").TryLock(t.Context()))
 		require.Equal(t, permit.Owner(), held.Holder)
 		require.NoError(t, permit.Unlock(t.Context()))
-		after, err := c.Mutex("x#0").Lock(t.Context())
-		require.NoError(t, err)
+		after := net.Must(c.Mutex("x#0").Lock(t.Context()))
 		require.Greater(t, after.Token(), permit.Token())
 		mutex, err := c.Mutex("x").TryLock(t.Context())
 		require.NoError(t, err, "a mutex of the semaphore's name has nothing to do with it")
@@ -224,11 +206,9 @@ func TestForeignKeyCostsOneSlot(t *testing.T) {
 		}
 		s := net.Client().Semaphore("x", 3)
 		for range 10 {
-			two, err := s.Acquire(t.Context(), 2)
-			require.NoError(t, err)
-			_, err = s.TryAcquire(t.Context(), 1)
-			require.ErrorIs(t, err, redlock.ErrHeld)
-			_, err = s.TryAcquire(t.Context(), 3)
+			two := net.Must(s.Acquire(t.Context(), 2))
+			net.Held(s.TryAcquire(t.Context(), 1))
+			_, err := s.TryAcquire(t.Context(), 3)
 			require.ErrorContains(t, err, "WRONGTYPE", "waiting would not help")
 			require.NoError(t, two.Unlock(t.Context()))
 		}
@@ -243,8 +223,7 @@ func TestForeignKeyCostsOneSlot(t *testing.T) {
 // A waiter polls at the pace of its position, also while free permits are kept for the one ahead.
 func TestWaitersBehindOneThatWantsManyPollAsTheirPositionSays(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		one, err := net.Client().Semaphore("x", 3).Acquire(t.Context(), 1)
-		require.NoError(t, err)
+		one := net.Must(net.Client().Semaphore("x", 3).Acquire(t.Context(), 1))
 		ctx, leave := context.WithCancel(t.Context())
 		s := testnet.ListeningClient(t, net).Semaphore("x", 3)
 		var gone sync.WaitGroup
@@ -339,14 +318,8 @@ func TestReleaseOfPermitsDropsTheSlotsThatTheNodeChose(t *testing.T) {
 func TestTicketIsUndoneAtANodeThatLacksTheScript(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		queue := protocol.Key("slots", "redlock:x")
-		held, err := net.Client().Semaphore("x", 1).Acquire(t.Context(), 1)
-		require.NoError(t, err)
-		granted := make(chan *redlock.Lease, 1)
-		go func() {
-			lease, err := net.Client().Semaphore("x", 1).Acquire(t.Context(), 1)
-			assert.NoError(t, err)
-			granted <- lease
-		}()
+		held := net.Must(net.Client().Semaphore("x", 1).Acquire(t.Context(), 1))
+		granted := net.Begin(testnet.Acquire(net.Client().Semaphore("x", 1), 1))
 		time.Sleep(time.Second)
 		n := net.Nodes[2]
 		require.True(t, n.Redis.Exists(queue))
@@ -363,5 +336,149 @@ func TestTicketIsUndoneAtANodeThatLacksTheScript(t *testing.T) {
 		time.Sleep(time.Second)
 		require.False(t, n.Redis.Exists(queue), "the ticket of a caller that has its permit")
 		require.NoError(t, lease.Unlock(t.Context()))
+	})
+}
+
+// dyingWaiters makes so many clients, each with so many callers that wait for n permits of x, which has size. die
+// cuts all of them off, and end connects them again and ends their callers.
+func dyingWaiters(t *testing.T, net *testnet.Net, clients, callers, size, n int) (die, end func()) {
+	ctx, leave := context.WithCancel(t.Context())
+	var waiting sync.WaitGroup
+	var pools []*testnet.Cuttable
+	for range clients {
+		c, p := net.CuttableClient()
+		pools = append(pools, p...)
+		for range callers {
+			waiting.Go(func() { _, _ = c.Semaphore("x", size).Acquire(ctx, n) })
+		}
+		time.Sleep(10 * ms)
+	}
+	return func() { testnet.Hold(pools, true) }, func() {
+		testnet.Hold(pools, false)
+		leave()
+		waiting.Wait()
+	}
+}
+
+// acquireOne asks for a permit of x, which has size, by a client of its own.
+func acquireOne(t *testing.T, net *testnet.Net, size int) <-chan *redlock.Lease {
+	next := testnet.ListeningClient(t, net)
+	got := net.Begin(testnet.Acquire(next.Semaphore("x", size), 1))
+	return got
+}
+
+// Clients that wait for three permits die while two are free. They must not keep these from a caller that
+// wants one.
+func TestDeadWaitersForManyPermitsKeepFreeOnesForSeconds(t *testing.T) {
+	for name, acquire := range map[string]func(context.Context, *redlock.Semaphore) (*redlock.Lease, error){
+		"Acquire": func(ctx context.Context, s *redlock.Semaphore) (*redlock.Lease, error) { return s.Acquire(ctx, 1) },
+		"TryAcquire": func(ctx context.Context, s *redlock.Semaphore) (*redlock.Lease, error) {
+			for {
+				if lease, err := s.TryAcquire(ctx, 1); err == nil {
+					return lease, nil
+				}
+				time.Sleep(50 * ms)
+			}
+		},
+	} {
+		for _, dead := range []struct{ clients, callers int }{{20, 1}, {1, 20}, {27, 2}, {9, 1}}[:testnet.Tries(2, 4)] {
+			t.Run(fmt.Sprintf("%s behind %d clients with %d callers", name, dead.clients, dead.callers), func(t *testing.T) {
+				testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+					held, err := net.Client().Semaphore("x", 3).Acquire(t.Context(), 1)
+					require.NoError(t, err)
+					synctest.Wait() // it has all nodes
+					die, end := dyingWaiters(t, net, dead.clients, dead.callers, 3, 3)
+					time.Sleep(3 * time.Second)
+					die()
+					var lease *redlock.Lease
+					took := testnet.Elapsed(func() { lease, err = acquire(t.Context(), testnet.ListeningClient(t, net).Semaphore("x", 3)) })
+					require.NoError(t, err)
+					t.Log(took)
+					assert.Less(t, took, 4*time.Second)
+					require.NoError(t, lease.Unlock(t.Context()))
+					require.NoError(t, held.Unlock(t.Context()))
+					end()
+				})
+			})
+		}
+	}
+}
+
+// The first waiter lives, so its client answers each challenge, and nobody passes it. However many callers ask in
+// vain, a challenge comes at most once in two seconds.
+func TestLiveWaiterForManyPermitsIsSeldomChallengedAndNotPassed(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		const seconds = 20
+		held := net.Must(net.Client().Semaphore("x", 3).Acquire(t.Context(), 1))
+		got := make(chan *redlock.Lease, 1)
+		first := testnet.ListeningClient(t, net)
+		for range 5 { // the client counts as alive for long by its last
+			go func() {
+				lease, err := first.Semaphore("x", 3).Acquire(t.Context(), 3)
+				if err == nil {
+					got <- lease
+				}
+			}()
+		}
+		time.Sleep(100 * ms)
+		before := net.Nodes[0].Executed("permit")
+		s := net.Client().Semaphore("x", 3)
+		tries := 0
+		for start := time.Now(); time.Since(start) < seconds*time.Second; tries++ {
+			net.Held(s.TryAcquire(t.Context(), 1))
+			time.Sleep(20 * ms)
+		}
+		polls := net.Nodes[0].Executed("permit") - before - tries
+		t.Logf("%d tries, %d polls of the waiters", tries, polls)
+		require.Less(t, polls, 5*seconds, "the waiters poll when they are challenged")
+		require.NoError(t, held.Unlock(t.Context()))
+		for range 5 {
+			require.NoError(t, (<-got).Unlock(t.Context()))
+		}
+	})
+}
+
+// The waiters for all permits answer the challenge of the next caller, and die afterwards. That caller looks again
+// in time, however many clients are ahead of it.
+func TestWaitersForManyPermitsThatDieAfterTheyAnsweredKeepFreeOnesForSeconds(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		held := net.Must(net.Client().Semaphore("x", 4).Acquire(t.Context(), 1))
+		die, end := dyingWaiters(t, net, 7, 1, 4, 4)
+		time.Sleep(3 * time.Second)
+		got := acquireOne(t, net, 4)
+		time.Sleep(400 * ms)
+		require.Empty(t, got, "the first waiter lives")
+		die()
+		var lease *redlock.Lease
+		took := testnet.Elapsed(func() { lease = <-got })
+		t.Log(took)
+		assert.Less(t, took, 4*time.Second)
+		require.NoError(t, lease.Unlock(t.Context()))
+		require.NoError(t, held.Unlock(t.Context()))
+		end()
+	})
+}
+
+// All permits are held when a caller asks behind waiters for all of them, which die. Then one permit is released.
+func TestPermitThatIsReleasedToDeadWaitersForManyIsKeptForSeconds(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		s := net.Client().Semaphore("x", 2)
+		held := net.Must(s.Acquire(t.Context(), 1))
+		released := net.Must(s.Acquire(t.Context(), 1))
+		die, end := dyingWaiters(t, net, 12, 1, 2, 2)
+		time.Sleep(3 * time.Second)
+		die()
+		got := acquireOne(t, net, 2)
+		time.Sleep(400 * ms)
+		var lease *redlock.Lease
+		took := testnet.Elapsed(func() {
+			require.NoError(t, released.Unlock(t.Context()))
+			lease = <-got
+		})
+		t.Log(took)
+		assert.Less(t, took, 4*time.Second)
+		require.NoError(t, lease.Unlock(t.Context()))
+		require.NoError(t, held.Unlock(t.Context()))
+		end()
 	})
 }

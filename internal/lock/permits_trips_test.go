@@ -2,7 +2,9 @@ package lock_test
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -24,8 +26,7 @@ func TestPermitTakesOneTripHoweverFullTheSemaphoreIs(t *testing.T) {
 		for range 10 {
 			var lease *redlock.Lease
 			require.Equal(t, 20*ms, testnet.Elapsed(func() {
-				l, err := s.Acquire(t.Context(), 1)
-				require.NoError(t, err)
+				l := net.Must(s.Acquire(t.Context(), 1))
 				lease = l
 			}))
 			defer func() { require.NoError(t, lease.Unlock(context.Background())) }()
@@ -42,8 +43,7 @@ func TestWaitersForPermitsEnterTogether(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		const permits = 40 // more than a node wakes at once
 		holder := net.Client()
-		all, err := holder.Semaphore("x", permits).Acquire(t.Context(), permits)
-		require.NoError(t, err)
+		all := net.Must(holder.Semaphore("x", permits).Acquire(t.Context(), permits))
 		entered := make(chan time.Time, permits)
 		var callers sync.WaitGroup
 		for range permits {
@@ -83,8 +83,7 @@ func TestWaitersForPermitsEnterTogether(t *testing.T) {
 // not take it: with each it takes, the first would wait for a release more.
 func TestNoPermitIsTakenThatAnEarlierWaiterWants(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		held, err := net.Client().Semaphore("x", 4).Acquire(t.Context(), 2)
-		require.NoError(t, err)
+		held := net.Must(net.Client().Semaphore("x", 4).Acquire(t.Context(), 2))
 		got := make(chan int, 2)
 		var callers sync.WaitGroup
 		for _, n := range []int{3, 1} {
@@ -112,8 +111,7 @@ func TestNoPermitIsTakenThatAnEarlierWaiterWants(t *testing.T) {
 // once.
 func TestWaiterForManyPermitsThatLeavesMakesRoom(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		one, err := net.Client().Semaphore("x", 2).Acquire(t.Context(), 1)
-		require.NoError(t, err)
+		one := net.Must(net.Client().Semaphore("x", 2).Acquire(t.Context(), 1))
 		ctx, leave := context.WithCancel(t.Context())
 		first, second := testnet.ListeningClient(t, net), testnet.ListeningClient(t, net)
 		go func() {
@@ -121,12 +119,7 @@ func TestWaiterForManyPermitsThatLeavesMakesRoom(t *testing.T) {
 			assert.ErrorIs(t, err, context.Canceled)
 		}()
 		time.Sleep(ms)
-		got := make(chan *redlock.Lease, 1)
-		go func() {
-			l, err := second.Semaphore("x", 2).Acquire(t.Context(), 1)
-			assert.NoError(t, err)
-			got <- l
-		}()
+		got := net.Begin(testnet.Acquire(second.Semaphore("x", 2), 1))
 		time.Sleep(10 * time.Second)
 		require.Empty(t, got)
 		leave()
@@ -141,8 +134,7 @@ func TestWaiterForManyPermitsThatLeavesMakesRoom(t *testing.T) {
 // Waiters cost the nodes little while all permits are held.
 func TestWaitersForPermitsPollRarely(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		held, err := net.Client().Semaphore("x", 2).Acquire(t.Context(), 2)
-		require.NoError(t, err)
+		held := net.Must(net.Client().Semaphore("x", 2).Acquire(t.Context(), 2))
 		ctx, leave := context.WithCancel(t.Context())
 		for range 10 {
 			s := testnet.ListeningClient(t, net).Semaphore("x", 2)
@@ -174,11 +166,9 @@ func TestCallerThatWouldWaitForItsOwnPermitsIsRefused(t *testing.T) {
 			require.ErrorIs(t, err, redlock.ErrHeld)
 			require.ErrorContains(t, err, "leases with 2 of the 3 permits")
 			return s.Do(ctx, 1, func(ctx context.Context, inner *redlock.Lease) error {
-				_, err := s.TryAcquire(ctx, 1)
-				require.ErrorIs(t, err, redlock.ErrHeld)
+				net.Held(s.TryAcquire(ctx, 1))
 				require.NoError(t, outer.Unlock(context.Background()))
-				again, err := s.TryAcquire(t.Context(), 2)
-				require.NoError(t, err)
+				again := net.Must(s.TryAcquire(t.Context(), 2))
 				return again.Unlock(context.Background())
 			})
 		}))
@@ -205,14 +195,12 @@ func TestBadNumbersOfPermits(t *testing.T) {
 		_, err = net.Client(redlock.WithPrefix("")).Semaphore("redlock::x", 3).Acquire(t.Context(), 1)
 		require.ErrorIs(t, err, redlock.ErrConfig)
 
-		all, err := c.Semaphore("x", 256).Acquire(t.Context(), 256)
-		require.NoError(t, err)
+		all := net.Must(c.Semaphore("x", 256).Acquire(t.Context(), 256))
 		require.Len(t, all.Slots(), 256)
 		require.ErrorIs(t, all.Downgrade(t.Context()), redlock.ErrConfig)
 		require.NoError(t, all.Extend(t.Context()))
 		require.NoError(t, all.Unlock(t.Context()))
-		mutex, err := c.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		mutex := net.Must(c.Mutex("x").Lock(t.Context()))
 		require.Nil(t, mutex.Slots())
 		require.NoError(t, mutex.Unlock(t.Context()))
 		net.RequireNoKeys()
@@ -222,14 +210,175 @@ func TestBadNumbersOfPermits(t *testing.T) {
 func TestPermitsWithoutTokens(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		s := net.Client(redlock.WithoutFencing()).Semaphore("x", 2, redlock.WithoutRenewal())
-		lease, err := s.Acquire(t.Context(), 2)
-		require.NoError(t, err)
+		lease := net.Must(s.Acquire(t.Context(), 2))
 		require.Zero(t, lease.Token())
 		require.Zero(t, lease.Token())
-		_, err = s.TryAcquire(t.Context(), 1)
-		require.ErrorIs(t, err, redlock.ErrHeld)
+		net.Held(s.TryAcquire(t.Context(), 1))
 		require.NoError(t, lease.Extend(t.Context()))
 		require.NoError(t, lease.Unlock(t.Context()))
+		net.RequireNoKeys()
+	})
+}
+
+func TestInspectShowsPermitsAndTheirWaiters(t *testing.T) {
+	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		two := net.Must(net.Client(redlock.WithOwnerLabel("reports")).Semaphore("x", 4).Acquire(t.Context(), 2))
+		one := net.Must(net.Client().Semaphore("x", 4, redlock.WithTTL(20*time.Second)).Acquire(t.Context(), 1))
+		ctx, cancel := context.WithCancel(t.Context())
+		waiting := net.Client(redlock.WithOwnerLabel("patient")).Semaphore("x", 4)
+		go func() { _, _ = waiting.Acquire(ctx, 3) }()
+		time.Sleep(100 * ms)
+		net.Nodes[0].Redis.Del(fmt.Sprintf("redlock:x#%d", one.Slots()[0]))
+
+		s := net.Status(c.Inspect(t.Context(), "x"))
+		require.Empty(t, s.Holder, "a Mutex of this name is another lock")
+		require.Len(t, s.Permits, 3)
+		requireHeld(t, s, one, 4)
+		requireHeld(t, s, two, 5)
+		require.Equal(t, "reports", two.Label())
+		require.Equal(t, two.Token(), tokenOf(s, two.Slots()[0]))
+		require.Len(t, s.Nodes[0].Permits, 2)
+		require.Len(t, s.Nodes[1].Permits, 3)
+		require.Len(t, s.Queue, 1)
+		require.Equal(t, 3, s.Queue[0].Permits)
+		require.Equal(t, 4, s.Queue[0].Limit)
+		require.Equal(t, "patient", s.Queue[0].Label)
+		require.GreaterOrEqual(t, s.Queue[0].Nodes, 3)
+		require.Len(t, s.Nodes[1].Queue, 1)
+
+		for _, n := range net.Nodes[:3] { // a minority has the key
+			n.Redis.Del(fmt.Sprintf("redlock:x#%d", one.Slots()[0]))
+		}
+		s = net.Status(c.Inspect(t.Context(), "x"))
+		for _, p := range s.Permits {
+			require.Equal(t, p.Owner != one.Owner(), p.Remaining > 0, "slot %d: no quorum has that of one", p.Slot)
+		}
+		cancel()
+		require.NoError(t, two.Unlock(t.Context()))
+		_ = one.Unlock(t.Context())
+		synctest.Wait()
+		s = net.Status(c.Inspect(t.Context(), "x"))
+		require.Empty(t, s.Permits)
+		require.Empty(t, s.Queue)
+		net.RequireNoKeys()
+	})
+}
+
+// requireHeld requires that Inspect has found the lease's permits at so many nodes.
+func requireHeld(t *testing.T, s redlock.Status, l *redlock.Lease, nodes int) {
+	t.Helper()
+	require.True(t, slices.IsSortedFunc(s.Permits, func(a, b redlock.PermitStatus) int { return a.Slot - b.Slot }))
+	for _, slot := range l.Slots() {
+		i := slices.IndexFunc(s.Permits, func(p redlock.PermitStatus) bool { return p.Slot == slot })
+		require.GreaterOrEqual(t, i, 0, "slot %d", slot)
+		p := s.Permits[i]
+		require.Equal(t, l.Owner(), p.Owner)
+		require.Equal(t, l.Label(), p.Label)
+		require.Equal(t, nodes, p.Nodes)
+		require.Positive(t, p.Token)
+		require.InDelta(t, l.Remaining(), p.Remaining, float64(time.Second))
+	}
+}
+
+func tokenOf(s redlock.Status, slot int) int64 {
+	for _, p := range s.Permits {
+		if p.Slot == slot {
+			return p.Token
+		}
+	}
+	return 0
+}
+
+// Clients with another number of permits show by the slots that they have.
+func TestInspectShowsSlotsBeyondASmallerNumberOfPermits(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		old := net.Must(net.Client().Semaphore("x", 256).Acquire(t.Context(), 256))
+		s := net.Status(net.Client().Inspect(t.Context(), "x"))
+		require.Len(t, s.Permits, 256)
+		require.Equal(t, 255, s.Permits[255].Slot)
+		require.NoError(t, old.Unlock(t.Context()))
+		synctest.Wait()
+		next := net.Must(net.Client().Semaphore("x", 2).Acquire(t.Context(), 2))
+		s = net.Status(net.Client().Inspect(t.Context(), "x"))
+		require.Len(t, s.Permits, 2)
+		require.Equal(t, 1, s.Permits[1].Slot)
+		require.NoError(t, next.Unlock(t.Context()))
+	})
+}
+
+// What is at a slot's key without being a lease of a Semaphore is shown as what it is.
+func TestInspectShowsForeignKeysOfSlots(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		reader := net.Must(c.RWMutex("x#1").RLock(t.Context()))
+		alone := net.Must(c.Mutex("x#2", redlock.WithMinHold(5*time.Second)).Lock(t.Context()))
+		require.NoError(t, alone.Unlock(t.Context()))
+		synctest.Wait()
+		for _, n := range net.Nodes {
+			_, err := n.Redis.Lpush("redlock:x#3", "an element")
+			require.NoError(t, err)
+			require.NoError(t, n.Redis.Set("redlock:x#4", ""))
+			require.NoError(t, n.Redis.Set("redlock:x#05", "no slot has this number"))
+		}
+		s := net.Status(c.Inspect(t.Context(), "x"))
+		var owners []string
+		for i, p := range s.Permits {
+			require.Equal(t, i+1, p.Slot)
+			owners = append(owners, p.Owner)
+		}
+		require.Equal(t, []string{"(readers)", alone.Owner(), "(a key of another type)", "(an empty value)"}, owners)
+		require.Negative(t, s.Permits[3].Remaining, "it never ends")
+		require.NoError(t, reader.Unlock(t.Context()))
+	})
+}
+
+// An operator takes one slot from a holder. The holder loses all its permits, and waiters of the
+// semaphore get what is free, without a wait for the holder's ttl.
+func TestForceUnlockOfASlotHandsItToTheSemaphoresFirstWaiter(t *testing.T) {
+	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+		const ttl = time.Hour
+		c := net.Client()
+		stuck := net.Must(c.Semaphore("x", 2, redlock.WithTTL(ttl), redlock.WithoutRenewal()).Acquire(t.Context(), 1))
+		other := net.Must(c.Semaphore("x", 2, redlock.WithTTL(ttl)).Acquire(t.Context(), 1))
+		got := net.Begin(testnet.Acquire(net.Client().Semaphore("x", 2), 1))
+		time.Sleep(time.Second)
+		slot := stuck.Slots()[0]
+		s := net.Status(net.Client().ForceUnlock(t.Context(), fmt.Sprintf("x#%d", slot)))
+		require.Equal(t, stuck.Owner(), s.Holder)
+		require.Greater(t, s.Token, stuck.Token())
+		time.Sleep(10 * ms) // a wake-up, and one trip
+		synctest.Wait()
+		require.Len(t, got, 1, "the waiter was not woken")
+		next := <-got
+		require.Equal(t, slot, next.Slots()[0])
+		require.Greater(t, next.Token(), s.Token)
+		require.ErrorIs(t, stuck.Extend(t.Context()), redlock.ErrLost)
+		require.NoError(t, other.Err())
+		require.NoError(t, other.Unlock(t.Context()))
+		require.NoError(t, next.Unlock(t.Context()))
+	})
+}
+
+func TestForceUnlockOfASlotTakesAllPermitsOfItsLease(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		three := net.Must(c.Semaphore("x", 4).Acquire(t.Context(), 3))
+		one := net.Must(c.Semaphore("x", 4).Acquire(t.Context(), 1))
+		s := net.Status(net.Client().ForceUnlock(t.Context(), "x"))
+		require.Len(t, s.Permits, 4, "they are shown, and not taken by the semaphore's name")
+		require.NoError(t, three.Extend(t.Context()))
+
+		net.Status(net.Client().ForceUnlock(t.Context(), fmt.Sprintf("x#%d", three.Slots()[1])))
+		<-three.Done() // its next renewal finds that
+		require.ErrorIs(t, three.Err(), redlock.ErrLost)
+		synctest.Wait()
+		require.NoError(t, one.Err())
+		again, err := net.Client().Semaphore("x", 4).TryAcquire(t.Context(), 3)
+		require.NoError(t, err, "the slots that were not taken came back with the loss")
+		require.NoError(t, one.Unlock(t.Context()))
+		require.NoError(t, again.Unlock(t.Context()))
+		synctest.Wait()
 		net.RequireNoKeys()
 	})
 }

@@ -2,6 +2,10 @@ package lock_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,17 +40,14 @@ func requireRest(t *testing.T, net *testnet.Net, owner string, left time.Duratio
 	require.Equal(t, owner, held.Holder)
 	require.InDelta(t, left, held.Remaining, float64(20*ms))
 	require.ErrorContains(t, err, "resting after its lease of")
-	s, err := c.Inspect(t.Context(), "x")
-	require.NoError(t, err)
+	s := net.Status(c.Inspect(t.Context(), "x"))
 	require.True(t, s.Resting)
 	require.Equal(t, owner, s.Holder)
 	require.InDelta(t, left, s.Remaining, float64(20*ms))
 	time.Sleep(left - 20*ms)
-	_, err = c.Mutex("x").TryLock(t.Context())
-	require.ErrorIs(t, err, redlock.ErrHeld)
+	net.Held(c.Mutex("x").TryLock(t.Context()))
 	time.Sleep(40 * ms)
-	lease, err := c.Mutex("x").TryLock(t.Context())
-	require.NoError(t, err)
+	lease := net.Must(c.Mutex("x").TryLock(t.Context()))
 	require.NoError(t, lease.Unlock(t.Context()))
 	net.RequireNoKeys()
 }
@@ -74,8 +75,7 @@ func TestLockRestsHoweverItsLeaseEnds(t *testing.T) {
 			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 				c := net.Client()
 				began := time.Now()
-				lease, err := resting(c, end.opts...).Lock(t.Context())
-				require.NoError(t, err)
+				lease := net.Must(resting(c, end.opts...).Lock(t.Context()))
 				owner := lease.Owner()
 				time.Sleep(end.held)
 				end.by(t, net, c, lease)
@@ -106,8 +106,7 @@ func TestLockRestsAfterADo(t *testing.T) {
 // A lease that was held for long enough frees the lock by the same script as any other.
 func TestLeaseThatWasHeldForLongEnoughFreesTheLock(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		lease, err := resting(net.Client()).Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(resting(net.Client()).Lock(t.Context()))
 		time.Sleep(hold)
 		require.NoError(t, lease.Unlock(t.Context()))
 		net.RequireNoKeys()
@@ -119,17 +118,13 @@ func TestLeaseThatWasHeldForLongEnoughFreesTheLock(t *testing.T) {
 func TestCrashLeavesTheTTL(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		a, b := net.Client(), net.Client()
-		lease, err := resting(a).Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(resting(a).Lock(t.Context()))
 		net.Die(a, lease)
 		time.Sleep(hold + time.Second)
-		_, err = b.Mutex("x").TryLock(t.Context())
-		var held *redlock.HeldError
-		require.ErrorAs(t, err, &held)
+		held := net.Held(b.Mutex("x").TryLock(t.Context()))
 		require.False(t, held.Resting)
 		time.Sleep(10*time.Second - hold)
-		_, err = b.Mutex("x").TryLock(t.Context())
-		require.NoError(t, err)
+		net.Must(b.Mutex("x").TryLock(t.Context()))
 	})
 }
 
@@ -140,11 +135,10 @@ func TestRollbackNeverRests(t *testing.T) {
 		for _, n := range net.Nodes[:2] {
 			require.NoError(t, n.Redis.Set("redlock:x", "them"))
 		}
-		_, err := resting(c).TryLock(t.Context())
-		require.ErrorIs(t, err, redlock.ErrHeld)
+		net.Held(resting(c).TryLock(t.Context()))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err = resting(c).Lock(ctx)
+		_, err := resting(c).Lock(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		synctest.Wait()
 		require.Empty(t, holderAt(net.Nodes[2]))
@@ -161,8 +155,7 @@ func TestLockRestsAfterALeaseThatEndsAsOneServerForgets(t *testing.T) {
 		time.Sleep(15 * time.Second) // all nodes are admitted
 		require.NoError(t, net.Nodes[2].Redis.Set("redlock:x", "them"))
 		start := time.Now()
-		lease, err := resting(c).TryLock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(resting(c).TryLock(t.Context()))
 		synctest.Wait()
 		net.Nodes[2].Redis.Del("redlock:x")
 		net.Nodes[1].Restart(nil)
@@ -184,14 +177,8 @@ func TestFirstWaiterComesWhenTheRestEnds(t *testing.T) {
 			a, b := net.Client(), net.Client()
 			net.Nodes[0].Set(func(n *testnet.Node) { n.Delay = 2 * ms })
 			began := time.Now()
-			lease, err := resting(a).Lock(t.Context())
-			require.NoError(t, err)
-			next := make(chan *redlock.Lease)
-			go func() {
-				lease, err := net.Mutex(b, "x").Lock(t.Context())
-				assert.NoError(t, err)
-				next <- lease
-			}()
+			lease := net.Must(resting(a).Lock(t.Context()))
+			next := net.Begin(net.Mutex(b, "x").Lock)
 			time.Sleep(hold - 400*ms) // the rest is shorter than the pace of the first waiter
 			require.NoError(t, lease.Unlock(t.Context()))
 			lease = <-next
@@ -208,16 +195,10 @@ func TestFirstWaiterComesWhenTheRestEnds(t *testing.T) {
 // has another key: it has refused the waiter, which still stands in the queue there.
 func leaseOfARefusedWaiter(t *testing.T, net *testnet.Net, holder, waiter *redlock.Mutex) *redlock.Lease {
 	t.Helper()
-	held, err := holder.Lock(t.Context())
-	require.NoError(t, err)
+	held := net.Must(holder.Lock(t.Context()))
 	synctest.Wait() // all nodes have granted it before another client asks
 	require.NoError(t, net.Nodes[2].Redis.Set("redlock:x", "them"))
-	next := make(chan *redlock.Lease)
-	go func() {
-		lease, err := waiter.Lock(t.Context())
-		assert.NoError(t, err)
-		next <- lease
-	}()
+	next := net.Begin(waiter.Lock)
 	time.Sleep(100 * ms)
 	net.RequireNothingParked()
 	require.NoError(t, held.Unlock(t.Context()))
@@ -253,11 +234,9 @@ func lockRestsAfterAWaitersLease(t *testing.T, net *testnet.Net, healed bool) {
 func TestForceUnlockEndsTheRest(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		a := net.Client(redlock.WithMinHold(hold))
-		lease, err := a.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(a.Mutex("x").Lock(t.Context()))
 		require.NoError(t, lease.Unlock(t.Context()))
-		s, err := a.ForceUnlock(t.Context(), "x")
-		require.NoError(t, err)
+		s := net.Status(a.ForceUnlock(t.Context(), "x"))
 		require.True(t, s.Resting)
 		require.Equal(t, lease.Owner(), s.Holder)
 		require.Greater(t, s.Token, lease.Token())
@@ -269,12 +248,10 @@ func TestForceUnlockEndsTheRest(t *testing.T) {
 func TestForceUnlockTakesALockThatBeginsToRest(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		a, b := net.Client(), net.Client()
-		lease, err := resting(a).Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(resting(a).Lock(t.Context()))
 		net.Delay(10 * ms)
 		time.AfterFunc(15*ms, func() { _ = lease.Unlock(context.Background()) })
-		s, err := b.ForceUnlock(t.Context(), "x")
-		require.NoError(t, err)
+		s := net.Status(b.ForceUnlock(t.Context(), "x"))
 		require.True(t, s.Resting, "%+v", s)
 		net.RequireNoKeys()
 	})
@@ -291,8 +268,7 @@ func TestMinimumHoldIsForOneNameHeldAlone(t *testing.T) {
 			require.ErrorIs(t, err, redlock.ErrConfig)
 			_, err = c.Multi([]string{name, "other"}, opt).TryLock(t.Context())
 			require.ErrorIs(t, err, redlock.ErrConfig)
-			lease, err := rw.Lock(t.Context())
-			require.NoError(t, err)
+			lease := net.Must(rw.Lock(t.Context()))
 			require.ErrorIs(t, lease.Downgrade(t.Context()), redlock.ErrConfig)
 			require.False(t, lease.Shared())
 			require.NoError(t, lease.Err())
@@ -316,13 +292,11 @@ func TestEventOfAReleaseHasTheRest(t *testing.T) {
 		c := net.Client(redlock.WithTrace(testnet.OnLease("released", func(e redlock.LeaseEvent) {
 			rests = append(rests, e.Rests)
 		})))
-		lease, err := resting(c).Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(resting(c).Lock(t.Context()))
 		time.Sleep(time.Second)
 		require.NoError(t, lease.Unlock(t.Context()))
 		time.Sleep(hold)
-		lease, err = resting(c).Lock(t.Context())
-		require.NoError(t, err)
+		lease = net.Must(resting(c).Lock(t.Context()))
 		time.Sleep(hold)
 		require.NoError(t, lease.Unlock(t.Context()))
 		synctest.Wait()
@@ -339,10 +313,213 @@ func TestHolderOfARestingLockIsRefusedAsAnyOther(t *testing.T) {
 			require.NoError(t, m.Do(t.Context(), func(context.Context, *redlock.Lease) error { return nil }))
 			require.InDelta(t, time.Duration(k)*hold, time.Since(began), float64(50*ms))
 		}
-		_, err := m.TryLock(t.Context())
-		require.ErrorIs(t, err, redlock.ErrHeld)
+		net.Held(m.TryLock(t.Context()))
 		synctest.Wait()
 		require.Zero(t, testhook.Engine(net.Clients[0]).Renewer.Len())
 		require.Contains(t, holderAt(net.Nodes[0]), protocol.Resting)
 	})
+}
+
+// Nodes that do not get the release of a lease with a minimum hold at once.
+
+// A release that comes late makes the lock rest for what is left then.
+func TestLateReleaseRestsForWhatIsLeft(t *testing.T) {
+	for away, left := range map[time.Duration]time.Duration{500 * ms: hold - 500*ms, hold - 100*ms: 100 * ms, hold + time.Second: 0} {
+		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+			c := net.Client()
+			late := net.Nodes[2]
+			lease := net.Must(resting(c).Lock(t.Context()))
+			began := time.Now()
+			synctest.Wait()
+			late.Down()
+			synctest.Wait()
+			require.NoError(t, lease.Unlock(t.Context()))
+			require.Equal(t, 1, testhook.Engine(c).Cluster.Nodes[2].Undos())
+			time.Sleep(away)
+			require.Equal(t, lease.Owner(), holderAt(late))
+			late.Up()
+			var before time.Duration                              // the undo was executed after that
+			for testhook.Engine(c).Cluster.Nodes[2].Undos() > 0 { // the pauses between dials are random
+				before = time.Since(began)
+				time.Sleep(ms)
+			}
+			rests := protocol.Resting + lease.Owner()
+			left = max(hold-time.Since(began), 0)
+			switch {
+			case left == 0 && before < hold: // the rest ended in this millisecond, before the undo or after it
+				require.Contains(t, []string{"", rests}, holderAt(late))
+				return
+			case left == 0:
+				require.Empty(t, holderAt(late))
+				return
+			}
+			require.Equal(t, rests, holderAt(late))
+			require.InDelta(t, left, late.Redis.TTL("redlock:x"), float64(3*ms))
+		})
+	}
+}
+
+// A server that was frozen executes the release late, and its answer is lost: the undo shortens the rest to
+// what is left, or ends it.
+func TestUndoShortensTheRestOfAReleaseThatWasExecutedLate(t *testing.T) {
+	for name, frozen := range map[string]time.Duration{"some is left": time.Second, "nothing is left": hold + time.Second} {
+		t.Run(name, func(t *testing.T) {
+			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+				c := net.Client()
+				late := net.Nodes[2]
+				lease := net.Must(resting(c).Lock(t.Context()))
+				began := time.Now()
+				synctest.Wait()
+				late.Freeze()
+				require.NoError(t, lease.Unlock(t.Context()))
+				time.Sleep(frozen - 100*ms)
+				late.Down() // what was sent is executed before the next connection
+				late.Thaw()
+				synctest.Wait()
+				require.Equal(t, protocol.Resting+lease.Owner(), holderAt(late))
+				require.InDelta(t, hold, late.Redis.TTL("redlock:x"), float64(100*ms))
+				late.Up()
+				for testhook.Engine(c).Cluster.Nodes[2].Undos() > 0 {
+					time.Sleep(ms)
+				}
+				if left := hold - time.Since(began); left > 0 {
+					require.InDelta(t, left, late.Redis.TTL("redlock:x"), float64(3*ms))
+				} else {
+					require.Empty(t, holderAt(late))
+				}
+			})
+		})
+	}
+}
+
+// A server that has forgotten the scripts gets the release with its text.
+func TestLockRestsAtAServerThatForgotTheScripts(t *testing.T) {
+	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+		lease := net.Must(resting(net.Client()).Lock(t.Context()))
+		conn := testnet.Dial(t, net.Nodes[0])
+		_, err := conn.Do("SCRIPT", "FLUSH")
+		require.NoError(t, err)
+		require.NoError(t, conn.Close())
+		require.NoError(t, lease.Unlock(t.Context()))
+		requireRest(t, net, lease.Owner(), hold)
+	})
+}
+
+// schedule is jobs without a length that two machines run, each tick on the one that gets the lock.
+type schedule struct {
+	period   time.Duration
+	hold     time.Duration // the minimum hold; 0: none
+	apart    time.Duration // the second machine's clock is behind by this
+	lateness time.Duration // every other tick, both machines wake so late
+	ticks    int
+}
+
+// runs returns how often the job of each tick was run.
+func (s schedule) runs(t *testing.T, net *testnet.Net) []int64 {
+	counts := make([]atomic.Int64, s.ticks)
+	began := time.Now().Add(time.Second)
+	var all sync.WaitGroup
+	for _, behind := range []time.Duration{0, s.apart} {
+		var opts []redlock.LockOption
+		if s.hold > 0 {
+			opts = append(opts, redlock.WithMinHold(s.hold))
+		}
+		m := net.Client().Mutex("job", opts...)
+		all.Go(func() {
+			for tick := range s.ticks {
+				at := began.Add(time.Duration(tick)*s.period + behind + s.lateness*time.Duration(tick%2))
+				time.Sleep(time.Until(at))
+				lease, err := m.TryLock(context.Background())
+				if errors.Is(err, redlock.ErrHeld) {
+					continue
+				}
+				if assert.NoError(t, err) {
+					counts[tick].Add(1)
+					assert.NoError(t, lease.Unlock(context.Background()))
+				}
+			}
+		})
+	}
+	all.Wait()
+	runs := make([]int64, s.ticks)
+	for tick := range runs {
+		runs[tick] = counts[tick].Load()
+	}
+	return runs
+}
+
+// With a minimum hold d each tick runs exactly once, for each difference of the clocks below d and each
+// lateness below the period less d. The nodes are 1 ms away, and that is how near the test goes to both.
+func TestMinimumHoldRunsEachTickOnceWhateverTheClocksDiffer(t *testing.T) {
+	const period, d, trip = 10 * time.Second, 4 * time.Second, 5 * ms
+	once := []int64{1, 1, 1, 1, 1, 1}
+	for _, apart := range []time.Duration{ms, 100 * ms, 500 * ms, 1900 * ms, d / 2, d - time.Second, d - 100*ms, d - trip} {
+		for _, lateness := range []time.Duration{0, ms, time.Second, period/2 - d/2, period - d - 100*ms, period - d - trip} {
+			t.Run(fmt.Sprint(apart, " ", lateness), func(t *testing.T) {
+				testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+					net.Delay(ms)
+					require.Equal(t, once, schedule{period, d, apart, lateness, len(once)}.runs(t, net))
+				})
+			})
+		}
+	}
+}
+
+// Beyond these limits, and without a minimum hold, ticks run twice or not at all: the test above can fail.
+func TestWithoutAMinimumHoldTicksRunTwice(t *testing.T) {
+	const period, d = 10 * time.Second, 4 * time.Second
+	for name, c := range map[string]struct {
+		schedule schedule
+		runs     []int64
+	}{
+		"no minimum hold":       {schedule{period, 0, 500 * ms, 0, 4}, []int64{2, 2, 2, 2}},
+		"clocks too far apart":  {schedule{period, d, d + 100*ms, 0, 4}, []int64{2, 2, 2, 2}},
+		"late by too much":      {schedule{period, d, 0, period - d + 100*ms, 4}, []int64{1, 1, 0, 1}},
+		"late, without a limit": {schedule{period, 0, 500 * ms, period - d + 100*ms, 4}, []int64{2, 2, 2, 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+				require.Equal(t, c.runs, c.schedule.runs(t, net))
+			})
+		})
+	}
+}
+
+// Machines whose clocks agree ask at the same instant, and split the votes. While one node is down, each of them sees
+// an owner that may have the lock at that node too; still one of them gets the lock.
+func TestOneOfTheCallersThatAskAtTheSameInstantGetsTheLockWhileANodeIsDown(t *testing.T) {
+	for _, machines := range []int{2, 3} {
+		for _, nodes := range []int{3, 5} {
+			t.Run(fmt.Sprint(machines, " of ", nodes), func(t *testing.T) {
+				testnet.InBubble(t, nodes, func(t *testing.T, net *testnet.Net) {
+					var callers []*redlock.Mutex
+					for range machines {
+						c := net.Client()
+						require.NoError(t, c.Ping(t.Context()))
+						callers = append(callers, c.Mutex("job"))
+					}
+					net.Nodes[0].Down()
+					for range 8 {
+						time.Sleep(time.Second)
+						var all sync.WaitGroup
+						var leases atomic.Int64
+						for _, m := range callers {
+							all.Go(func() {
+								lease, err := m.TryLock(context.Background())
+								if err == nil {
+									leases.Add(1)
+									time.Sleep(100 * ms)
+									assert.NoError(t, lease.Unlock(context.Background()))
+								} else {
+									assert.ErrorIs(t, err, redlock.ErrHeld)
+								}
+							})
+						}
+						all.Wait()
+						require.EqualValues(t, 1, leases.Load())
+					}
+				})
+			})
+		}
+	}
 }

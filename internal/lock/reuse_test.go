@@ -30,16 +30,7 @@ func countSpares(c *redlock.Client) *atomic.Int64 {
 
 // refusing makes a node answer a command with an error.
 func refusing(command, text string) func(*testnet.Node) {
-	return func(n *testnet.Node) {
-		n.Set(func(n *testnet.Node) {
-			n.Override = func(cmd string, _ []string) string {
-				if cmd == command {
-					return text
-				}
-				return ""
-			}
-		})
-	}
+	return func(n *testnet.Node) { n.Refuse(text, command) }
 }
 
 // An attempt or a release is given back only if no node had trouble with it.
@@ -70,8 +61,7 @@ func TestWhatIsDoneToTheEndIsGivenBack(t *testing.T) {
 					synctest.Wait()
 				}
 				happens(c.beforeLock)
-				lease, err := client.Mutex("x").Lock(t.Context())
-				require.NoError(t, err)
+				lease := net.Must(client.Mutex("x").Lock(t.Context()))
 				synctest.Wait()
 				require.Equal(t, c.attempts, given.Load(), "attempts")
 				happens(c.beforeUnlock)
@@ -85,12 +75,10 @@ func TestWhatIsDoneToTheEndIsGivenBack(t *testing.T) {
 
 func TestARefusedAttemptIsNotGivenBack(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		_, err := net.Client().Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		net.Must(net.Client().Mutex("x").Lock(t.Context()))
 		client := net.Client()
 		given := countSpares(client)
-		_, err = client.Mutex("x").TryLock(t.Context())
-		require.ErrorIs(t, err, redlock.ErrHeld)
+		net.Held(client.Mutex("x").TryLock(t.Context()))
 		synctest.Wait()
 		require.Zero(t, given.Load())
 	})

@@ -50,17 +50,15 @@ func TestLateWriteIsRefusedWithATokenAndNotWithoutOne(t *testing.T) {
 					}
 					return store.put(seen + amount)
 				}
-				first, err := net.Mutex(a, "x", redlock.WithoutRenewal()).Lock(t.Context()) // a paused process renews nothing
-				require.NoError(t, err)
+				first := net.Must(net.Mutex(a, "x", redlock.WithoutRenewal()).Lock(t.Context())) // a paused process renews nothing
 				seen := store.balance
 				require.True(t, first.Valid(), "asked before the pause")
 
-				second, err := b.Mutex("x").Lock(t.Context()) // waits for the end of the first
-				require.NoError(t, err)
+				second := net.Must(b.Mutex("x").Lock(t.Context())) // waits for the end of the first
 				require.NoError(t, deposit(second, store.balance, 20))
 				require.NoError(t, second.Unlock(t.Context()))
 
-				err = deposit(first, seen, 1)
+				err := deposit(first, seen, 1)
 				if !fenced {
 					require.NoError(t, err)
 					require.Equal(t, 101, store.balance, "the deposit of 20 is lost")
@@ -69,8 +67,7 @@ func TestLateWriteIsRefusedWithATokenAndNotWithoutOne(t *testing.T) {
 				require.ErrorIs(t, err, fence.ErrStale)
 				require.Equal(t, 120, store.balance)
 				require.False(t, first.Valid(), "it could have known, had it asked after the pause")
-				again, err := net.Mutex(a, "x").Lock(t.Context())
-				require.NoError(t, err)
+				again := net.Must(net.Mutex(a, "x").Lock(t.Context()))
 				require.NoError(t, deposit(again, store.balance, 1))
 				require.Equal(t, 121, store.balance)
 				require.NoError(t, again.Unlock(t.Context()))
@@ -139,14 +136,12 @@ func TestClockJumpInABareQuorumMakesTwoHoldersWithDifferentTokens(t *testing.T) 
 func TestClockJumpAtAMinorityIsHarmless(t *testing.T) {
 	testnet.OfEachKind(t, 5, func(t *testing.T, net *testnet.Net) {
 		a, b := net.Guarded(), net.Guarded()
-		lease, err := net.Mutex(a, "x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(net.Mutex(a, "x").Lock(t.Context()))
 		require.Equal(t, 5, net.Holders(lease))
 		jump(net.Nodes[0])
 		jump(net.Nodes[1])
 		require.Equal(t, 3, net.Holders(lease))
-		_, err = b.Mutex("x").TryLock(t.Context())
-		require.ErrorIs(t, err, redlock.ErrHeld)
+		net.Held(b.Mutex("x").TryLock(t.Context()))
 		time.Sleep(testhook.Lock(net.Mutex(a, "x")).Terms().Lease.RenewEvery + time.Second)
 		require.Equal(t, 5, net.Holders(lease))
 		require.NoError(t, lease.Unlock(t.Context()))
@@ -165,8 +160,7 @@ func TestRestartedNodeDoesNotVoteBeforeTheFirstLeaseIsOver(t *testing.T) {
 		require.Nil(t, second)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.False(t, first.Valid())
-		later, err := net.Guarded().Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		later := net.Must(net.Guarded().Mutex("x").Lock(t.Context()))
 		require.Greater(t, later.Token(), first.Token())
 		require.NoError(t, later.Unlock(t.Context()))
 	})
@@ -211,10 +205,8 @@ func TestLateGrantOfASlowNodeIsUndone(t *testing.T) {
 		slow := net.Nodes[2]
 		slow.Set(func(n *testnet.Node) { n.Delay = 300 * ms })
 		took := testnet.Elapsed(func() {
-			lease, err := net.Mutex(a, "x").Lock(t.Context())
-			require.NoError(t, err)
-			_, err = b.Mutex("x").TryLock(t.Context())
-			require.ErrorIs(t, err, redlock.ErrHeld)
+			lease := net.Must(net.Mutex(a, "x").Lock(t.Context()))
+			net.Held(b.Mutex("x").TryLock(t.Context()))
 			require.NoError(t, lease.Unlock(t.Context()))
 		})
 		require.Zero(t, took, "no caller waited for the slow node")
@@ -235,8 +227,7 @@ func TestNodeThatNeverAnswersDelaysNoCaller(t *testing.T) {
 		net.Nodes[1].Freeze() // with a connection that stands
 		for range 3 {
 			took := testnet.Elapsed(func() {
-				lease, err := net.Mutex(c, "x").Lock(t.Context())
-				require.NoError(t, err)
+				lease := net.Must(net.Mutex(c, "x").Lock(t.Context()))
 				require.NoError(t, lease.Extend(t.Context()))
 				require.NoError(t, lease.Unlock(t.Context()))
 			})
@@ -260,8 +251,7 @@ func TestLateExtensionDoesNotBringTheLockBack(t *testing.T) {
 			return lease.Err()
 		}
 		for i, prolong := range []func(*redlock.Lease) error{extend, renewal} {
-			lease, err := net.Mutex(c, "x").Lock(t.Context())
-			require.NoError(t, err)
+			lease := net.Must(net.Mutex(c, "x").Lock(t.Context()))
 			synctest.Wait()
 			late.Redis.Del("redlock:x")
 			late.Freeze()

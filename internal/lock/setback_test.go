@@ -117,8 +117,7 @@ func TestTrimCutsTheSharesThatLastTooLong(t *testing.T) {
 func TestShareOfADeadReaderEndsInTimeThoughOtherReadersComeAndGo(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		dead, c := net.Guarded(redlock.WithTTL(5*time.Second)), net.Guarded(redlock.WithTTL(5*time.Second))
-		l, err := dead.RWMutex("x").RLock(t.Context())
-		require.NoError(t, err)
+		l := net.Must(dead.RWMutex("x").RLock(t.Context()))
 		synctest.Wait()
 		testhook.Engine(dead).Renewer.Forget(testhook.Lease(l))
 		setBack(net)
@@ -130,16 +129,13 @@ func TestShareOfADeadReaderEndsInTimeThoughOtherReadersComeAndGo(t *testing.T) {
 				require.NoError(t, err)
 			}
 		}
-		_, err = c.RWMutex("x").TryLock(t.Context()) // its refusals show the keys that last too long
-		require.ErrorIs(t, err, redlock.ErrHeld)
+		net.Held(c.RWMutex("x").TryLock(t.Context())) // its refusals show the keys that last too long
 		for range 10 {
-			reader, err := c.RWMutex("x").RLock(t.Context())
-			require.NoError(t, err)
+			reader := net.Must(c.RWMutex("x").RLock(t.Context()))
 			time.Sleep(time.Second)
 			require.NoError(t, reader.Unlock(t.Context()))
 		}
-		writer, err := c.RWMutex("x").TryLock(t.Context())
-		require.NoError(t, err)
+		writer := net.Must(c.RWMutex("x").TryLock(t.Context()))
 		require.NoError(t, writer.Unlock(t.Context()))
 	})
 }
@@ -177,14 +173,12 @@ func TestKeysOfADeadHolderEndInTimeThoughClocksAreSetBack(t *testing.T) {
 // not keep the free permits from others for so long.
 func TestDeadWaiterDoesNotCountAsAliveForLongThoughClocksAreSetBack(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		held, err := net.Client().Semaphore("x", 3).Acquire(t.Context(), 1)
-		require.NoError(t, err)
+		held := net.Must(net.Client().Semaphore("x", 3).Acquire(t.Context(), 1))
 		synctest.Wait()
 		die, end := dyingWaiters(t, net, 1, 1, 3, 3)
 		time.Sleep(3 * time.Second)
 		die()
-		_, err = testnet.ListeningClient(t, net).Semaphore("x", 3).TryAcquire(t.Context(), 1)
-		require.ErrorIs(t, err, redlock.ErrHeld)
+		net.Held(testnet.ListeningClient(t, net).Semaphore("x", 3).TryAcquire(t.Context(), 1))
 		synctest.Wait()
 		setBack(net)
 		var lease *redlock.Lease
@@ -213,8 +207,7 @@ func TestWaiterIsNotPassedForLongThoughClocksAreSetBack(t *testing.T) {
 		})
 		newClient := func() *redlock.Client { return net.Guarded(redlock.WithTTL(5 * time.Second)) }
 		holder := newClient()
-		first, err := holder.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		first := net.Must(holder.Mutex("x").Lock(t.Context()))
 		turn := make(chan time.Time, 1)
 		waiter := newClient()
 		all.Go(func() {
@@ -255,17 +248,9 @@ func TestWaiterIsNotPassedForLongThoughClocksAreSetBack(t *testing.T) {
 // A user loses a right that locks need and renewals do not, and then the connections break.
 func TestLeaseIsRenewedAtNodesThatMayNotVoteAnyMore(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		lease, err := net.Guarded(redlock.WithTTL(5 * time.Second)).Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(net.Guarded(redlock.WithTTL(5 * time.Second)).Mutex("x").Lock(t.Context()))
 		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) {
-				n.Override = func(cmd string, args []string) string {
-					if testnet.IsScript(cmd, args, protocol.Look) {
-						return "NOPERM this user has no permissions to run the 'zadd' command"
-					}
-					return ""
-				}
-			})
+			n.Refuse("NOPERM this user has no permissions to run the 'zadd' command", "look")
 			n.Cut()
 		}
 		time.Sleep(12 * time.Second)

@@ -20,8 +20,7 @@ import (
 func TestSetIsRestoredWhereAMinorityLostAKeyAndLostWhereAQuorumDid(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		c, other := net.Client(redlock.WithoutRenewal()), net.Client()
-		set, err := c.Multi([]string{"a", "b"}).Lock(t.Context())
-		require.NoError(t, err)
+		set := net.Must(c.Multi([]string{"a", "b"}).Lock(t.Context()))
 		synctest.Wait()
 		net.Nodes[0].Redis.Del("redlock:b")
 		require.Equal(t, 2, net.Holders(set))
@@ -33,8 +32,7 @@ func TestSetIsRestoredWhereAMinorityLostAKeyAndLostWhereAQuorumDid(t *testing.T)
 		require.ErrorIs(t, set.Extend(t.Context()), redlock.ErrLost)
 		synctest.Wait()
 		net.RequireNoKeys()
-		after, err := other.Multi([]string{"b", "a"}).TryLock(t.Context())
-		require.NoError(t, err)
+		after := net.Must(other.Multi([]string{"b", "a"}).TryLock(t.Context()))
 		require.Greater(t, after.Token(), set.Token())
 		require.NoError(t, after.Unlock(t.Context()))
 	})
@@ -43,13 +41,10 @@ func TestSetIsRestoredWhereAMinorityLostAKeyAndLostWhereAQuorumDid(t *testing.T)
 func TestSetIsLostWithAnyOfItsNames(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		c, other := net.Client(), net.Client()
-		set, err := c.Multi([]string{"a", "b"}).Lock(t.Context())
-		require.NoError(t, err)
-		_, err = other.ForceUnlock(t.Context(), "b")
-		require.NoError(t, err)
-		b, err := other.Mutex("b").TryLock(t.Context())
-		require.NoError(t, err)
-		_, err = other.Mutex("a").TryLock(t.Context())
+		set := net.Must(c.Multi([]string{"a", "b"}).Lock(t.Context()))
+		net.Status(other.ForceUnlock(t.Context(), "b"))
+		b := net.Must(other.Mutex("b").TryLock(t.Context()))
+		_, err := other.Mutex("a").TryLock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrHeld, "until the holder has noticed")
 		<-set.Done()
 		require.ErrorIs(t, set.Err(), redlock.ErrLost)
@@ -69,19 +64,15 @@ func TestTokenOfASetIsGreaterThanEveryEarlierOneOfEachName(t *testing.T) {
 			n.Redis.HIncrBy(n.Record(), protocol.StripeOf("redlock:a"), 100*i)
 			n.Redis.HIncrBy(n.Record(), protocol.StripeOf("redlock:b"), 1000-100*i)
 		}
-		a, err := c.Mutex("a").TryLock(t.Context())
-		require.NoError(t, err)
-		b, err := c.Mutex("b").TryLock(t.Context())
-		require.NoError(t, err)
+		a := net.Must(c.Mutex("a").TryLock(t.Context()))
+		b := net.Must(c.Mutex("b").TryLock(t.Context()))
 		require.NoError(t, a.Unlock(t.Context()))
 		require.NoError(t, b.Unlock(t.Context()))
-		set, err := c.Multi([]string{"a", "b"}).TryLock(t.Context())
-		require.NoError(t, err)
+		set := net.Must(c.Multi([]string{"a", "b"}).TryLock(t.Context()))
 		require.Greater(t, set.Token(), max(a.Token(), b.Token()))
 		require.NoError(t, set.Unlock(t.Context()))
 		for _, name := range set.Names() {
-			next, err := c.Mutex(name).TryLock(t.Context())
-			require.NoError(t, err)
+			next := net.Must(c.Mutex(name).TryLock(t.Context()))
 			require.Greater(t, next.Token(), set.Token())
 			require.NoError(t, next.Unlock(t.Context()))
 		}
@@ -138,14 +129,12 @@ func TestSetOfOddNamesWaitsAndLeavesNothing(t *testing.T) {
 	for _, last := range []string{"12", "line\nbreak", "\xff\xfe\x00", "name-31"} {
 		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 			c, other := net.Client(), net.Client()
-			held, err := other.Mutex(last).Lock(t.Context())
-			require.NoError(t, err)
+			held := net.Must(other.Mutex(last).Lock(t.Context()))
 			time.AfterFunc(3*time.Second, func() { assert.NoError(t, held.Unlock(t.Context())) })
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
 			began := time.Now()
-			set, err := c.Multi(names).Lock(ctx)
-			require.NoError(t, err)
+			set := net.Must(c.Multi(names).Lock(ctx))
 			require.InDelta(t, 3000, time.Since(began).Milliseconds(), 10, "%q", last)
 			require.Equal(t, slices.Sorted(slices.Values(names)), set.Names())
 			require.NoError(t, set.Unlock(t.Context()))
@@ -160,13 +149,11 @@ func TestSetThatGivesUpLeavesNothingAtAFrozenNode(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		c, other := testnet.ListeningClient(t, net), net.Client()
 		// Its lease is not renewed meanwhile: the frozen node could execute the renewal after the release.
-		b, err := other.Mutex("b", redlock.WithTTL(time.Minute)).Lock(t.Context())
-		require.NoError(t, err)
+		b := net.Must(other.Mutex("b", redlock.WithTTL(time.Minute)).Lock(t.Context()))
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		time.AfterFunc(2*time.Second, net.Nodes[1].Freeze)
-		_, err = c.Multi([]string{"a", "b"}).Lock(ctx)
-		require.ErrorIs(t, err, redlock.ErrHeld)
+		net.Held(c.Multi([]string{"a", "b"}).Lock(ctx))
 		net.Nodes[1].Thaw()
 		require.NoError(t, b.Unlock(t.Context()))
 		time.Sleep(5 * time.Second)
@@ -204,8 +191,7 @@ func TestMultiNeedsOneToThirtyTwoDifferentNames(t *testing.T) {
 		synctest.Wait()
 		require.Zero(t, net.Nodes[0].Attempts())
 
-		lease, err := c.Multi(many[:32]).TryLock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(c.Multi(many[:32]).TryLock(t.Context()))
 		require.ErrorIs(t, lease.Downgrade(t.Context()), redlock.ErrConfig)
 		require.False(t, lease.Shared())
 		require.NoError(t, lease.Extend(t.Context()))
@@ -223,14 +209,65 @@ func TestReleaseOfASetShowsThatANameWasTakenAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 				c, other := net.Client(), net.Client()
-				set, err := lockOf(c).Lock(t.Context())
-				require.NoError(t, err)
-				_, err = other.ForceUnlock(t.Context(), "a")
-				require.NoError(t, err)
-				later, err := other.Mutex("a").TryLock(t.Context())
-				require.NoError(t, err)
+				set := net.Must(lockOf(c).Lock(t.Context()))
+				net.Status(other.ForceUnlock(t.Context(), "a"))
+				later := net.Must(other.Mutex("a").TryLock(t.Context()))
 				assert.ErrorIs(t, set.Unlock(t.Context()), redlock.ErrLost, "another has a")
 				require.NoError(t, later.Unlock(t.Context()))
+			})
+		})
+	}
+}
+
+// Two servers are restarted with data in which a set's ticket stands again whose caller has left, ahead of all others. Its
+// client lives, and has another caller that waits: so the ticket counts as that of a client that lives.
+func TestATicketThatARestartBroughtBackDoesNotBlockASet(t *testing.T) {
+	for _, other := range []bool{false, true} {
+		name := "of the same client"
+		if other {
+			name = "with a waiter of another client"
+		}
+		t.Run(name, func(t *testing.T) {
+			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+				names := []string{"x", "y"}
+				holder := net.Must(net.Client().Mutex("x").Lock(t.Context()))
+				ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+				defer stop()
+				waits := make(chan *redlock.Lease, 2)
+				wait := func(c *redlock.Client) {
+					go func() {
+						if l, err := c.Multi(names).Lock(ctx); err == nil {
+							waits <- l
+						}
+					}()
+					time.Sleep(time.Second)
+				}
+				wait(testnet.ListeningClient(t, net))
+				for _, n := range net.Nodes[:2] {
+					for _, name := range names {
+						queue := protocol.Key("queue", "redlock:"+name)
+						tickets, err := n.Redis.ZMembers(queue)
+						require.NoError(t, err)
+						require.Len(t, tickets, 1)
+						_, err = n.Redis.ZAdd(queue, 0, "0000000000000001"+tickets[0][16:])
+						require.NoError(t, err)
+					}
+				}
+				calls := 1
+				if other {
+					wait(testnet.ListeningClient(t, net))
+					calls++
+				}
+				require.NoError(t, holder.Unlock(ctx))
+				for range calls {
+					select {
+					case lease := <-waits:
+						require.NoError(t, lease.Unlock(ctx))
+					case <-ctx.Done():
+						t.Fatal("a caller that waits got no lock in a minute")
+					}
+				}
+				net.RequireNoKeys()
 			})
 		})
 	}

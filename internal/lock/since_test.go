@@ -92,8 +92,7 @@ func TestSinceOfAWaiterIsWhenItGotTheLock(t *testing.T) {
 			for _, phase := range []time.Duration{0, 120 * ms, 490 * ms, 800 * ms} {
 				testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 					before, holder, other := net.Client(), net.Client(withWall(holdersWall)), net.Client()
-					first, err := before.Mutex("x").Lock(t.Context())
-					require.NoError(t, err)
+					first := net.Must(before.Mutex("x").Lock(t.Context()))
 					time.AfterFunc(3*time.Second+phase, func() { _ = first.Unlock(context.Background()) })
 					lease, err := kind(holder, t.Context(), opts...)
 					require.NoError(t, err)
@@ -108,29 +107,23 @@ func TestSinceOfAWaiterIsWhenItGotTheLock(t *testing.T) {
 func TestSinceOfALeaseThatIsTransferred(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		a, b, other := net.Client(withWall(holdersWall), redlock.WithOwnerLabel("a")), net.Client(), net.Client()
-		lease, err := a.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(a.Mutex("x").Lock(t.Context()))
 		granted := holdersWall()
 		time.Sleep(time.Minute)
-		text, err := lease.Transfer(t.Context())
-		require.NoError(t, err)
+		text := net.Text(lease.Transfer(t.Context()))
 		require.WithinDuration(t, granted, lease.Since(), time.Second)
 		synctest.Wait()
-		s, err := other.Inspect(t.Context(), "x")
-		require.NoError(t, err)
+		s := net.Status(other.Inspect(t.Context(), "x"))
 		require.NotEqual(t, lease.Owner(), s.Holder)
 		require.Equal(t, "a", s.Label)
 		require.Equal(t, lease.Since(), s.Since, "the lock is still held since then")
 
 		time.Sleep(5 * time.Second)
-		resumed, err := b.Resume(t.Context(), text)
-		require.NoError(t, err)
+		resumed := net.Must(b.Resume(t.Context(), text))
 		requireSince(t, other, resumed, time.Now())
-		text, err = resumed.Transfer(t.Context())
-		require.NoError(t, err)
+		text = net.Text(resumed.Transfer(t.Context()))
 		require.Equal(t, []time.Time{resumed.Since()}, shownSince(t, other))
-		again, err := a.Resume(t.Context(), text)
-		require.NoError(t, err)
+		again := net.Must(a.Resume(t.Context(), text))
 		requireSince(t, other, again, holdersWall())
 	})
 }
@@ -138,13 +131,12 @@ func TestSinceOfALeaseThatIsTransferred(t *testing.T) {
 func TestLockThatRestsShowsSinceWhenItsLastLeaseWasHeld(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		holder, other := net.Client(withWall(holdersWall)), net.Client()
-		lease, err := holder.Mutex("x", redlock.WithMinHold(5*time.Second)).Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(holder.Mutex("x", redlock.WithMinHold(5*time.Second)).Lock(t.Context()))
 		require.NoError(t, lease.Unlock(t.Context()))
 		require.Equal(t, []time.Time{lease.Since()}, shownSince(t, other))
 		var held *redlock.HeldError
 		time.Sleep(2 * time.Second)
-		_, err = holder.Mutex("x").TryLock(t.Context())
+		_, err := holder.Mutex("x").TryLock(t.Context())
 		require.ErrorAs(t, err, &held)
 		require.True(t, held.Resting)
 		require.NotContains(t, held.Error(), `" for 2s`, "nobody holds it")
@@ -158,13 +150,12 @@ func TestKeysOfOtherProgramsHaveNoSince(t *testing.T) {
 			require.NoError(t, n.Redis.Set("redlock:x", "another program"))
 			require.NoError(t, n.Redis.Set("redlock:x#3", "01ARZ3NDEKTSV4RRFFQ69G5FAV"))
 		}
-		s, err := c.Inspect(t.Context(), "x")
-		require.NoError(t, err)
+		s := net.Status(c.Inspect(t.Context(), "x"))
 		require.Equal(t, "another program", s.Holder)
 		require.Zero(t, s.Since)
 		require.Len(t, s.Permits, 1)
 		require.Zero(t, s.Permits[0].Since)
-		_, err = c.Mutex("x").TryLock(t.Context())
+		_, err := c.Mutex("x").TryLock(t.Context())
 		require.ErrorContains(t, err, `held by "another program" without an end`)
 	})
 }
@@ -177,14 +168,11 @@ func TestClocksThatStandStillOrAreNotSetDoNotDisturbLocks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 				a, b := net.Client(withWall(wall)), net.Client(withWall(wall))
-				lease, err := a.Mutex("x").Lock(t.Context())
-				require.NoError(t, err)
-				_, err = b.Mutex("x").TryLock(t.Context())
-				require.ErrorIs(t, err, redlock.ErrHeld)
+				lease := net.Must(a.Mutex("x").Lock(t.Context()))
+				net.Held(b.Mutex("x").TryLock(t.Context()))
 				require.Equal(t, name != "one second for ever", lease.Since().IsZero())
 				require.NoError(t, lease.Unlock(t.Context()))
-				next, err := b.Mutex("x").Lock(t.Context())
-				require.NoError(t, err)
+				next := net.Must(b.Mutex("x").Lock(t.Context()))
 				require.NotEqual(t, lease.Owner(), next.Owner())
 			})
 		})
@@ -194,9 +182,8 @@ func TestClocksThatStandStillOrAreNotSetDoNotDisturbLocks(t *testing.T) {
 func TestRefusedCallerLearnsForHowLongTheLockIsHeld(t *testing.T) {
 	testnet.InBubbleFor(t, time.Hour, 3, func(t *testing.T, net *testnet.Net) {
 		holder, slow, same := net.Client(withWall(holdersWall), redlock.WithOwnerLabel("web-1"), redlock.WithTTL(10*time.Minute)), net.Client(), net.Client(withWall(holdersWall))
-		lease, err := holder.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
-		_, err = same.Mutex("x").TryLock(t.Context())
+		lease := net.Must(holder.Mutex("x").Lock(t.Context()))
+		_, err := same.Mutex("x").TryLock(t.Context())
 		require.ErrorContains(t, err, `@web-1" (expires in`, "it was granted within this second")
 		time.Sleep(41*time.Minute + 7*time.Second)
 		_, err = same.Mutex("x").TryLock(t.Context())

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -48,4 +49,27 @@ func TestAnAttemptWithoutAScriptIsNoLongerThanItSays(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestWhatIsUsedAgainIsAsNew(t *testing.T) {
+	var s spares
+	s.attempts.Put(&Attempt{Waits: true, set: setArgs{"key"}, plain: []plainVote{{holder: "other", count: 7}}})
+	a := s.attempt()
+	for i := range a.plain { // none, if the pool has dropped it
+		require.Zero(t, a.plain[i])
+	}
+	a.plain = nil
+	require.True(t, reflect.ValueOf(a).Elem().IsZero())
+
+	s.releases.Put(&release{ticket: "ticket", lasts: 1, restsUntil: 2})
+	require.True(t, reflect.ValueOf(s.release()).Elem().IsZero())
+}
+
+// The nodes that keep the lease are settled: the others are told to drop its keys, also one that answers just then.
+func TestAnswerThatComesAfterTheNodesAreSettledIsNotInTheText(t *testing.T) {
+	h := new(Transfer)
+	h.add(keeper{1, "a"})
+	h.settled = true
+	h.add(keeper{2, "b"})
+	require.Equal(t, []string{"a"}, h.Records())
 }

@@ -27,8 +27,7 @@ func TestTokensIncreaseWhileAMinorityLosesItsMemory(t *testing.T) {
 		clients := []*redlock.Client{net.Guarded(redlock.WithTTL(ttl)), net.Guarded(redlock.WithTTL(ttl), hourApart(time.Hour)), net.Guarded(redlock.WithTTL(ttl), hourApart(-time.Hour))}
 		var last int64
 		lock := func() {
-			lease, err := clients[rand.N(3)].Mutex("x").Lock(t.Context())
-			require.NoError(t, err)
+			lease := net.Must(clients[rand.N(3)].Mutex("x").Lock(t.Context()))
 			require.Greater(t, lease.Token(), last)
 			last = lease.Token()
 			require.NoError(t, lease.Unlock(t.Context()))
@@ -70,8 +69,7 @@ func standsOnAQuorum(t *testing.T, net *testnet.Net, opts ...redlock.ClientOptio
 		if i == 4 {
 			m = net.Mutex(c, "x")
 		}
-		lease, err := m.Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(m.Lock(t.Context()))
 		a = lease.Token()
 		require.NoError(t, lease.Unlock(t.Context()))
 		synctest.Wait()
@@ -82,8 +80,7 @@ func standsOnAQuorum(t *testing.T, net *testnet.Net, opts ...redlock.ClientOptio
 	time.Sleep(5 * time.Second) // admitted by the others' counters, A's quorum among them
 	nodes[1].Down()
 	nodes[2].Down()
-	lease, err := c.Mutex("x").Lock(t.Context())
-	require.NoError(t, err)
+	lease := net.Must(c.Mutex("x").Lock(t.Context()))
 	return a, lease.Token()
 }
 
@@ -114,8 +111,7 @@ func TestNodesAreRaisedToTheTokenIfTheQuorumDisagrees(t *testing.T) {
 		net.Nodes[3].Down()
 		net.Nodes[4].Down()
 		time.Sleep(100 * ms)
-		first, err := net.Mutex(c, "x").Lock(t.Context())
-		require.NoError(t, err)
+		first := net.Must(net.Mutex(c, "x").Lock(t.Context()))
 		require.NoError(t, first.Unlock(t.Context()))
 		require.Equal(t, 1, net.Nodes[1].Raises())
 
@@ -123,8 +119,7 @@ func TestNodesAreRaisedToTheTokenIfTheQuorumDisagrees(t *testing.T) {
 		net.Nodes[3].Up()
 		net.Nodes[4].Up()
 		time.Sleep(2 * time.Second)
-		second, err := c.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		second := net.Must(c.Mutex("x").Lock(t.Context()))
 		require.Greater(t, second.Token(), first.Token())
 		require.NoError(t, second.Unlock(t.Context()))
 	})
@@ -134,16 +129,7 @@ func TestRaiseWithoutAQuorumGrantsNothing(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Guarded()
 		net.Nodes[0].Redis.HIncrBy(net.Nodes[0].Record(), protocol.StripeOf("redlock:x"), 1000)
-		for _, n := range net.Nodes[1:] {
-			n.Set(func(n *testnet.Node) {
-				n.Override = func(cmd string, args []string) string {
-					if testnet.IsScript(cmd, args, protocol.Raise) {
-						return "OOM command not allowed"
-					}
-					return ""
-				}
-			})
-		}
+		net.Nodes[1:].Refuse("OOM command not allowed", "raise")
 		net.Nodes[2].Down()
 		time.Sleep(100 * ms)
 		_, err := net.Mutex(c, "x").TryLock(t.Context())
@@ -161,8 +147,7 @@ func TestNearlyEveryLeaseTakesOneRoundTrip(t *testing.T) {
 		c := net.Guarded()
 		const leases = 500
 		for range leases {
-			lease, err := net.Mutex(c, "x").Lock(t.Context())
-			require.NoError(t, err)
+			lease := net.Must(net.Mutex(c, "x").Lock(t.Context()))
 			require.NoError(t, lease.Unlock(t.Context()))
 		}
 		raised := 0
@@ -177,8 +162,7 @@ func TestTokenIsZeroWithoutFencing(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Guarded(redlock.WithoutFencing())
 		looks := net.Nodes[0].Executed("hincrby")
-		lease, err := net.Mutex(c, "x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(net.Mutex(c, "x").Lock(t.Context()))
 		require.Zero(t, lease.Token())
 		require.NoError(t, lease.Unlock(t.Context()))
 		require.Equal(t, looks, net.Nodes[0].Executed("hincrby"))

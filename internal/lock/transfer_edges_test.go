@@ -3,7 +3,9 @@ package lock_test
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/lease"
+	"github.com/redlock-go/redlock/internal/test/testhook"
 	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
@@ -27,15 +30,9 @@ func TestTransferLeavesTheQueues(t *testing.T) {
 
 func transferLeavesTheQueues(t *testing.T, net *testnet.Net, healed bool) {
 	a, b := net.Client(), net.Client()
-	first, err := a.Mutex("x").Lock(t.Context())
-	require.NoError(t, err)
+	first := net.Must(a.Mutex("x").Lock(t.Context()))
 	synctest.Wait()
-	got := make(chan *redlock.Lease, 1)
-	go func() {
-		l, err := b.Mutex("x").Lock(t.Context())
-		assert.NoError(t, err)
-		got <- l
-	}()
+	got := net.Begin(b.Mutex("x").Lock)
 	time.Sleep(100 * ms)
 	require.NoError(t, net.Nodes[0].Redis.Set("redlock:x", "them"))
 	require.NoError(t, first.Unlock(t.Context()))
@@ -48,8 +45,7 @@ func transferLeavesTheQueues(t *testing.T, net *testnet.Net, healed bool) {
 		require.Equal(t, 3, net.Holders(lease))
 	}
 	require.Contains(t, net.Nodes[0].Keys(), "redlock::queue:redlock:x")
-	_, err = lease.Transfer(t.Context())
-	require.NoError(t, err)
+	net.Text(lease.Transfer(t.Context()))
 	synctest.Wait()
 	for _, n := range net.Nodes {
 		require.NotContains(t, n.Keys(), "redlock::queue:redlock:x")
@@ -96,9 +92,7 @@ func TestTextOfAnotherClusterIsRefused(t *testing.T) {
 		require.ErrorContains(t, err, `in a cluster of 5 nodes, and this client has 3`)
 	})
 	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
-		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) { n.RunID += " of another cluster" })
-		}
+		net.Nodes.Set(func(n *testnet.Node) { n.RunID += " of another cluster" })
 		_, err := net.Client().Resume(t.Context(), text)
 		require.ErrorIs(t, err, redlock.ErrConfig)
 		require.ErrorContains(t, err, "none of the nodes keeps the lease")
@@ -109,18 +103,15 @@ func TestTextOfAnotherClusterIsRefused(t *testing.T) {
 func TestLeaseThatOthersHoldToo(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		m := net.Client().Mutex("x", redlock.WithReentry())
-		outer, err := m.Lock(t.Context())
-		require.NoError(t, err)
+		outer := net.Must(m.Lock(t.Context()))
 		ctx, cancel := outer.Context(t.Context())
 		defer cancel()
-		inner, err := m.Lock(ctx)
-		require.NoError(t, err)
-		_, err = outer.Transfer(t.Context())
+		inner := net.Must(m.Lock(ctx))
+		_, err := outer.Transfer(t.Context())
 		require.ErrorIs(t, err, redlock.ErrConfig)
 		require.ErrorContains(t, err, "others hold the lease with it")
 		require.NoError(t, inner.Unlock(t.Context()))
-		_, err = outer.Transfer(t.Context())
-		require.NoError(t, err)
+		net.Text(outer.Transfer(t.Context()))
 	})
 }
 
@@ -146,16 +137,8 @@ func TestOldKeyIsDroppedWhereItWasNotTransferred(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		b := net.Client()
 		_, text := transfer(t, net.Client())
-		net.Nodes[2].Set(func(n *testnet.Node) {
-			n.Override = func(cmd string, args []string) string {
-				if testnet.IsScript(cmd, args, protocol.Resume) {
-					return "OOM command not allowed"
-				}
-				return ""
-			}
-		})
-		resumed, err := b.Resume(t.Context(), text)
-		require.NoError(t, err)
+		net.Nodes[2].Refuse("OOM command not allowed", "resume")
+		resumed := net.Must(b.Resume(t.Context(), text))
 		synctest.Wait()
 		require.Equal(t, 3, net.Holders(resumed))
 	})
@@ -166,8 +149,7 @@ func TestOldKeyIsDroppedWhereItWasNotTransferred(t *testing.T) {
 func TestNoRenewalBeginsBehindATransfer(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client(redlock.WithTTL(2*time.Second), redlock.WithRenewEvery(100*ms), redlock.WithNodeTimeout(500*ms))
-		lease, err := c.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(c.Mutex("x").Lock(t.Context()))
 		net.Delay(200 * ms)
 		time.Sleep(time.Second)
 		renewals := func() int { return net.Nodes[0].Executed("renew") }
@@ -177,8 +159,7 @@ func TestNoRenewalBeginsBehindATransfer(t *testing.T) {
 			synctest.Wait() // the transfer arrives, behind all renewals
 			handed <- renewals()
 		}()
-		_, err = lease.Transfer(t.Context())
-		require.NoError(t, err)
+		net.Text(lease.Transfer(t.Context()))
 		time.Sleep(time.Second)
 		require.Equal(t, <-handed, renewals())
 	})
@@ -188,22 +169,13 @@ func TestNoRenewalBeginsBehindATransfer(t *testing.T) {
 func TestNodeThatHasNotClosedOldConnectionsDoesNotKeepTheLease(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		n := net.Nodes[0]
-		n.Set(func(n *testnet.Node) {
-			n.Override = func(cmd string, args []string) string {
-				if cmd == "CLIENT" && args[0] == "KILL" {
-					return "NOPERM no permissions to run 'client|kill'"
-				}
-				return ""
-			}
-		})
-		lease, err := net.Client().Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		n.Refuse("NOPERM no permissions to run 'client|kill'", "client kill")
+		lease := net.Must(net.Client().Mutex("x").Lock(t.Context()))
 		synctest.Wait()
 		n.Cut()
 		time.Sleep(time.Second) // it is connected again
 		require.Equal(t, 3, net.Holders(lease))
-		text, err := lease.Transfer(t.Context())
-		require.NoError(t, err)
+		text := net.Text(lease.Transfer(t.Context()))
 		require.Equal(t, 2, keeping(t, net, text))
 		require.Zero(t, net.Holders(lease))
 	})
@@ -219,8 +191,212 @@ func TestResumeThatAsksNobodyLeavesTheLease(t *testing.T) {
 		_, err := b.Resume(ended, text)
 		require.ErrorIs(t, err, context.Canceled)
 		synctest.Wait()
-		resumed, err := b.Resume(t.Context(), text)
-		require.NoError(t, err)
+		resumed := net.Must(b.Resume(t.Context(), text))
 		require.NoError(t, resumed.Unlock(t.Context()))
+	})
+}
+
+// A node that is still to undo an attempt of the lease drops its key, so it does not keep the lease for a text. A text that
+// fewer than a quorum keep is of no use.
+func TestTransferThatTooFewNodesKeepLeavesTheLease(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		m := c.Mutex("x")
+		lease := net.Must(m.Lock(t.Context()))
+		synctest.Wait()
+		net.Delay(5 * ms)
+		net.Nodes[2].Freeze()
+		time.AfterFunc(25*ms, func() { // two nodes have granted, and the third is awaited for 5 ms more
+			testhook.Engine(c).Cluster.Nodes[1].Undo(testhook.Lock(m).NewUndo(lease.Owner(), ""))
+		})
+		text, err := lease.Transfer(t.Context())
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorContains(t, err, "1 of 3 nodes granted, 2 needed")
+		require.ErrorContains(t, err, "it has not confirmed yet that an attempt of the lease is undone")
+		require.Empty(t, text)
+		require.True(t, lease.Valid())
+
+		net.Nodes[2].Thaw()
+		time.Sleep(time.Second)
+		require.Equal(t, 3, net.Holders(lease), "the keys are the owner's again")
+		text = net.Text(lease.Transfer(t.Context()))
+		resumed := net.Must(net.Client().Resume(t.Context(), text))
+		require.NoError(t, resumed.Unlock(t.Context()))
+		net.RequireNoKeys()
+	})
+}
+
+// A lease that became shared when the caller of Transfer had already been told that it is not:
+// nothing happens to it.
+func TestSharedLeaseIsNotTransferred(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		l := net.Must(c.RWMutex("x").Lock(t.Context()))
+		require.NoError(t, l.Downgrade(t.Context()))
+		ballot := testhook.Exclusive(c.Mutex("x")).NewTransfer()
+		_, e, err := testhook.Handle(l).Transfer(t.Context(), ballot)
+		require.ErrorIs(t, err, lease.ErrShared)
+		require.Zero(t, e)
+		require.NoError(t, l.Err())
+		require.Zero(t, net.Nodes[0].Executed("transfer"))
+	})
+}
+
+// Downgrade and Transfer of one lease at the same time: one of them does what it is for, and the
+// lease is not lost.
+func TestDowngradeBesideATransfer(t *testing.T) {
+	var downgraded, handed int
+	for range 50 {
+		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+			c := net.Client()
+			l, err := c.RWMutex("x").Lock(t.Context())
+			require.NoError(t, err)
+			var both sync.WaitGroup
+			both.Go(func() {
+				if err := l.Downgrade(t.Context()); err == nil {
+					downgraded++
+				} else {
+					assert.ErrorIs(t, err, redlock.ErrTransferred)
+				}
+			})
+			var text string
+			var failed error
+			both.Go(func() { text, failed = l.Transfer(t.Context()) })
+			both.Wait()
+			switch {
+			case failed == nil:
+				handed++
+				l, err = c.Resume(t.Context(), text)
+				require.NoError(t, err)
+			default:
+				require.ErrorIs(t, failed, redlock.ErrConfig)
+				require.NoError(t, l.Err())
+				require.True(t, l.Shared())
+			}
+			require.False(t, errors.Is(l.Unlock(t.Context()), redlock.ErrLost))
+		})
+	}
+	t.Logf("%d downgrades, %d transfers", downgraded, handed)
+	require.Equal(t, 50, downgraded+handed)
+}
+
+// A caller that joins the lease while the nodes are asked goes on holding it: there is no text, with which
+// another process could hold the lock beside it.
+func TestCallerThatJoinsDuringATransferKeepsTheLease(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		m := net.Client(redlock.WithTTL(2*time.Second)).Mutex("x", redlock.WithReentry())
+		outer := net.Must(m.Lock(t.Context()))
+		ctx, cancel := outer.Context(t.Context())
+		defer cancel()
+		net.Delay(10 * ms)
+		result := make(chan error, 1)
+		go func() {
+			_, err := outer.Transfer(t.Context())
+			result <- err
+		}()
+		time.Sleep(5 * ms)
+		inner := net.Must(m.Lock(ctx))
+		err := <-result
+		require.ErrorIs(t, err, redlock.ErrConfig)
+		require.ErrorContains(t, err, "others hold the lease with it")
+		require.NoError(t, outer.Err())
+		require.NoError(t, outer.Unlock(t.Context()))
+		time.Sleep(time.Minute)
+		require.NoError(t, inner.Err(), "it is renewed as before")
+		require.NoError(t, inner.Unlock(t.Context()))
+		time.Sleep(time.Second)
+		net.RequireNoKeys()
+	})
+}
+
+// A renewal behind the transfer could put the old key back when the new owner has released its own.
+func TestLeaseIsNotExtendedDuringATransfer(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		lease := net.Must(net.Client().Mutex("x").Lock(t.Context()))
+		synctest.Wait()
+		before := net.Nodes[0].Executed("renew")
+		net.Delay(10 * ms)
+		result := make(chan error, 1)
+		go func() {
+			_, err := lease.Transfer(t.Context())
+			result <- err
+		}()
+		time.Sleep(5 * ms)
+		require.ErrorIs(t, lease.Extend(t.Context()), redlock.ErrTransferred)
+		require.ErrorIs(t, lease.ExtendTo(t.Context(), 5*time.Second), redlock.ErrTransferred)
+		require.NoError(t, <-result)
+		time.Sleep(time.Second)
+		require.Equal(t, before, net.Nodes[0].Executed("renew"))
+	})
+}
+
+// Close ends the lease while the transfer still waits for a node that is silent. Then the lease is released when the Do
+// returns, so a text would be one for a lock that is free.
+func TestCloseDuringATransferWithinADoLeavesNoText(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		require.NoError(t, c.Ping(t.Context()))
+		ended := make(chan error, 1)
+		go func() {
+			ended <- c.Mutex("x").Do(t.Context(), func(ctx context.Context, l *redlock.Lease) error {
+				net.Delay(10 * ms)
+				net.Nodes[2].Freeze()
+				text, err := l.Transfer(ctx)
+				assert.ErrorIs(t, err, redlock.ErrClosed)
+				assert.Empty(t, text)
+				time.Sleep(100 * ms)
+				synctest.Wait()
+				for _, n := range net.Nodes {
+					assert.Contains(t, n.Keys(), "redlock:x", "the Do has not returned")
+				}
+				return nil
+			})
+		}()
+		time.Sleep(30 * ms) // a quorum answers after 20 ms, and the transfer waits 30 ms more for the last node
+		require.NoError(t, c.Close())
+		require.NoError(t, <-ended)
+		net.Nodes[2].Thaw()
+		time.Sleep(time.Second)
+		net.RequireNoKeys()
+	})
+}
+
+// refuse makes a node refuse all scripts, until the returned function is called.
+func refuse(n *testnet.Node) (over func()) {
+	n.Refuse("BUSY Redis is busy running a script", "EVALSHA", "EVAL")
+	return func() { n.Set(func(n *testnet.Node) { n.Override = nil }) }
+}
+
+// A node that refuses the release for longer than the lock's ttl keeps the key of an ExtendTo, and is asked again.
+func TestLongKeyIsDroppedAtANodeThatIsNotInTheText(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		lease := net.Must(net.Client().Mutex("x").Lock(t.Context()))
+		synctest.Wait()
+		require.NoError(t, lease.ExtendTo(t.Context(), time.Hour))
+		synctest.Wait()
+		over := refuse(net.Nodes[0])
+		text := net.Text(lease.Transfer(t.Context()))
+		time.Sleep(time.Minute)
+		over()
+		time.Sleep(5 * time.Second)
+		require.Equal(t, 2, keeping(t, net, text))
+		require.Zero(t, net.Holders(lease))
+	})
+}
+
+// The same where the old lease's ttl is longer than that of the client that resumes it.
+func TestOldKeyIsDroppedAtANodeThatRefusesForLong(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		_, text := transfer(t, net.Client(redlock.WithTTL(time.Hour)))
+		b := net.Client(redlock.WithTTL(2 * time.Second))
+		require.NoError(t, b.Ping(t.Context()))
+		synctest.Wait()
+		over := refuse(net.Nodes[0])
+		resumed := net.Must(b.Resume(t.Context(), text))
+		require.NoError(t, resumed.Unlock(t.Context()))
+		time.Sleep(time.Minute)
+		over()
+		time.Sleep(5 * time.Second)
+		net.RequireNoKeys()
 	})
 }

@@ -45,9 +45,8 @@ func TestHolderSeenBeforeAResumeMakesNoText(t *testing.T) {
 			_, err := b.Resume(t.Context(), forge(t, text, "x", secret))
 			require.ErrorIs(t, err, redlock.ErrLost)
 		}
-		resumed, err := b.Resume(t.Context(), text)
-		require.NoError(t, err)
-		_, err = b.Resume(t.Context(), forge(t, text, "x", resumed.Owner()))
+		resumed := net.Must(b.Resume(t.Context(), text))
+		_, err := b.Resume(t.Context(), forge(t, text, "x", resumed.Owner()))
 		require.ErrorIs(t, err, redlock.ErrLost)
 		require.Equal(t, 3, net.Holders(resumed))
 	})
@@ -58,8 +57,7 @@ func TestHolderSeenBeforeAResumeMakesNoText(t *testing.T) {
 func TestTransferThatFailsIsTakenBack(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 5} {
 		testnet.InBubble(t, n, func(t *testing.T, net *testnet.Net) {
-			lease, err := net.Client(redlock.WithTTL(2 * time.Second)).Mutex("x").Lock(t.Context())
-			require.NoError(t, err)
+			lease := net.Must(net.Client(redlock.WithTTL(2 * time.Second)).Mutex("x").Lock(t.Context()))
 			passed := transferHalfway(t, net, lease)
 			require.Equal(t, n, nodesWith(net, passed))
 			time.Sleep(50 * ms)
@@ -96,16 +94,13 @@ func transferHalfway(t *testing.T, net *testnet.Net, lease *redlock.Lease) (pass
 // ahead of renewals.
 func TestTransferOverABrokenConnectionIsTakenBack(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		lease, err := net.Client(redlock.WithTTL(2 * time.Second)).Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(net.Client(redlock.WithTTL(2 * time.Second)).Mutex("x").Lock(t.Context()))
 		synctest.Wait()
 		net.Delay(10 * ms)
 		time.AfterFunc(15*ms, func() {
-			for _, n := range net.Nodes {
-				n.Cut()
-			}
+			net.Nodes.Cut()
 		})
-		_, err = lease.Transfer(t.Context())
+		_, err := lease.Transfer(t.Context())
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		time.Sleep(time.Minute)
 		require.NoError(t, lease.Err())
@@ -120,8 +115,7 @@ func TestTransferOverABrokenConnectionIsTakenBack(t *testing.T) {
 // The next renewal takes it back, and does not count the lease as lost there.
 func TestLateTransferIsTakenBackByTheNextRenewal(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		lease, err := net.Client(redlock.WithTTL(2 * time.Second)).Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(net.Client(redlock.WithTTL(2 * time.Second)).Mutex("x").Lock(t.Context()))
 		passed := transferHalfway(t, net, lease)
 		net.Delay(0)
 		time.Sleep(50 * ms)
@@ -129,7 +123,7 @@ func TestLateTransferIsTakenBackByTheNextRenewal(t *testing.T) {
 			require.NoError(t, n.Redis.Set("redlock:x", passed))
 			n.Redis.SetTTL("redlock:x", 2*time.Second)
 		}
-		err = lease.Extend(t.Context())
+		err := lease.Extend(t.Context())
 		require.ErrorIs(t, err, redlock.ErrNoQuorum, "a quorum has not prolonged its keys")
 		require.Equal(t, 3, net.Holders(lease))
 		require.NoError(t, lease.Extend(t.Context()))
@@ -142,8 +136,7 @@ func TestUnlockDuringATransfer(t *testing.T) {
 	for _, after := range []time.Duration{0, 5 * ms, 15 * ms} {
 		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 			a, b := net.Client(), net.Client()
-			lease, err := a.Mutex("x").Lock(t.Context())
-			require.NoError(t, err)
+			lease := net.Must(a.Mutex("x").Lock(t.Context()))
 			require.NoError(t, b.Ping(t.Context()))
 			net.Delay(10 * ms)
 			failed := make(chan error, 1)
@@ -158,8 +151,7 @@ func TestUnlockDuringATransfer(t *testing.T) {
 			require.ErrorIs(t, <-failed, redlock.ErrReleased)
 			synctest.Wait()
 			net.RequireNoKeys()
-			next, err := b.Mutex("x").TryLock(t.Context())
-			require.NoError(t, err)
+			next := net.Must(b.Mutex("x").TryLock(t.Context()))
 			require.NoError(t, next.Unlock(t.Context()))
 		})
 	}
@@ -169,8 +161,7 @@ func TestUnlockDuringATransfer(t *testing.T) {
 func TestTransferThatFailsBesideAnotherLeavesTheText(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		a, b := net.Client(), net.Client()
-		lease, err := a.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(a.Mutex("x").Lock(t.Context()))
 		require.NoError(t, b.Ping(t.Context()))
 		net.Delay(10 * ms)
 		ctx, cancel := context.WithTimeout(t.Context(), 12*ms)
@@ -181,13 +172,11 @@ func TestTransferThatFailsBesideAnotherLeavesTheText(t *testing.T) {
 			failed <- err
 		}()
 		time.Sleep(5 * ms)
-		text, err := lease.Transfer(t.Context())
-		require.NoError(t, err)
+		text := net.Text(lease.Transfer(t.Context()))
 		require.ErrorIs(t, <-failed, context.DeadlineExceeded)
 		time.Sleep(100 * ms)
 		require.Equal(t, 3, keeping(t, net, text))
-		resumed, err := b.Resume(t.Context(), text)
-		require.NoError(t, err)
+		resumed := net.Must(b.Resume(t.Context(), text))
 		require.NoError(t, resumed.Unlock(t.Context()))
 	})
 }
@@ -196,15 +185,12 @@ func TestTransferThatFailsBesideAnotherLeavesTheText(t *testing.T) {
 func TestTransferRightBehindOneThatFailed(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		a, b := net.Client(), net.Client()
-		lease, err := a.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(a.Mutex("x").Lock(t.Context()))
 		require.NoError(t, b.Ping(t.Context()))
 		transferHalfway(t, net, lease)
-		text, err := lease.Transfer(t.Context())
-		require.NoError(t, err)
+		text := net.Text(lease.Transfer(t.Context()))
 		require.Equal(t, 3, keeping(t, net, text))
-		resumed, err := b.Resume(t.Context(), text)
-		require.NoError(t, err)
+		resumed := net.Must(b.Resume(t.Context(), text))
 		require.NoError(t, resumed.Unlock(t.Context()))
 		time.Sleep(time.Second)
 		net.RequireNoKeys()
@@ -217,22 +203,17 @@ func TestTransferRightBehindOneThatFailed(t *testing.T) {
 func TestReleaseTakesThePlaceOfATakeBack(t *testing.T) {
 	for range 8 {
 		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-			lease, err := net.Client().Mutex("x").Lock(t.Context())
-			require.NoError(t, err)
+			lease := net.Must(net.Client().Mutex("x").Lock(t.Context()))
 			synctest.Wait()
 			net.Delay(10 * ms)
 			time.AfterFunc(15*ms, func() {
-				for _, n := range net.Nodes {
-					n.Down()
-				}
+				net.Nodes.Down()
 			})
-			_, err = lease.Transfer(t.Context())
+			_, err := lease.Transfer(t.Context())
 			require.ErrorIs(t, err, redlock.ErrNoQuorum)
 			require.Zero(t, net.Holders(lease), "the nodes have executed it")
 			require.ErrorIs(t, lease.Unlock(t.Context()), redlock.ErrNoQuorum)
-			for _, n := range net.Nodes {
-				n.Up()
-			}
+			net.Nodes.Up()
 			time.Sleep(3 * time.Second)
 			net.RequireNoKeys()
 		})

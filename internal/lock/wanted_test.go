@@ -2,10 +2,12 @@ package lock_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -59,8 +61,7 @@ func TestHolderLearnsOfAWaiterWithinATrip(t *testing.T) {
 				testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 					net.Kind = kind
 					a, b := net.Client(), testnet.ListeningClient(t, net)
-					lease, err := holder(a).Lock(t.Context())
-					require.NoError(t, err)
+					lease := net.Must(holder(a).Lock(t.Context()))
 					require.False(t, isWanted(lease))
 					net.Delay(trip)
 					giveUp := waitFor(t, net.Mutex(b, "x"))
@@ -79,10 +80,8 @@ func TestHolderIsToldOnlyIfItWantsToBe(t *testing.T) {
 	for _, opts := range [][]redlock.LockOption{nil, {redlock.WithWanted()}} {
 		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 			a, b := net.Client(), testnet.ListeningClient(t, net)
-			lease, err := a.Mutex("x", opts...).Lock(t.Context())
-			require.NoError(t, err)
-			_, err = b.Mutex("x").TryLock(t.Context())
-			require.ErrorIs(t, err, redlock.ErrHeld)
+			lease := net.Must(a.Mutex("x", opts...).Lock(t.Context()))
+			net.Held(b.Mutex("x").TryLock(t.Context()))
 			time.Sleep(8 * time.Second) // renewals
 			require.False(t, lease.Wanted() != nil && isWanted(lease), "a TryLock leaves nothing")
 			synctest.Wait()
@@ -117,14 +116,8 @@ func TestHolderLearnsOfWaitersBehindIt(t *testing.T) {
 				testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 					net.Kind = kind
 					a, b, c := net.Client(), testnet.ListeningClient(t, net), testnet.ListeningClient(t, net)
-					first, err := net.Mutex(a, "x").Lock(t.Context())
-					require.NoError(t, err)
-					next := make(chan *redlock.Lease)
-					go func() {
-						lease, err := net.Mutex(b, "x", opts...).Lock(t.Context())
-						assert.NoError(t, err)
-						next <- lease
-					}()
+					first := net.Must(net.Mutex(a, "x").Lock(t.Context()))
+					next := net.Begin(net.Mutex(b, "x", opts...).Lock)
 					time.Sleep(20 * ms)
 					giveUp := waitFor(t, net.Mutex(c, "x"))
 					time.Sleep(20 * ms)
@@ -146,15 +139,9 @@ func TestHolderIsNotToldOfItself(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		a, b, other := net.Client(), testnet.ListeningClient(t, net), net.Nodes[2]
 		require.NoError(t, other.Redis.Set("redlock:x", "them"))
-		first, err := a.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		first := net.Must(a.Mutex("x").Lock(t.Context()))
 		synctest.Wait() // all nodes have answered
-		next := make(chan *redlock.Lease)
-		go func() {
-			lease, err := net.Mutex(b, "x", redlock.WithWanted()).Lock(t.Context())
-			assert.NoError(t, err)
-			next <- lease
-		}()
+		next := net.Begin(net.Mutex(b, "x", redlock.WithWanted()).Lock)
 		time.Sleep(20 * ms)
 		other.Freeze()
 		require.NoError(t, first.Unlock(t.Context()))
@@ -176,14 +163,8 @@ func TestHolderThatWasAskedLeavesTheQueue(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		a, b, other := net.Client(), testnet.ListeningClient(t, net), net.Nodes[2]
 		require.NoError(t, other.Redis.Set("redlock:x", "them"))
-		first, err := a.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
-		next := make(chan *redlock.Lease)
-		go func() {
-			lease, err := b.Mutex("x", redlock.WithWanted()).Lock(t.Context())
-			assert.NoError(t, err)
-			next <- lease
-		}()
+		first := net.Must(a.Mutex("x").Lock(t.Context()))
+		next := net.Begin(b.Mutex("x", redlock.WithWanted()).Lock)
 		time.Sleep(20 * ms)
 		require.NoError(t, first.Unlock(t.Context()))
 		lease := <-next
@@ -202,16 +183,7 @@ func TestHolderThatWasAskedLeavesTheQueue(t *testing.T) {
 
 // deafen keeps a node's messages from all clients that come.
 func deafen(net *testnet.Net) {
-	for _, n := range net.Nodes {
-		n.Set(func(n *testnet.Node) {
-			n.Override = func(cmd string, _ []string) string {
-				if cmd == "SUBSCRIBE" {
-					return "NOPERM this user has no permissions to access one of the channels used as arguments"
-				}
-				return ""
-			}
-		})
-	}
+	net.Nodes.Refuse("NOPERM this user has no permissions to access one of the channels used as arguments", "SUBSCRIBE")
 }
 
 func TestHolderThatGetsNoMessagesLearnsByItsRenewal(t *testing.T) {
@@ -222,14 +194,12 @@ func TestHolderThatGetsNoMessagesLearnsByItsRenewal(t *testing.T) {
 			"a waiter": func() { waitFor(t, b.Mutex("x")) },
 			"an ask":   func() { require.NoError(t, b.Ask(t.Context(), "x")) },
 		} {
-			lease, err := net.Mutex(net.Client(), "x", redlock.WithWanted()).Lock(t.Context())
-			require.NoError(t, err)
+			lease := net.Must(net.Mutex(net.Client(), "x", redlock.WithWanted()).Lock(t.Context()))
 			want()
 			require.Less(t, testnet.Elapsed(func() { <-lease.Wanted() }), 4*time.Second, "a third of the ttl, at most")
 			require.NoError(t, lease.Unlock(t.Context()))
 		}
-		lease, err := net.Mutex(net.Client(), "x", redlock.WithWanted(), redlock.WithoutRenewal()).Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(net.Mutex(net.Client(), "x", redlock.WithWanted(), redlock.WithoutRenewal()).Lock(t.Context()))
 		require.NoError(t, b.Ask(t.Context(), "x"))
 		require.False(t, isWanted(lease))
 		require.NoError(t, lease.Extend(t.Context()))
@@ -247,14 +217,11 @@ func TestFirstWaiterRepeatsTheMessage(t *testing.T) {
 		b := testnet.ListeningClient(t, net)
 		deafen(net)
 		opts := []redlock.LockOption{redlock.WithWanted(), redlock.WithoutRenewal(), redlock.WithTTL(2 * time.Minute)}
-		lease, err := net.Client().Mutex("x", opts...).Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(net.Client().Mutex("x", opts...).Lock(t.Context()))
 		waitFor(t, b.Mutex("x"))
 		time.Sleep(10 * time.Second)
 		require.False(t, isWanted(lease))
-		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) { n.Override = nil })
-		}
+		net.Nodes.Set(func(n *testnet.Node) { n.Override = nil })
 		require.Less(t, testnet.Elapsed(func() { <-lease.Wanted() }), 35*time.Second, "the client subscribes again after half a minute at most")
 		require.NoError(t, lease.Unlock(t.Context()))
 	})
@@ -264,13 +231,10 @@ func TestFirstWaiterRepeatsTheMessage(t *testing.T) {
 func TestReadersLearnOfWritersByTheirRenewals(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		a, b := net.Client(redlock.WithWanted()), testnet.ListeningClient(t, net)
-		share, err := a.RWMutex("x").RLock(t.Context())
-		require.NoError(t, err)
-		writer, err := a.Mutex("y").Lock(t.Context())
-		require.NoError(t, err)
+		share := net.Must(a.RWMutex("x").RLock(t.Context()))
+		writer := net.Must(a.Mutex("y").Lock(t.Context()))
 		require.NoError(t, writer.Downgrade(t.Context()))
-		other, err := b.RWMutex("x").RLock(t.Context())
-		require.NoError(t, err)
+		other := net.Must(b.RWMutex("x").RLock(t.Context()))
 		time.Sleep(8 * time.Second)
 		require.False(t, isWanted(share))
 		require.False(t, isWanted(writer))
@@ -289,12 +253,9 @@ func TestHolderIsToldBeforeItKnowsThatItHolds(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		tape := new(testnet.Tape)
 		a, b := testnet.ListeningClient(t, net, redlock.WithTrace(tape.Trace())), net.Client()
-		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) { n.Links[0].Delay = 50 * ms }) // a's calls, and not its messages
-		}
+		net.Nodes.Set(func(n *testnet.Node) { n.Links[0].Delay = 50 * ms }) // a's calls, and not its messages
 		time.AfterFunc(60*ms, func() { assert.NoError(t, b.Ask(t.Context(), "x")) })
-		lease, err := a.Mutex("x", redlock.WithWanted()).TryLock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(a.Mutex("x", redlock.WithWanted()).TryLock(t.Context()))
 		require.True(t, isWanted(lease))
 		events := tape.OfLeases("wanted")
 		require.Len(t, events, 1)
@@ -310,32 +271,127 @@ func TestHolderIsToldBeforeItKnowsThatItHolds(t *testing.T) {
 func TestOwnerThatIsToBeToldIsReadAsAnyOther(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		a, b := net.Client(redlock.WithOwnerLabel("a!b@c"), redlock.WithWanted(), redlock.WithReentry()), net.Client()
-		lease, err := a.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(a.Mutex("x").Lock(t.Context()))
 		require.Equal(t, "a!b@c", lease.Label())
-		_, err = b.Mutex("x").TryLock(t.Context())
-		var held *redlock.HeldError
-		require.ErrorAs(t, err, &held)
+		held := net.Held(b.Mutex("x").TryLock(t.Context()))
 		require.Equal(t, lease.Owner(), held.Holder)
 		require.Equal(t, "a!b@c", held.Label)
-		s, err := b.Inspect(t.Context(), "x")
-		require.NoError(t, err)
+		s := net.Status(b.Inspect(t.Context(), "x"))
 		require.Equal(t, "a!b@c", s.Label)
 		require.True(t, s.Notifiable)
 
 		ctx, cancel := lease.Context(t.Context())
 		defer cancel()
-		inner, err := a.Mutex("x").Lock(ctx)
-		require.NoError(t, err)
+		inner := net.Must(a.Mutex("x").Lock(ctx))
 		require.Equal(t, lease.Wanted(), inner.Wanted(), "one for the holding")
 		require.NoError(t, inner.Unlock(t.Context()))
-		_, err = b.ForceUnlock(t.Context(), "x")
-		require.NoError(t, err)
+		net.Status(b.ForceUnlock(t.Context(), "x"))
 		require.ErrorIs(t, lease.Unlock(t.Context()), redlock.ErrLost)
 		synctest.Wait()
 		net.RequireNoKeys()
-		free, err := b.Inspect(t.Context(), "x")
-		require.NoError(t, err)
+		free := net.Status(b.Inspect(t.Context(), "x"))
 		require.False(t, free.Notifiable)
+	})
+}
+
+func TestAskReachesTheHolderAndLeavesNothing(t *testing.T) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
+		a, b := net.Client(), net.Client()
+		require.NoError(t, b.Ask(t.Context(), "x"), "it is free")
+		plain := net.Must(net.Mutex(a, "x").Lock(t.Context()))
+		require.NoError(t, b.Ask(t.Context(), "x"), "its holder is not told")
+		require.NoError(t, plain.Unlock(t.Context()))
+		if net.Kind != testnet.Shared { // the node does not know which readers want to be told
+			requireNobodyAsked(t, net)
+		}
+
+		lease := net.Must(net.Mutex(a, "x", redlock.WithWanted()).Lock(t.Context()))
+		require.NoError(t, b.Ask(t.Context(), "y"))
+		time.Sleep(8 * time.Second)
+		require.Equal(t, net.Kind == testnet.Shared, isWanted(lease), "the readers before it were asked, or nobody")
+		net.Nodes[0].Down()
+		require.NoError(t, b.Ask(t.Context(), "x"))
+		time.Sleep(4 * time.Second)
+		require.True(t, isWanted(lease))
+		require.NoError(t, lease.Unlock(t.Context()))
+		time.Sleep(10 * time.Second) // a ttl
+		requireNobodyAsked(t, net)
+	})
+}
+
+// requireNobodyAsked checks that no node keeps that a holder was asked.
+func requireNobodyAsked(t *testing.T, net *testnet.Net) {
+	t.Helper()
+	synctest.Wait()
+	for _, n := range net.Nodes {
+		require.False(t, n.Redis.Exists(protocol.AskedKey("redlock:x")), "node %d", n.Index)
+	}
+}
+
+// What the holder before was asked does not concern the next one.
+func TestNextHolderIsNotAskedForTheLast(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		deafen(net)
+		c := net.Client(redlock.WithWanted())
+		first := net.Must(c.Mutex("x").Lock(t.Context()))
+		require.NoError(t, c.Ask(t.Context(), "x"))
+		require.NoError(t, first.Unlock(t.Context()))
+		next := net.Must(c.Mutex("x").Lock(t.Context()))
+		time.Sleep(20 * time.Second)
+		require.False(t, isWanted(next))
+		require.NoError(t, next.Unlock(t.Context()))
+	})
+}
+
+func TestAskSaysWhyItFailed(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		require.ErrorIs(t, c.Ask(t.Context(), ""), redlock.ErrConfig)
+		require.ErrorIs(t, net.Client(redlock.WithPrefix("")).Ask(t.Context(), "redlock::x"), redlock.ErrConfig)
+		net.Nodes[0].Down()
+		net.Nodes[1].Freeze()
+		err := c.Ask(t.Context(), "x")
+		var q *redlock.QuorumError
+		require.ErrorAs(t, err, &q)
+		require.Equal(t, "ask", q.Op)
+		require.Len(t, q.Votes, 3)
+		require.ErrorContains(t, err, "1 of 3 nodes granted, 2 needed")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, c.Ask(ctx, "x"), context.Canceled)
+		net.Nodes[1].Thaw()
+		require.NoError(t, c.Close())
+		require.ErrorIs(t, c.Ask(t.Context(), "x"), redlock.ErrClosed)
+	})
+}
+
+// The advice stands once: a node that is down has it with its reason already.
+func TestAskAdvisesOnce(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		net.Nodes[0].Set(func(n *testnet.Node) {
+			n.Refusing = redis.Error("WRONGPASS invalid username-password pair or user is disabled.")
+		})
+		net.Nodes[1].Refuse("NOPERM this user has no permissions to run the 'eval' command", "EVAL")
+		err := net.Client().Ask(t.Context(), "x")
+		var q *redlock.QuorumError
+		require.ErrorAs(t, err, &q)
+		require.Equal(t, 1, strings.Count(q.Votes[0].Cause.Error(), "(check the user"), "it is down")
+		require.Equal(t, 1, strings.Count(q.Votes[1].Cause.Error(), "grant the user"), "it refused")
+		require.NoError(t, q.Votes[2].Cause)
+	})
+}
+
+// The new owner of a lease that was transferred is told as any other.
+func TestHolderThatResumedALeaseIsTold(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		a, b := net.Client(), net.Client()
+		lease, text := transfer(t, a)
+		require.Nil(t, lease.Wanted())
+		resumed := net.Must(b.Resume(t.Context(), text, redlock.WithWanted()))
+		require.False(t, isWanted(resumed))
+		require.NoError(t, a.Ask(t.Context(), "x"))
+		require.True(t, isWanted(resumed))
+		require.NoError(t, resumed.Unlock(t.Context()))
+		net.RequireNoKeys()
 	})
 }
