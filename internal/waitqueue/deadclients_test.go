@@ -13,29 +13,34 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/test/testhook"
 	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
 // Many clients wait, and die together. The wait of a caller behind them must hardly grow with their number.
 
-type mutexOf = func(*redlock.Client) *redlock.Mutex
+// kind makes a call of a client that waits.
+type kind = func(*redlock.Client) locks
 
-func mutexA(c *redlock.Client) *redlock.Mutex { return c.Mutex("a") }
-func mutexB(c *redlock.Client) *redlock.Mutex { return c.Mutex("b") }
-func setAB(c *redlock.Client) *redlock.Mutex  { return c.Multi([]string{"a", "b"}) }
-func setBC(c *redlock.Client) *redlock.Mutex  { return c.Multi([]string{"b", "c"}) }
+func mutexOf(name string) kind { return func(c *redlock.Client) locks { return c.Mutex(name).Lock } }
+func setOf(names ...string) kind {
+	return func(c *redlock.Client) locks { return c.Multi(names).Lock }
+}
+func readerOfX(c *redlock.Client) locks { return c.RWMutex("x").RLock }
+func permitOfX(c *redlock.Client) locks { return testnet.Acquire(c.Semaphore("x", 1), 1) }
 
-// dyingClients makes so many clients, of which each has a caller of Lock in the queues. die cuts all of them
-// off, and end connects them again and ends their callers.
-func dyingClients(t *testing.T, net *testnet.Net, clients int, of ...mutexOf) (die, end func()) {
+// dyingClients makes so many clients, of which each has these callers in the queues. die cuts all of them off, and end
+// connects them again and ends their callers.
+func dyingClients(t *testing.T, net *testnet.Net, clients int, of ...kind) (die, end func()) {
 	ctx, leave := context.WithCancel(t.Context())
 	var all []*testnet.Cuttable
 	var callers sync.WaitGroup
 	for range clients {
 		c, pools := net.CuttableClient()
 		subscribe(t, c)
-		for _, mutex := range of {
-			callers.Go(func() { _, _ = mutex(c).Lock(ctx) })
+		for _, lock := range of {
+			callers.Go(func() { _, _ = lock(c)(ctx) })
 		}
 		all = append(all, pools...)
 		time.Sleep(10 * ms)
@@ -44,44 +49,6 @@ func dyingClients(t *testing.T, net *testnet.Net, clients int, of ...mutexOf) (d
 		testnet.Hold(all, false)
 		leave()
 		callers.Wait()
-	}
-}
-
-func TestManyDeadClientsThatWaitedDelayTheNextOneForSeconds(t *testing.T) {
-	const ttl = 2 * time.Second
-	for _, row := range []struct {
-		name string
-		dead []mutexOf
-		next mutexOf
-	}{
-		{"a mutex behind mutexes", []mutexOf{mutexA}, mutexA},
-		{"a set behind sets", []mutexOf{setAB}, setAB},
-		{"a mutex behind sets", []mutexOf{setAB}, mutexB},
-		{"a set behind overlapping sets", []mutexOf{setAB}, setBC},
-		{"a set behind mutexes of each name", []mutexOf{mutexA, mutexB}, setAB},
-	} {
-		for _, dead := range []int{27, 9, 54}[:testnet.Tries(1, 3)] {
-			t.Run(fmt.Sprintf("%s, %d clients", row.name, dead), func(t *testing.T) {
-				testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-					holder, c := net.Client(redlock.WithTTL(ttl)), testnet.ListeningClient(t, net)
-					lease, err := setAB(holder).Lock(t.Context())
-					require.NoError(t, err)
-					synctest.Wait() // it has all nodes
-					die, end := dyingClients(t, net, dead, row.dead...)
-					next := queued(t.Context(), row.next(c))
-					time.Sleep(3 * time.Second)
-					die()
-					took := testnet.Elapsed(func() {
-						assert.NoError(t, lease.Unlock(t.Context()))
-						lease = <-next
-					})
-					t.Log(took)
-					assert.Less(t, took, ttl+3*time.Second+time.Duration(dead/9)*500*ms)
-					assert.NoError(t, lease.Unlock(t.Context()))
-					end()
-				})
-			})
-		}
 	}
 }
 
@@ -111,10 +78,9 @@ func TestManyDeadWritersKeepReadersOutForSeconds(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %d clients with %d callers", name, dead.clients, dead.callers), func(t *testing.T) {
 				testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 					c := testnet.ListeningClient(t, net)
-					held, err := net.Client().RWMutex("a").RLock(t.Context())
-					require.NoError(t, err)
+					held := net.Must(net.Client().RWMutex("a").RLock(t.Context()))
 					synctest.Wait() // it has all nodes
-					die, end := dyingClients(t, net, dead.clients, slices.Repeat([]mutexOf{mutexA}, dead.callers)...)
+					die, end := dyingClients(t, net, dead.clients, slices.Repeat([]kind{mutexOf("a")}, dead.callers)...)
 					entered := make(chan *redlock.Lease, 1)
 					go func() { entered <- read(t, c) }()
 					time.Sleep(10 * time.Second)
@@ -137,8 +103,7 @@ func TestManyDeadWritersKeepReadersOutForSeconds(t *testing.T) {
 func TestReadersThatTryAgainAndAgainSeldomChallengeLiveWriters(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		const clients, seconds = 5, 10
-		held, err := net.Client().RWMutex("a").RLock(t.Context())
-		require.NoError(t, err)
+		held := net.Must(net.Client().RWMutex("a").RLock(t.Context()))
 		ctx, leave := context.WithCancel(t.Context())
 		var callers sync.WaitGroup
 		for range clients {
@@ -153,8 +118,7 @@ func TestReadersThatTryAgainAndAgainSeldomChallengeLiveWriters(t *testing.T) {
 			net.ClearLogs()
 			for range seconds * time.Second / (20 * ms) {
 				if try {
-					_, err := reader.TryRLock(t.Context())
-					require.ErrorIs(t, err, redlock.ErrHeld)
+					net.Held(reader.TryRLock(t.Context()))
 				}
 				time.Sleep(20 * ms)
 			}
@@ -171,4 +135,166 @@ func TestReadersThatTryAgainAndAgainSeldomChallengeLiveWriters(t *testing.T) {
 		callers.Wait()
 		require.NoError(t, held.Unlock(t.Context()))
 	})
+}
+
+// The machines of the first clients in the queue are cut off, and the nodes count their subscriptions as standing. A
+// lock is handed to one after the other of them, until the next live one looks. Neither their number nor that of their
+// waiters matters much.
+func TestHandOffToClientsThatAreCutOffDelaysTheNextForSeconds(t *testing.T) {
+	mutex, set := mutexOf("x"), setOf("x", "y")
+	for name, kinds := range map[string]struct {
+		held kind
+		cut  []kind
+		next kind
+	}{
+		"a mutex":                           {mutex, []kind{mutex}, mutex},
+		"the only permit":                   {permitOfX, []kind{permitOfX}, permitOfX},
+		"a reader behind writers":           {mutex, []kind{mutex}, readerOfX},
+		"a set":                             {set, []kind{set}, set},
+		"a mutex behind sets":               {set, []kind{set}, mutexOf("y")},
+		"a set behind overlapping sets":     {set, []kind{set}, setOf("y", "z")},
+		"a set behind mutexes of each name": {set, []kind{mutex, mutexOf("y")}, set},
+	} {
+		for _, row := range []struct {
+			clients, waiters int
+			most             time.Duration
+		}{{9, 1, 5 * time.Second}, {9, 20, 5 * time.Second}, {20, 1, 6 * time.Second}, {27, 1, 6500 * ms},
+			{1, 1, 3 * time.Second}, {1, 100, 3 * time.Second}, {54, 1, 8 * time.Second}}[:testnet.Tries(6, 7)] {
+			t.Run(fmt.Sprintf("%s, %d clients with %d waiters", name, row.clients, row.waiters), func(t *testing.T) {
+				testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+					next := testnet.ListeningClient(t, net)
+					held := net.Must(kinds.held(net.Client())(t.Context()))
+					synctest.Wait() // it has all nodes
+					die, end := dyingClients(t, net, row.clients, slices.Repeat(kinds.cut, row.waiters)...)
+					entered := waitFor(t.Context(), kinds.next(next))
+					time.Sleep(3 * time.Second)
+					die()
+					took := testnet.Elapsed(func() {
+						assert.NoError(t, held.Unlock(t.Context()))
+						held = <-entered
+					})
+					end()
+					t.Log(took)
+					assert.Less(t, took, row.most)
+					require.NoError(t, held.Unlock(t.Context()))
+				})
+			})
+		}
+	}
+}
+
+// Whatever became of those ahead of it, a waiter notices when it is its turn.
+
+func TestLastWaiterNoticesThatAllAheadLeftAndTheHolderDied(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		a, b, c := net.Client(redlock.WithTTL(3*time.Second)), net.Client(), net.Client()
+		lease := net.Must(a.Mutex("x").Lock(t.Context()))
+		synctest.Wait() // all nodes have its key: Lock awaits a quorum only
+		leave, gone := testnet.QueueUp(t, b, 100)
+		_, served := testnet.QueueUp(t, c, 1)
+		time.Sleep(500 * ms)
+		leave()
+		gone.Wait()
+		net.Die(a, lease)
+		left := net.Nodes[0].Redis.TTL("redlock:x")
+		require.LessOrEqual(t, testnet.Elapsed(served.Wait), left+200*ms)
+	})
+}
+
+// Each waiter is the foremost of its client, and looks soon after the end of the keys that it saw when it asked.
+func TestHolderThatDiesAmidHandOffsDelaysTheQueueForSeconds(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		const ttl = 3 * time.Second
+		first := net.Client()
+		lease := net.Must(first.Mutex("x").Lock(t.Context()))
+		var wg sync.WaitGroup
+		var died, next time.Duration
+		for i := range 12 {
+			c := net.Client(redlock.WithTTL(ttl))
+			wg.Go(func() {
+				lease := net.Must(c.Mutex("x").Lock(t.Context()))
+				switch i {
+				case 5:
+					net.Die(c, lease)
+					died = net.Clock.Now()
+					return
+				case 6:
+					next = net.Clock.Now()
+				}
+				time.Sleep(2 * ms)
+				require.NoError(t, lease.Unlock(t.Context()))
+			})
+			time.Sleep(ms)
+		}
+		require.NoError(t, lease.Unlock(t.Context()))
+		wg.Wait()
+		t.Log(next - died)
+		require.LessOrEqual(t, next-died, ttl+3*time.Second)
+	})
+}
+
+func TestGrantThatComesTooLateLeavesNothing(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		lease := net.Must(c.Mutex("x").Lock(t.Context()))
+		_, served := testnet.QueueUp(t, c, 1) // its callers queue from now on
+		time.Sleep(500 * ms)
+		require.NoError(t, lease.Unlock(t.Context()))
+		served.Wait()
+		net.Delay(40 * ms)
+		for range 10 {
+			ctx, cancel := context.WithTimeout(t.Context(), 500*ms)
+			net.NoQuorum(c.Mutex("x", redlock.WithMaxHold(50*ms)).Lock(ctx))
+			cancel()
+			time.Sleep(200 * ms)
+			net.RequireNoKeys()
+			net.RequireNoLines()
+			require.Zero(t, testhook.Engine(c).Queue().Tickets())
+		}
+	})
+}
+
+// A ticket with which nobody waits is the first in the queues, as after a restart of servers with old data. Its client
+// lives, so it would keep its place for ever: when the nodes call it, the client takes it out.
+func TestTicketWithWhichNobodyWaitsKeepsOthersOutForSeconds(t *testing.T) {
+	for name, c := range map[string]struct {
+		queue, suffix string // of the ticket
+		take          kind
+	}{
+		"of a mutex": {"redlock::queue:redlock:x", "", mutexOf("x")},
+		"of a set":   {"redlock::queue:redlock:x", protocol.SetSuffix, mutexOf("x")},
+		"of permits": {"redlock::slots:redlock:x", protocol.PermitsSuffix(1, 1), permitOfX},
+	} {
+		for _, at := range []int{2, 3} {
+			t.Run(fmt.Sprintf("%s, at %d nodes", name, at), func(t *testing.T) {
+				testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+					b, d := testnet.ListeningClient(t, net), testnet.ListeningClient(t, net)
+					held, err := c.take(net.Client())(t.Context())
+					require.NoError(t, err)
+					synctest.Wait() // it has all nodes
+					first := waitFor(t.Context(), c.take(d))
+					second := waitFor(t.Context(), c.take(b))
+					time.Sleep(5 * time.Second)
+					stray := "0000000000000001-" + testhook.Engine(b).ID + "-0000000099" + c.suffix
+					for _, n := range net.Nodes[:at] {
+						_, err := n.Redis.ZAdd(c.queue, 0, stray)
+						require.NoError(t, err)
+					}
+					took := testnet.Elapsed(func() {
+						require.NoError(t, held.Unlock(t.Context()))
+						held = <-first
+					})
+					t.Log(took)
+					require.Less(t, took, 3*time.Second)
+					for _, n := range net.Nodes[:at] {
+						tickets, _ := n.Redis.ZMembers(c.queue)
+						require.NotContains(t, tickets, stray)
+						require.Greater(t, aliveAt(n, testhook.Engine(b).ID), protocol.ReservationTTL, "it has answered")
+					}
+					require.NoError(t, held.Unlock(t.Context()))
+					require.NoError(t, (<-second).Unlock(t.Context()))
+				})
+			})
+		}
+	}
 }

@@ -17,10 +17,8 @@ import (
 
 func TestUncontendedLocksOpenNoSecondConnection(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		lease, err := net.Client().Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
-		_, err = net.Client().Mutex("x").TryLock(t.Context())
-		require.ErrorIs(t, err, redlock.ErrHeld)
+		lease := net.Must(net.Client().Mutex("x").Lock(t.Context()))
+		net.Held(net.Client().Mutex("x").TryLock(t.Context()))
 		require.NoError(t, lease.Unlock(t.Context()))
 		require.Zero(t, net.Nodes[0].Executed("subscribe"))
 		require.Len(t, net.Nodes[0].Links, 2, "one of each client")
@@ -31,14 +29,8 @@ func TestHandOffWithoutAParkedAttemptTakesTwoRoundTrips(t *testing.T) {
 	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
 		a, b := net.Client(), net.Client()
 		net.Delay(10 * ms)
-		lease, err := a.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
-		got := make(chan *redlock.Lease)
-		go func() {
-			next, err := b.Mutex("x").Lock(t.Context())
-			require.NoError(t, err)
-			got <- next
-		}()
+		lease := net.Must(a.Mutex("x").Lock(t.Context()))
+		got := net.Begin(b.Mutex("x").Lock)
 		time.Sleep(500 * ms) // it has joined, and does not look again yet
 		net.ClearLogs()
 		took := testnet.Elapsed(func() {
@@ -67,8 +59,7 @@ func TestCancelAtAnyInstantLeavesNothing(t *testing.T) {
 				const atOnce = 8
 				for range testnet.Tries(400, 10_000) / halves / atOnce {
 					var wg sync.WaitGroup
-					lease, err := clients[0].Mutex("x").Lock(t.Context())
-					require.NoError(t, err)
+					lease := net.Must(clients[0].Mutex("x").Lock(t.Context()))
 					for i := range atOnce {
 						wg.Go(func() {
 							time.Sleep(rand.N(20 * ms))
@@ -82,8 +73,7 @@ func TestCancelAtAnyInstantLeavesNothing(t *testing.T) {
 					}
 					served := false
 					wg.Go(func() {
-						next, err := clients[1].Mutex("x").Lock(t.Context())
-						require.NoError(t, err)
+						next := net.Must(clients[1].Mutex("x").Lock(t.Context()))
 						served = true
 						require.NoError(t, next.Unlock(t.Context()))
 					})

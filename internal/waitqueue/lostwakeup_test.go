@@ -73,13 +73,8 @@ func TestOneLostWakeUpCostsLittleAndAllOfThemASecond(t *testing.T) {
 			a, b := net.Client(), net.Client()
 			net.Nodes[3].Down()
 			net.Nodes[4].Down()
-			lease, err := a.Mutex("x").Lock(t.Context())
-			require.NoError(t, err)
-			got := make(chan *redlock.Lease)
-			go func() {
-				next, _ := b.Mutex("x").Lock(t.Context())
-				got <- next
-			}()
+			lease := net.Must(a.Mutex("x").Lock(t.Context()))
+			got := net.Begin(b.Mutex("x").Lock)
 			time.Sleep(5 * time.Second)
 			for _, n := range net.Nodes[:c.lossy] {
 				n.Set(func(n *testnet.Node) {
@@ -102,20 +97,10 @@ func TestWaitersPollWithoutPubSubRights(t *testing.T) {
 	// Each case makes four hand-offs. The nodes tell a client that they cannot wake it, and it polls.
 	for forbidden, most := range map[string]time.Duration{"SUBSCRIBE": 2 * time.Second, "PUBLISH": 10 * time.Second} {
 		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-			for _, n := range net.Nodes {
-				n.Set(func(n *testnet.Node) {
-					n.Override = func(cmd string, _ []string) string {
-						if cmd == forbidden {
-							return "NOPERM this user has no permissions to run it"
-						}
-						return ""
-					}
-				})
-			}
+			net.Nodes.Refuse("NOPERM this user has no permissions to run it", forbidden)
 			waiters := &crowd{t: t}
 			clients := clientsApart(net, 4)
-			lease, err := clients[0].Mutex("x").Lock(t.Context())
-			require.NoError(t, err)
+			lease := net.Must(clients[0].Mutex("x").Lock(t.Context()))
 			for i := range 4 {
 				waiters.ask(clients[i].Mutex("x"), i, 2*ms)
 				time.Sleep(time.Second)
@@ -147,8 +132,7 @@ func TestWaiterThatReachesAMinorityDelaysNoOther(t *testing.T) {
 		before := sections(t, net, clients, 3*time.Second)
 
 		half, pools := net.CuttableClient()
-		lease, err := clients[0].Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(clients[0].Mutex("x").Lock(t.Context()))
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		for range 3 {
@@ -185,8 +169,7 @@ func TestClientsThatComeAndDieDoNotFillTheQueue(t *testing.T) {
 	testnet.SlowWithRace(t)
 	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
-		lease, err := c.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(c.Mutex("x").Lock(t.Context()))
 		conn := testnet.Dial(t, net.Nodes[0])
 		longest := int64(0)
 		for range 3000 {

@@ -3,6 +3,7 @@ package waitqueue_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
@@ -40,8 +42,7 @@ func TestBatchOfReadersEntersOneTripAfterTheWritersRelease(t *testing.T) {
 			clients = append(clients, c)
 		}
 		synctest.Wait()
-		writer, err := holder.RWMutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		writer := net.Must(holder.RWMutex("x").Lock(t.Context()))
 		net.Delay(trip / 2)
 		var readers []<-chan *redlock.Lease
 		for _, c := range clients {
@@ -73,8 +74,7 @@ func TestHundredReadersEnterWithinAFewTrips(t *testing.T) {
 func testHundredReaders(t *testing.T, wait time.Duration) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		holder, c := net.Client(), testnet.ListeningClient(t, net)
-		writer, err := holder.RWMutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		writer := net.Must(holder.RWMutex("x").Lock(t.Context()))
 		synctest.Wait() // the writer has all nodes
 		var readers []<-chan *redlock.Lease
 		for range 100 {
@@ -117,8 +117,7 @@ func TestStreamOfReadersDoesNotStarveAWriter(t *testing.T) {
 		for range testnet.Tries(5, 20) {
 			time.Sleep(200 * ms)
 			asked := time.Now()
-			writer, err := m.Lock(t.Context())
-			require.NoError(t, err)
+			writer := net.Must(m.Lock(t.Context()))
 			// One phase of readers; and a waiter that one node has woken awaits the others.
 			require.LessOrEqual(t, time.Since(asked), section+firstQuorumWait+10*ms)
 			require.NoError(t, writer.Unlock(t.Context()))
@@ -129,8 +128,7 @@ func TestStreamOfReadersDoesNotStarveAWriter(t *testing.T) {
 func TestReadersBehindAWriterThatLeavesEnterAtOnce(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		a, b, c := testnet.ListeningClient(t, net), testnet.ListeningClient(t, net), testnet.ListeningClient(t, net)
-		first, err := a.RWMutex("x").RLock(t.Context())
-		require.NoError(t, err)
+		first := net.Must(a.RWMutex("x").RLock(t.Context()))
 		ctx, giveUp := context.WithCancel(t.Context())
 		left := make(chan error, 1)
 		go func() {
@@ -141,9 +139,7 @@ func TestReadersBehindAWriterThatLeavesEnterAtOnce(t *testing.T) {
 		entered := queuedReader(t, c)
 		time.Sleep(time.Second)
 		require.Empty(t, entered, "the writer asked before")
-		_, err = c.RWMutex("x").TryRLock(t.Context())
-		var held *redlock.HeldError
-		require.ErrorAs(t, err, &held)
+		held := net.Held(c.RWMutex("x").TryRLock(t.Context()))
 		require.True(t, held.Shared, "a TryRLock gives way to it too")
 
 		giveUp()
@@ -162,8 +158,7 @@ func TestReadersBehindAWriterThatLeavesEnterAtOnce(t *testing.T) {
 func TestNobodyPassesAWriterThatAskedBefore(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		holder := net.Client()
-		writer, err := holder.RWMutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		writer := net.Must(holder.RWMutex("x").Lock(t.Context()))
 		kinds := "rrwrwwrrrrwrwr" // in the order in which they ask
 		var mu sync.Mutex
 		var order []int
@@ -241,5 +236,99 @@ func TestReadersAndWritersOfManyClientsGetTheirTurns(t *testing.T) {
 				require.InDelta(t, 1, share, 0.25, "%v", served)
 			}
 		}
+	})
+}
+
+func TestDeadReaderDoesNotLiveAsLongAsOthersRenew(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		a, b := net.Client(redlock.WithTTL(3*time.Second)), net.Client(redlock.WithTTL(3*time.Second))
+		dead := net.Must(a.RWMutex("x").RLock(t.Context()))
+		alive := net.Must(b.RWMutex("x").RLock(t.Context()))
+		net.Die(a, dead)
+		time.Sleep(3*time.Second + 10*ms)
+		require.Zero(t, net.Holders(dead))
+		require.True(t, alive.Valid())
+		time.Sleep(10 * time.Second)
+		require.NoError(t, alive.Unlock(t.Context()))
+		writer, err := b.RWMutex("x").TryLock(t.Context())
+		require.NoError(t, err, "nobody holds it")
+		require.NoError(t, writer.Unlock(t.Context()))
+	})
+}
+
+func TestExecutedReadThatNobodyTakesEndsSoon(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		holder, c := net.Client(), testnet.ListeningClient(t, net)
+		dying, pools := net.CuttableClient()
+		writer := net.Must(holder.RWMutex("x").Lock(t.Context()))
+		ctx, giveUp := context.WithCancel(t.Context())
+		defer giveUp()
+		go func() { _, _ = dying.RWMutex("x").RLock(ctx) }()
+		time.Sleep(50 * ms)
+		testnet.Hold(pools, true)
+		defer testnet.Hold(pools, false)
+		require.NoError(t, writer.Unlock(t.Context()))
+		next := net.Must(c.RWMutex("x").Lock(t.Context()))
+		require.NoError(t, next.Unlock(t.Context()))
+	})
+}
+
+func TestReadersThatMissedTheirWakeupsEnterTogether(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		holder, c := net.Client(), testnet.ListeningClient(t, net)
+		writer := net.Must(holder.RWMutex("x").Lock(t.Context()))
+		var readers []<-chan *redlock.Lease
+		for range 30 {
+			readers = append(readers, queuedReader(t, c))
+		}
+		time.Sleep(time.Second)
+		for _, n := range net.Nodes {
+			n.Set(func(n *testnet.Node) {
+				n.Lose = func(data []byte) bool { return strings.Contains(string(data), "message") }
+			})
+		}
+		began := time.Now()
+		require.NoError(t, writer.Unlock(t.Context()))
+		synctest.Wait()
+		time.Sleep(ms)
+		net.Nodes.Set(func(n *testnet.Node) { n.Lose = nil })
+		var took []time.Duration
+		for _, entered := range readers {
+			lease := <-entered
+			took = append(took, time.Since(began).Round(ms))
+			defer func() { assert.NoError(t, lease.Unlock(t.Context())) }()
+		}
+		require.LessOrEqual(t, time.Since(began), 3*time.Second, "%v", took)
+	})
+}
+
+// A writer holds the lock at four of five nodes; the fifth lost its key. Eight readers wait. At the
+// fifth node each of them gets a share, lets others in, gives the share back, and joins the queue
+// again.
+func TestReadersDoNotWakeEachOtherInACircle(t *testing.T) {
+	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+		holder := net.Client(redlock.WithoutRenewal(), redlock.WithTTL(time.Minute))
+		writer := net.Must(holder.RWMutex("x").Lock(t.Context()))
+		synctest.Wait()
+		// The fifth node has the share of a reader that died in the midst of an attempt.
+		net.Nodes[4].Redis.Del("redlock:x")
+		net.Nodes[4].Run(protocol.Read, 4, "redlock:x", "record", "redlock::queue:redlock:x", "redlock::readers:redlock:x",
+			"of a dead reader", 60_000, "", 1, "", "", "", 0)
+		net.Delay(3 * ms)
+		var entered []<-chan *redlock.Lease
+		for range 8 {
+			entered = append(entered, queuedReader(t, testnet.ListeningClient(t, net)))
+			time.Sleep(10 * ms)
+		}
+		time.Sleep(2 * time.Second)
+		net.ClearLogs()
+		time.Sleep(20 * time.Second)
+		asked := net.Nodes[0].Attempts()
+		require.NoError(t, writer.Unlock(t.Context()))
+		for _, got := range entered {
+			lease := <-got
+			defer func() { assert.NoError(t, lease.Unlock(t.Context())) }()
+		}
+		assert.LessOrEqual(t, asked, 8*40)
 	})
 }
