@@ -100,8 +100,7 @@ func TestSilentConnectionsWithoutDeadlinesEnd(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 					defer cancel()
 					require.NoError(t, client.WaitReady(ctx))
-					lease, err := client.Mutex("x").Lock(ctx)
-					require.NoError(t, err)
+					lease := net.Must(client.Mutex("x").Lock(ctx))
 					waiting := make(chan error)
 					go func() {
 						next, err := client.Mutex("x").Lock(ctx) // it listens for wake-ups

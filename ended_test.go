@@ -43,10 +43,8 @@ func callsThatEnd(c *redlock.Client) map[string]func(context.Context) error {
 func TestErrorOfAnEndedContextIsBothItsErrorAndItsCause(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		holder, c := net.Client(), net.Client()
-		held, err := holder.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
-		_, err = holder.Semaphore("s", 1).Acquire(t.Context(), 1)
-		require.NoError(t, err)
+		held := net.Must(holder.Mutex("x").Lock(t.Context()))
+		net.Must(holder.Semaphore("s", 1).Acquire(t.Context(), 1))
 		for name, call := range callsThatEnd(c) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			time.AfterFunc(time.Second, func() { cancel(errMine) })
@@ -59,8 +57,7 @@ func TestErrorOfAnEndedContextIsBothItsErrorAndItsCause(t *testing.T) {
 		}
 		ended, cancel := context.WithCancelCause(t.Context())
 		cancel(errMine)
-		text, err := held.Transfer(t.Context())
-		require.NoError(t, err)
+		text := net.Text(held.Transfer(t.Context()))
 		for name, call := range map[string]func() error{
 			"TryLock":     func() error { _, err := c.Mutex("free").TryLock(ended); return err },
 			"ForceUnlock": func() error { _, err := c.ForceUnlock(ended, "x"); return err },
@@ -110,15 +107,10 @@ func TestErrorOfACallThatIsUnderWayWhenItsContextEnds(t *testing.T) {
 	for name := range callsUnderWay(nil, nil, "") {
 		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 			c := net.Client()
-			held, err := c.Mutex("held").Lock(t.Context())
-			require.NoError(t, err)
-			passed, err := c.Mutex("passed").Lock(t.Context())
-			require.NoError(t, err)
-			text, err := passed.Transfer(t.Context())
-			require.NoError(t, err)
-			for _, n := range net.Nodes {
-				n.Freeze()
-			}
+			held := net.Must(c.Mutex("held").Lock(t.Context()))
+			passed := net.Must(c.Mutex("passed").Lock(t.Context()))
+			text := net.Text(passed.Transfer(t.Context()))
+			net.Nodes.Freeze()
 			ctx, cancel := context.WithCancelCause(t.Context())
 			time.AfterFunc(100*time.Millisecond, func() { cancel(errMine) })
 			requireEnded(t, callsUnderWay(c, held, text)[name](ctx), context.Canceled, name)
@@ -130,9 +122,7 @@ func TestErrorOfACallThatIsUnderWayWhenItsContextEnds(t *testing.T) {
 func TestErrorOfACallerWhoseContextEndsBeforeItsTurn(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
-		for _, n := range net.Nodes {
-			n.Freeze()
-		}
+		net.Nodes.Freeze()
 		ctx, cancel := context.WithCancelCause(t.Context())
 		const callers = 600
 		ended := make(chan error, callers)
@@ -158,9 +148,7 @@ func TestDoReportsALossOnce(t *testing.T) {
 				n.Cut()
 			}
 			<-ctx.Done()
-			for _, n := range net.Nodes {
-				n.Up()
-			}
+			net.Nodes.Up()
 		}
 		err := c.Mutex("x").Do(t.Context(), func(ctx context.Context, _ *redlock.Lease) error {
 			lose(ctx)
@@ -207,23 +195,19 @@ func TestPingHearsTheHealthyNodesBeforeItFails(t *testing.T) {
 func TestNoNodeIsUnknownWithoutACause(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
-		lease, err := c.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(c.Mutex("x").Lock(t.Context()))
 		twoDown(net)
 		time.Sleep(time.Second)
-		err = lease.Extend(t.Context())
+		err := lease.Extend(t.Context())
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorContains(t, err, "node 2 (test-2): unknown: not awaited, since 2 other nodes had not granted it")
 		<-lease.Done()
 		require.ErrorContains(t, lease.Err(), "node 2 (test-2): unknown: not awaited")
 	})
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		_, err := net.Client().Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		net.Must(net.Client().Mutex("x").Lock(t.Context()))
 		net.Nodes[2].Set(func(n *testnet.Node) { n.Delay = 100 * time.Millisecond })
-		_, err = net.Client().Mutex("x").TryLock(t.Context())
-		var held *redlock.HeldError
-		require.ErrorAs(t, err, &held)
+		held := net.Held(net.Client().Mutex("x").TryLock(t.Context()))
 		require.EqualError(t, held.Votes[2].Cause, "not awaited, since 2 other nodes had refused")
 	})
 }
@@ -244,8 +228,7 @@ func TestANodeThatIsFrozenFromTheStartDoesNotAnswer(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		net.Nodes[1].Set(func(n *testnet.Node) { n.Holding = true })
 		c := net.NewClient()
-		s, err := c.Inspect(t.Context(), "x")
-		require.NoError(t, err)
+		s := net.Status(c.Inspect(t.Context(), "x"))
 		require.EqualError(t, s.Nodes[1].Err, "it does not answer within 500ms")
 		net.Nodes[2].Set(func(n *testnet.Node) { n.Holding = true })
 		require.ErrorContains(t, net.NewClient().Ping(t.Context()), "does not answer within 2s")

@@ -49,11 +49,10 @@ func TestErrorsAsFindsRichErrors(t *testing.T) {
 
 func TestErrorOfAnEndedWaitIsItsCauseAndTheLastRefusal(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		lease, err := net.Client().Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(net.Client().Mutex("x").Lock(t.Context()))
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
-		_, err = net.Client().Mutex("x").Lock(ctx)
+		_, err := net.Client().Mutex("x").Lock(ctx)
 
 		var held *redlock.HeldError
 		require.ErrorAs(t, err, &held)
@@ -122,16 +121,7 @@ func TestErrorsShowForeignTextWithoutEscapeSequences(t *testing.T) {
 		_, err := c.Mutex("held").TryLock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrHeld)
 		requireHarmless(t, err, `held by "ERR \x1b[2J\aforged \u202e"`)
-		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) {
-				n.Override = func(cmd string, _ []string) string {
-					if cmd == "EVAL" || cmd == "SET" {
-						return attack
-					}
-					return ""
-				}
-			})
-		}
+		net.Nodes.Refuse(attack, "EVAL", "SET")
 		_, err = c.Mutex("free").TryLock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		requireHarmless(t, err, `refused: ERR \x1b[2J\aforged \u202e`)

@@ -33,8 +33,7 @@ func called(f func()) map[string][]redlock.ClientOption {
 
 // cause makes the events: a call, and a node that is down and up.
 func cause(t *testing.T, net *testnet.Net, c *redlock.Client) {
-	lease, err := c.Mutex("x").Lock(t.Context())
-	require.NoError(t, err)
+	lease := net.Must(c.Mutex("x").Lock(t.Context()))
 	if err := lease.Unlock(t.Context()); !errors.Is(err, redlock.ErrClosed) { // a hook may have closed the client by then
 		require.NoError(t, err)
 	}
@@ -83,8 +82,7 @@ func TestPanicOfAHookEndsNothing(t *testing.T) {
 		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 			c := net.Client(called(func() { panic("of the user") })[kind]...)
 			cause(t, net, c)
-			lease, err := c.Mutex("x").Lock(t.Context())
-			require.NoError(t, err)
+			lease := net.Must(c.Mutex("x").Lock(t.Context()))
 			require.NoError(t, lease.Unlock(t.Context()))
 			require.NotZero(t, c.Stats().Dropped, kind)
 		})

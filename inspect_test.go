@@ -21,13 +21,11 @@ import (
 func TestInspectShowsTheHolderTheQueueAndEachNodesView(t *testing.T) {
 	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
 		a, b := net.Client(), net.Client(redlock.WithOwnerLabel("the patient one"))
-		empty, err := a.Inspect(t.Context(), "x")
-		require.NoError(t, err)
+		empty := net.Status(a.Inspect(t.Context(), "x"))
 		require.Empty(t, empty.Holder)
 		require.Empty(t, empty.Queue)
 
-		lease, err := a.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(a.Mutex("x").Lock(t.Context()))
 		synctest.Wait()
 		asked := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -42,14 +40,12 @@ func TestInspectShowsTheHolderTheQueueAndEachNodesView(t *testing.T) {
 		net.Nodes[4].Redis.Del("redlock:x")
 		net.Nodes[0].Down()
 		time.Sleep(10 * ms)
-		s, err := a.Inspect(t.Context(), "x")
-		require.NoError(t, err)
+		s := net.Status(a.Inspect(t.Context(), "x"))
 		require.Equal(t, "x", s.Name)
 		require.Empty(t, s.Holder, "two nodes are no quorum")
 		require.Empty(t, s.Label)
 		require.NoError(t, lease.Extend(t.Context()))
-		s, err = a.Inspect(t.Context(), "x")
-		require.NoError(t, err)
+		s = net.Status(a.Inspect(t.Context(), "x"))
 		require.Equal(t, lease.Owner(), s.Holder)
 		require.Equal(t, lease.Label(), s.Label)
 		require.InDelta(t, 10*time.Second, s.Remaining, float64(time.Second))
@@ -71,7 +67,7 @@ func TestInspectShowsTheHolderTheQueueAndEachNodesView(t *testing.T) {
 		net.Nodes[1].Down()
 		net.Nodes[2].Down()
 		time.Sleep(10 * ms)
-		s, err = a.Inspect(t.Context(), "x")
+		s, err := a.Inspect(t.Context(), "x")
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.Equal(t, lease.Owner(), s.Nodes[3].Holder, "the Status has the answers of the other nodes")
 		_, err = a.Inspect(t.Context(), "")
@@ -82,20 +78,20 @@ func TestInspectShowsTheHolderTheQueueAndEachNodesView(t *testing.T) {
 func TestInspectShowsReaders(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
-		long, err := c.RWMutex("x", redlock.WithTTL(20*time.Second), redlock.WithOwnerLabel("reports")).RLock(t.Context())
-		require.NoError(t, err)
-		short, err := net.Client().RWMutex("x").RLock(t.Context())
-		require.NoError(t, err)
+		long := net.Must(c.RWMutex("x", redlock.WithTTL(20*time.Second), redlock.WithOwnerLabel("reports")).RLock(t.Context()))
+		short := net.Must(net.Client().RWMutex("x").RLock(t.Context()))
+		net.Must(c.RWMutex("x", redlock.WithTTL(time.Second), redlock.WithoutRenewal()).RLock(t.Context()))
 
 		synctest.Wait() // until all nodes have them, and not only a quorum
-		s, err := c.Inspect(t.Context(), "x")
-		require.NoError(t, err)
+		require.Len(t, net.Status(c.Inspect(t.Context(), "x")).Readers, 3)
+		time.Sleep(time.Second) // one share is over
+		s := net.Status(c.Inspect(t.Context(), "x"))
 		require.Empty(t, s.Holder)
 		require.Len(t, s.Readers, 2)
 		require.Equal(t, []string{long.Owner(), short.Owner()}, []string{s.Readers[0].Owner, s.Readers[1].Owner})
 		require.Equal(t, "reports", s.Readers[0].Label)
 		require.Equal(t, 3, s.Readers[0].Nodes)
-		require.InDelta(t, 20, s.Readers[0].Remaining.Seconds(), 0.1)
+		require.InDelta(t, 19, s.Readers[0].Remaining.Seconds(), 0.1)
 		require.Equal(t, s.Readers[0].Remaining, s.Remaining)
 		require.Equal(t, long.Token(), s.Token)
 		require.Len(t, s.Nodes[0].Readers, 2)
@@ -108,17 +104,14 @@ func TestForceUnlockTakesTheLockFromAllReaders(t *testing.T) {
 		c := net.Client()
 		var readers []*redlock.Lease
 		for range 3 {
-			lease, err := net.Client().RWMutex("x").RLock(t.Context())
-			require.NoError(t, err)
+			lease := net.Must(net.Client().RWMutex("x").RLock(t.Context()))
 			readers = append(readers, lease)
 		}
-		s, err := c.ForceUnlock(t.Context(), "x")
-		require.NoError(t, err)
+		s := net.Status(c.ForceUnlock(t.Context(), "x"))
 		require.Len(t, s.Readers, 3)
 		require.Greater(t, s.Token, readers[0].Token())
 
-		writer, err := c.Mutex("x").TryLock(t.Context())
-		require.NoError(t, err)
+		writer := net.Must(c.Mutex("x").TryLock(t.Context()))
 		require.Greater(t, writer.Token(), s.Token)
 		time.Sleep(10 * time.Second)
 		for _, lease := range readers {
@@ -137,8 +130,7 @@ func TestInspectCountsAnswersThatCameWhileItWaitedForAnotherNode(t *testing.T) {
 		c := net.Client()
 		net.Nodes[0].Freeze()
 		for range 10 { // the answers and the timeout are both there: a select would choose at random
-			s, err := c.Inspect(t.Context(), "x")
-			require.NoError(t, err)
+			s := net.Status(c.Inspect(t.Context(), "x"))
 			require.Error(t, s.Nodes[0].Err)
 			require.NoError(t, s.Nodes[1].Err)
 			require.NoError(t, s.Nodes[2].Err)
@@ -163,8 +155,7 @@ func TestInspectAndForceUnlockNameTheHolderOfAnEmptyValue(t *testing.T) {
 				require.Equal(t, time.Minute, n.Remaining)
 			}
 		}
-		s, err := c.Inspect(t.Context(), "x")
-		require.NoError(t, err)
+		s := net.Status(c.Inspect(t.Context(), "x"))
 		require.Empty(t, s.Holder, "the lock was freed")
 		require.Empty(t, s.Nodes[0].Holder)
 		require.Zero(t, s.Nodes[0].Remaining)
@@ -183,15 +174,13 @@ func TestInspectAndForceUnlockClampLongTTLs(t *testing.T) {
 			c, err := redlock.New([]redlock.Pool{replacingPool{net.Nodes[0], replies}}, redlock.WithLogger(nil), redlock.WithRestartGuard(0))
 			require.NoError(t, err)
 			net.Add(c)
-			s, err := c.Inspect(t.Context(), "x")
-			require.NoError(t, err)
+			s := net.Status(c.Inspect(t.Context(), "x"))
 			require.Equal(t, want, s.Nodes[0].Remaining, "inspect, %d", pttl)
 			require.Equal(t, want, s.Remaining)
 
 			replies[protocol.Inspect.Text()] = []any{[]byte("them"), int64(1), []byte("7"), []any{}, []any{}, []byte("0")}
 			replies[protocol.Seize.Text()] = []any{int64(7), []byte("them"), pttl}
-			s, err = c.ForceUnlock(t.Context(), "x")
-			require.NoError(t, err)
+			s = net.Status(c.ForceUnlock(t.Context(), "x"))
 			require.Equal(t, want, s.Nodes[0].Remaining, "force unlock, %d", pttl)
 			require.Equal(t, want, s.Remaining)
 		})
@@ -235,13 +224,16 @@ type replacingPool struct {
 
 func (p replacingPool) GetContext(ctx context.Context) (redis.Conn, error) {
 	conn, err := p.Node.GetContext(ctx)
-	return &replacingConn{Conn: conn, replies: p.replies, sent: make(chan any, 100)}, err
+	if err != nil {
+		return nil, err
+	}
+	return &replacingConn{Conn: conn.(testnet.Conn), replies: p.replies, sent: make(chan any, 100)}, nil
 }
 
 // replacingConn is a connection of a replacingPool. Commands that were sent are answered in
 // their order.
 type replacingConn struct {
-	redis.Conn
+	testnet.Conn
 	replies map[any]any
 	sent    chan any // the reply to put in the place of the command's; nil: none
 }
@@ -256,7 +248,7 @@ func (c *replacingConn) Send(command string, args ...any) error {
 }
 
 func (c *replacingConn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
-	reply, err := redis.ReceiveWithTimeout(c.Conn, timeout)
+	reply, err := c.Conn.ReceiveWithTimeout(timeout)
 	if c.Conn.Err() != nil {
 		return reply, err
 	}
@@ -264,18 +256,6 @@ func (c *replacingConn) ReceiveWithTimeout(timeout time.Duration) (any, error) {
 		return other, nil
 	}
 	return reply, err
-}
-
-func (c *replacingConn) ReceiveContext(ctx context.Context) (any, error) {
-	return redis.ReceiveContext(c.Conn, ctx)
-}
-
-func (c *replacingConn) DoWithTimeout(timeout time.Duration, command string, args ...any) (any, error) {
-	return redis.DoWithTimeout(c.Conn, timeout, command, args...)
-}
-
-func (c *replacingConn) DoContext(ctx context.Context, command string, args ...any) (any, error) {
-	return redis.DoContext(c.Conn, ctx, command, args...)
 }
 
 func ExampleMutex_Lead() {

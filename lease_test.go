@@ -21,11 +21,8 @@ import (
 func TestValidityBeginsBeforeTheFirstSend(t *testing.T) {
 	testnet.OfEachKind(t, 5, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
-		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) { n.Delay = 30 * ms })
-		}
-		lease, err := net.Mutex(c, "x", redlock.WithTTL(time.Second), redlock.WithNodeTimeout(100*ms), redlock.WithDrift(0.01, 2*ms), redlock.WithoutRenewal()).Lock(t.Context())
-		require.NoError(t, err)
+		net.Nodes.Set(func(n *testnet.Node) { n.Delay = 30 * ms })
+		lease := net.Must(net.Mutex(c, "x", redlock.WithTTL(time.Second), redlock.WithNodeTimeout(100*ms), redlock.WithDrift(0.01, 2*ms), redlock.WithoutRenewal()).Lock(t.Context()))
 		want := time.Second - 60*ms - 12*ms // ttl − a round trip − drift
 		require.Equal(t, want, lease.Remaining())
 		require.WithinDuration(t, time.Now().Add(want), lease.Until(), 0)
@@ -48,9 +45,7 @@ func TestVotesThatComeTooLateGrantNothing(t *testing.T) {
 		c := net.Client()
 		// The machine sleeps while the ballot is under way: timers stood still,
 		// the keys' ttl did not.
-		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) { n.Delay = 10 * ms })
-		}
+		net.Nodes.Set(func(n *testnet.Node) { n.Delay = 10 * ms })
 		go func() {
 			time.Sleep(15 * ms)
 			net.Clock.Sleep(time.Minute)
@@ -69,8 +64,7 @@ func TestVotesThatComeTooLateGrantNothing(t *testing.T) {
 func TestSuspendedMachineWakesWithoutItsLeases(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client(redlock.WithoutRenewal())
-		lease, err := net.Mutex(c, "x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(net.Mutex(c, "x").Lock(t.Context()))
 		done := lease.Done()
 		time.Sleep(2 * time.Second)
 		net.Clock.Sleep(time.Hour)
@@ -84,8 +78,7 @@ func TestSuspendedMachineWakesWithoutItsLeases(t *testing.T) {
 func TestExtendAfterTheEndSendsNoRenewal(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client(redlock.WithoutRenewal())
-		lease, err := net.Mutex(c, "x", redlock.WithTTL(time.Second)).Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(net.Mutex(c, "x", redlock.WithTTL(time.Second)).Lock(t.Context()))
 		synctest.Wait() // the slower grants have arrived
 		for _, n := range net.Nodes {
 			n.Redis.SetTTL("redlock:x", time.Hour) // a node whose clock stands still
@@ -104,11 +97,8 @@ func TestExtendAfterTheEndSendsNoRenewal(t *testing.T) {
 func TestAnswerAfterTheEndDoesNotReviveALease(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client(redlock.WithoutRenewal())
-		lease, err := net.Mutex(c, "x", redlock.WithTTL(time.Second), redlock.WithNodeTimeout(200*ms)).Lock(t.Context())
-		require.NoError(t, err)
-		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) { n.Delay = 60 * ms })
-		}
+		lease := net.Must(net.Mutex(c, "x", redlock.WithTTL(time.Second), redlock.WithNodeTimeout(200*ms)).Lock(t.Context()))
+		net.Nodes.Set(func(n *testnet.Node) { n.Delay = 60 * ms })
 		time.Sleep(900 * ms) // the answer comes at 1 020, the validity ends at 988
 		require.ErrorIs(t, lease.Extend(t.Context()), redlock.ErrLost)
 		require.ErrorIs(t, lease.Err(), redlock.ErrLost)
@@ -120,8 +110,7 @@ func TestAnswerAfterTheEndDoesNotReviveALease(t *testing.T) {
 func TestExtendPutsTheKeyBackAtAMinority(t *testing.T) {
 	testnet.OfEachKind(t, 5, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
-		lease, err := net.Mutex(c, "x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(net.Mutex(c, "x").Lock(t.Context()))
 		synctest.Wait() // the slower grants have arrived
 		net.Nodes[0].Redis.FlushAll()
 		net.Nodes[1].Redis.FlushAll()
@@ -135,15 +124,14 @@ func TestExtendPutsTheKeyBackAtAMinority(t *testing.T) {
 func TestInconclusiveExtendKeepsTheOldValidity(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client(redlock.WithoutRenewal())
-		lease, err := net.Mutex(c, "x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(net.Mutex(c, "x").Lock(t.Context()))
 		before := lease.Until()
 		net.Nodes[0].Freeze()
 		net.Nodes[1].Freeze()
 		time.Sleep(time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*ms)
 		defer cancel()
-		err = lease.Extend(ctx)
+		err := lease.Extend(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorIs(t, lease.Extend(t.Context()), redlock.ErrNoQuorum)
@@ -159,8 +147,7 @@ func TestUnlockAtAnyInstantOfARenewalLeavesNoKeys(t *testing.T) {
 			n.Set(func(n *testnet.Node) { n.Delay = time.Duration(i+1) * 7 * ms })
 		}
 		for instant := range 80 {
-			lease, err := net.Mutex(c, "x").Lock(t.Context())
-			require.NoError(t, err)
+			lease := net.Must(net.Mutex(c, "x").Lock(t.Context()))
 			extended := make(chan error, 1)
 			go func() { extended <- lease.Extend(t.Context()) }()
 			time.Sleep(time.Duration(instant) * ms)
@@ -179,8 +166,7 @@ func TestLeasesEndInTheOrderOfTheirValidity(t *testing.T) {
 		c := net.Client(redlock.WithoutRenewal())
 		ends := map[*redlock.Lease]time.Duration{}
 		for _, ttl := range []time.Duration{5, 2, 8, 1, 3} {
-			lease, err := net.Mutex(c, ttl.String(), redlock.WithTTL(ttl*time.Second)).Lock(t.Context())
-			require.NoError(t, err)
+			lease := net.Must(net.Mutex(c, ttl.String(), redlock.WithTTL(ttl*time.Second)).Lock(t.Context()))
 			ends[lease] = lease.Remaining()
 		}
 		start := time.Now()
@@ -203,19 +189,14 @@ func TestEventsOfSeveralNamesHaveThemAll(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		var tape testnet.Tape
 		set := net.Client(redlock.WithTrace(tape.Trace()), redlock.WithTTL(3*time.Second)).Multi([]string{"b", "a"})
-		before, err := net.Client().Mutex("b").Lock(t.Context())
-		require.NoError(t, err)
+		before := net.Must(net.Client().Mutex("b").Lock(t.Context()))
 		tape.Clear() // of the nodes' events
 		time.AfterFunc(time.Second, func() { _ = before.Unlock(context.Background()) })
-		lease, err := set.Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(set.Lock(t.Context()))
 		require.NoError(t, lease.Extend(t.Context()))
 		require.NoError(t, lease.Unlock(t.Context()))
-		lease, err = set.TryLock(t.Context())
-		require.NoError(t, err)
-		for _, n := range net.Nodes {
-			n.Down()
-		}
+		lease = net.Must(set.TryLock(t.Context()))
+		net.Nodes.Down()
 		<-lease.Done()
 
 		names := map[string]string{}

@@ -22,13 +22,10 @@ func TestHooksReportALockAndItsReleaseInOrder(t *testing.T) {
 		c := net.Client(redlock.WithTrace(tape.Trace()), redlock.WithTTL(10*time.Second))
 		require.Len(t, tape.OfNodes("up"), 3)
 		tape.Clear()
-		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) { n.Delay = 5 * ms })
-		}
+		net.Nodes.Set(func(n *testnet.Node) { n.Delay = 5 * ms })
 		began := time.Now()
 		ctx := context.WithValue(t.Context(), userKey{}, "the user's own")
-		lease, err := c.Mutex("x").Lock(ctx)
-		require.NoError(t, err)
+		lease := net.Must(c.Mutex("x").Lock(ctx))
 		time.Sleep(time.Second)
 		require.NoError(t, lease.Unlock(ctx))
 		require.Equal(t, []string{
@@ -67,8 +64,7 @@ func TestVoteAfterTheVerdictIsReportedAsLate(t *testing.T) {
 		c := net.Client(redlock.WithTrace(tape.Trace()), redlock.WithNodeTimeout(50*ms))
 		tape.Clear()
 		net.Nodes[2].Set(func(n *testnet.Node) { n.Delay = 40 * ms })
-		lease, err := c.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(c.Mutex("x").Lock(t.Context()))
 		time.Sleep(time.Second)
 		votes := testnet.Told[redlock.BallotVote](&tape)
 		require.Len(t, votes, 3)
@@ -89,8 +85,7 @@ func TestVoteAnsweredAfterTheTimeoutIsReportedTwice(t *testing.T) {
 		tape.Clear()
 		net.Nodes[0].Freeze()
 		net.Nodes[1].Freeze()
-		_, err := c.Mutex("x").TryLock(t.Context())
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		net.NoQuorum(c.Mutex("x").TryLock(t.Context()))
 		net.Nodes[0].Thaw()
 		net.Nodes[1].Thaw()
 		var outcomes []string
@@ -109,13 +104,11 @@ func TestVoteAnsweredAfterTheTimeoutIsReportedTwice(t *testing.T) {
 
 func TestRollbackBelongsToItsCall(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		_, err := net.Client().Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		net.Must(net.Client().Mutex("x").Lock(t.Context()))
 		var tape testnet.Tape
 		c := net.Client(redlock.WithTrace(tape.Trace()))
 		tape.Clear()
-		_, err = c.Mutex("x").TryLock(t.Context())
-		require.ErrorIs(t, err, redlock.ErrHeld)
+		net.Held(c.Mutex("x").TryLock(t.Context()))
 		call := testnet.Told[testnet.CallEnd](&tape)[0]
 		require.ErrorIs(t, call.Err, redlock.ErrHeld)
 		ballots := testnet.Told[testnet.BallotStart](&tape)
@@ -129,15 +122,14 @@ func TestRollbackBelongsToItsCall(t *testing.T) {
 
 func TestHooksReportAWaitAndItsLength(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		lease, err := net.Client().Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(net.Client().Mutex("x").Lock(t.Context()))
 		var tape testnet.Tape
 		c := net.Client(redlock.WithTrace(tape.Trace()))
 		tape.Clear()
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		began := time.Now()
-		_, err = c.Mutex("x").Lock(ctx)
+		_, err := c.Mutex("x").Lock(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		start, end := testnet.Told[testnet.WaitStart](&tape)[0], testnet.Told[testnet.WaitEnd](&tape)[0]
 		require.Equal(t, testnet.WaitStart{Context: ctx, Time: began, Call: testnet.Told[testnet.CallStart](&tape)[0].Call, Name: "x"}, start)
@@ -150,8 +142,7 @@ func TestHooksReportAWaitAndItsLength(t *testing.T) {
 
 		tape.Clear()
 		time.AfterFunc(time.Second, func() { _ = lease.Unlock(context.Background()) })
-		_, err = c.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		net.Must(c.Mutex("x").Lock(t.Context()))
 		require.Len(t, testnet.Told[testnet.WaitStart](&tape), 1, "one wait, however many attempts")
 		end = testnet.Told[testnet.WaitEnd](&tape)[0]
 		require.NoError(t, end.Err)
@@ -164,8 +155,7 @@ func TestHooksReportARenewalAndTheLossOfALease(t *testing.T) {
 		var tape testnet.Tape
 		c := net.Client(redlock.WithTrace(tape.Trace()), redlock.WithTTL(3*time.Second))
 		began := time.Now()
-		lease, err := c.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(c.Mutex("x").Lock(t.Context()))
 		time.Sleep(time.Second)
 		renewed := tape.OfLeases("renewed")
 		require.Len(t, renewed, 1)
@@ -173,9 +163,7 @@ func TestHooksReportARenewalAndTheLossOfALease(t *testing.T) {
 			Remaining: 3*time.Second - 32*ms}, renewed[0])
 		require.NoError(t, lease.Extend(t.Context()))
 		require.Len(t, tape.OfLeases("renewed"), 2)
-		for _, n := range net.Nodes {
-			n.Down()
-		}
+		net.Nodes.Down()
 		<-lease.Done()
 		held := time.Since(began)
 		dangers, lost := tape.OfLeases("danger"), tape.OfLeases("lost")
@@ -200,8 +188,7 @@ func TestHooksReportTheReleasesOfCloseAndNothingAfterIt(t *testing.T) {
 			testnet.RecordOn[redlock.LeaseEvent](&tape)(e)
 		}
 		c := net.Client(redlock.WithTrace(trace))
-		_, err := c.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		net.Must(c.Mutex("x").Lock(t.Context()))
 		require.NoError(t, c.Close())
 		tape.Mu.Lock() // at once: no event may come later
 		count := len(tape.Events)
@@ -210,7 +197,7 @@ func TestHooksReportTheReleasesOfCloseAndNothingAfterIt(t *testing.T) {
 		require.Len(t, released, 1)
 		require.ErrorIs(t, released[0].Err, redlock.ErrClosed)
 		require.Empty(t, tape.OfNodes("down"), "Close is not a failure of a node")
-		_, err = c.Mutex("x").Lock(t.Context())
+		_, err := c.Mutex("x").Lock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrClosed)
 		time.Sleep(time.Minute)
 		require.Len(t, testnet.Told[any](&tape), count)
@@ -220,15 +207,11 @@ func TestHooksReportTheReleasesOfCloseAndNothingAfterIt(t *testing.T) {
 func TestStatsCountCallsVotesAndLeases(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		c, other := net.Client(redlock.WithTTL(3*time.Second)), net.Client()
-		first, err := c.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
-		second, err := c.Mutex("y").Lock(t.Context())
-		require.NoError(t, err)
-		_, err = other.Mutex("z").Lock(t.Context())
-		require.NoError(t, err)
+		first := net.Must(c.Mutex("x").Lock(t.Context()))
+		second := net.Must(c.Mutex("y").Lock(t.Context()))
+		net.Must(other.Mutex("z").Lock(t.Context()))
 		synctest.Wait() // all nodes have its key
-		_, err = c.Mutex("z").TryLock(t.Context())
-		require.ErrorIs(t, err, redlock.ErrHeld)
+		net.Held(c.Mutex("z").TryLock(t.Context()))
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
@@ -259,12 +242,9 @@ func TestStatsCountCallsVotesAndLeases(t *testing.T) {
 			require.NotZero(t, n.Refused)
 			require.Zero(t, n.Unknown+n.NotSent+n.Late)
 		}
-		for _, n := range net.Nodes {
-			n.Down()
-		}
+		net.Nodes.Down()
 		synctest.Wait()
-		_, err = c.Mutex("q").TryLock(t.Context())
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		net.NoQuorum(c.Mutex("q").TryLock(t.Context()))
 		<-second.Done()
 		synctest.Wait()
 		s = c.Stats()
@@ -282,8 +262,7 @@ func TestStatsCountUnansweredCommands(t *testing.T) {
 		c := net.Client()
 		synctest.Wait() // all nodes have answered the ping
 		net.Nodes[0].Freeze()
-		lease, err := c.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(c.Mutex("x").Lock(t.Context()))
 		require.Equal(t, 4, c.Stats().Nodes[0].Unanswered, "the commands of one attempt")
 		require.NoError(t, lease.Unlock(t.Context()))
 		require.Equal(t, 5, c.Stats().Nodes[0].Unanswered)
@@ -298,19 +277,14 @@ func TestHooksReportSharesAndTheCallsThatMakeThem(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		var tape testnet.Tape
 		m := net.Client(redlock.WithTrace(tape.Trace()), redlock.WithTTL(3*time.Second)).RWMutex("x")
-		writer, err := m.TryLock(t.Context())
-		require.NoError(t, err)
+		writer := net.Must(m.TryLock(t.Context()))
 		require.NoError(t, writer.Extend(t.Context()))
 		require.NoError(t, writer.Downgrade(t.Context()))
-		reader, err := m.TryRLock(t.Context())
-		require.NoError(t, err)
+		reader := net.Must(m.TryRLock(t.Context()))
 		require.NoError(t, writer.Unlock(t.Context()))
 		require.NoError(t, reader.Unlock(t.Context()))
-		reader, err = m.RLock(t.Context())
-		require.NoError(t, err)
-		for _, n := range net.Nodes {
-			n.Down()
-		}
+		reader = net.Must(m.RLock(t.Context()))
+		net.Nodes.Down()
 		<-reader.Done()
 
 		var calls []string
@@ -334,5 +308,56 @@ func TestHooksReportSharesAndTheCallsThatMakeThem(t *testing.T) {
 		require.True(t, tape.OfLeases("danger")[0].Shared)
 		require.Len(t, tape.OfLeases("lost"), 1)
 		require.True(t, tape.OfLeases("lost")[0].Shared)
+	})
+}
+
+// A call that fails before it asks any node is a call to hooks as every other is, whatever it locks.
+func TestHooksReportCallsThatAskNoNode(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		var tape testnet.Tape
+		c := net.Client(redlock.WithTrace(tape.Trace()))
+		s, rw := c.Semaphore("permits", 3), c.RWMutex("read")
+		held := t.Context()
+		for _, lock := range []func(context.Context) (*redlock.Lease, error){
+			c.Mutex("x").Lock, rw.RLock, c.Multi([]string{"a", "b"}).Lock,
+			func(ctx context.Context) (*redlock.Lease, error) { return s.Acquire(ctx, 2) },
+		} {
+			lease, err := lock(held)
+			require.NoError(t, err)
+			var end context.CancelFunc
+			held, end = lease.Context(held)
+			defer end()
+		}
+		asked := len(testnet.Told[testnet.BallotStart](&tape))
+		for _, call := range []struct {
+			op, name string
+			why      error
+			make     func() (*redlock.Lease, error)
+		}{
+			{"lock", "x", redlock.ErrHeld, func() (*redlock.Lease, error) { return c.Mutex("x").Lock(held) }},
+			{"trylock", "x", redlock.ErrHeld, func() (*redlock.Lease, error) { return c.Mutex("x").TryLock(held) }},
+			{"rlock", "read", redlock.ErrHeld, func() (*redlock.Lease, error) { return rw.RLock(held) }},
+			{"lock", "a, b", redlock.ErrHeld, func() (*redlock.Lease, error) { return c.Multi([]string{"b", "a"}).Lock(held) }},
+			{"acquire", "permits", redlock.ErrHeld, func() (*redlock.Lease, error) { return s.Acquire(held, 2) }},
+			{"tryacquire", "permits", redlock.ErrHeld, func() (*redlock.Lease, error) { return s.TryAcquire(held, 2) }},
+			{"acquire", "permits", redlock.ErrHeld, func() (*redlock.Lease, error) { return nil, s.Do(held, 3, nil) }},
+			{"lock", "", redlock.ErrConfig, func() (*redlock.Lease, error) { return c.Mutex("").Lock(held) }},
+			{"acquire", "", redlock.ErrConfig, func() (*redlock.Lease, error) { return c.Semaphore("", 3).Acquire(held, 1) }},
+			{"acquire", "permits", redlock.ErrConfig, func() (*redlock.Lease, error) { return s.Acquire(held, 4) }},
+			{"tryacquire", "permits", redlock.ErrConfig, func() (*redlock.Lease, error) { return c.Semaphore("permits", -1).TryAcquire(held, 1) }},
+		} {
+			before := len(testnet.Told[testnet.CallEnd](&tape))
+			lease, err := call.make()
+			require.ErrorIs(t, err, call.why)
+			require.Nil(t, lease)
+			ends := testnet.Told[testnet.CallEnd](&tape)
+			require.Len(t, ends, before+1, "%s %q: %v", call.op, call.name, err)
+			require.Len(t, testnet.Told[testnet.CallStart](&tape), before+1)
+			require.Equal(t, err, ends[before].Err)
+			require.Equal(t, call.op, ends[before].Op)
+			require.Equal(t, call.name, ends[before].Name)
+			require.Equal(t, held, ends[before].Context)
+		}
+		require.Len(t, testnet.Told[testnet.BallotStart](&tape), asked)
 	})
 }

@@ -7,6 +7,10 @@ import (
 	"log"
 	"math"
 	"math/rand/v2"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,6 +24,7 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/test/testhook"
 	"github.com/redlock-go/redlock/internal/test/testnet"
+	"github.com/redlock-go/redlock/redlocktest"
 )
 
 func TestErrorsOfBadSettingsNameTheBrokenRelation(t *testing.T) {
@@ -102,9 +107,7 @@ func TestNodeTimeoutFollowsTheTTL(t *testing.T) {
 			net.Nodes[0].Thaw()
 			c := net.Client(redlock.WithTTL(ttl))
 			net.Nodes[0].Freeze()
-			_, err := c.Mutex("x").TryLock(t.Context())
-			var silent *redlock.QuorumError
-			require.ErrorAs(t, err, &silent)
+			silent := net.NoQuorum(c.Mutex("x").TryLock(t.Context()))
 			require.Equal(t, want, silent.Elapsed)
 		}
 	})
@@ -113,8 +116,7 @@ func TestNodeTimeoutFollowsTheTTL(t *testing.T) {
 func TestTTLIsRoundedUpToMilliseconds(t *testing.T) {
 	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
 		c := net.Client(redlock.WithTTL(1500*ms+1), redlock.WithDrift(0, 0))
-		lease, err := c.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(c.Mutex("x").Lock(t.Context()))
 		require.Equal(t, 1501*ms, lease.Remaining(), "the nodes count milliseconds")
 	})
 }
@@ -122,8 +124,7 @@ func TestTTLIsRoundedUpToMilliseconds(t *testing.T) {
 func TestMutexOverridesTheClientsSettings(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client(redlock.WithTTL(20*time.Second), redlock.WithPrefix("app:"), redlock.WithOwnerLabel("worker 7"))
-		lease, err := c.Mutex("x", redlock.WithTTL(time.Second), redlock.WithPrefix("")).Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(c.Mutex("x", redlock.WithTTL(time.Second), redlock.WithPrefix("")).Lock(t.Context()))
 		require.Contains(t, lease.Owner(), "@worker 7")
 		require.Equal(t, "worker 7", lease.Label())
 		require.Less(t, lease.Remaining(), time.Second)
@@ -133,8 +134,7 @@ func TestMutexOverridesTheClientsSettings(t *testing.T) {
 		require.Equal(t, lease.Owner(), v)
 		require.NoError(t, lease.Unlock(t.Context()))
 
-		lease, err = c.Mutex("x", redlock.WithOwnerLabel("")).Lock(t.Context())
-		require.NoError(t, err)
+		lease = net.Must(c.Mutex("x", redlock.WithOwnerLabel("")).Lock(t.Context()))
 		require.NotContains(t, lease.Owner(), "@")
 		require.Empty(t, lease.Label())
 		synctest.Wait()
@@ -338,4 +338,87 @@ func ExampleWithLockDelay() {
 	// Output:
 	// released at once: <nil>
 	// released at once: <nil>
+}
+
+func TestCompilerRefusesOptionsInTheWrongPlace(t *testing.T) {
+	text, err := os.ReadFile("testdata/options/options.go")
+	require.NoError(t, err)
+	var want, refused []int
+	for i, line := range strings.Split(string(text), "\n") {
+		if strings.HasSuffix(line, "// refused") {
+			want = append(want, i+1)
+		}
+	}
+	require.NotEmpty(t, want)
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-gcflags=-e", "./testdata/options").CombinedOutput()
+	require.Error(t, err)
+	for _, m := range regexp.MustCompile(`(?m)options\.go:(\d+):\d+: .* does not implement `).FindAllStringSubmatch(string(out), -1) {
+		line, err := strconv.Atoi(m[1])
+		require.NoError(t, err)
+		refused = append(refused, line)
+	}
+	require.Equal(t, want, refused, "%s", out)
+}
+
+func ExampleClientOption() {
+	nodes, err := redlocktest.New(3)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer nodes.Close()
+
+	// What all services of a company have in common.
+	common := []redlock.ClientOption{redlock.WithRestartGuard(0), redlock.WithLogger(nil), redlock.WithTTL(5 * time.Second)}
+	client, err := redlock.Open(nodes.URLs(), append(common, redlock.WithOwnerLabel("shop"))...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	fmt.Println("ping:", client.Ping(context.Background()))
+	// Output:
+	// ping: <nil>
+}
+
+func ExampleLockOption() {
+	client, closeAll := openExample() // or redlock.Open, with the servers' URLs
+	defer closeAll()
+	ctx := context.Background()
+
+	brief := []redlock.LockOption{redlock.WithTTL(2 * time.Second), redlock.WithMaxHold(time.Minute)}
+	lease, err := client.Mutex("cache", brief...).Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("at most two seconds left:", lease.Remaining() <= 2*time.Second)
+	fmt.Println("released:", lease.Unlock(ctx))
+	// Output:
+	// at most two seconds left: true
+	// released: <nil>
+}
+
+func ExampleOption() {
+	nodes, err := redlocktest.New(3)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer nodes.Close()
+
+	// An Option given to Open is the default of the client's locks. A lock's own one overrides it.
+	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(0), redlock.WithOwnerLabel("shop"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	for _, m := range []*redlock.Mutex{client.Mutex("orders"), client.Mutex("report", redlock.WithOwnerLabel("night shift"))} {
+		err := m.Do(context.Background(), func(_ context.Context, lease *redlock.Lease) error {
+			fmt.Println(lease.Name(), "is held by", lease.Label())
+			return nil
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	// Output:
+	// orders is held by shop
+	// report is held by night shift
 }

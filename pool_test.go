@@ -146,8 +146,7 @@ func TestPoolsDialMayHang(t *testing.T) {
 		c, err := redlock.New([]redlock.Pool{hanging, net.Nodes[1], net.Nodes[2]}, redlock.WithRestartGuard(0), redlock.WithLogger(nil), testnet.WithClock(net.Clock.Now))
 		require.NoError(t, err)
 		took := testnet.Elapsed(func() {
-			lease, err := c.Mutex("x").Lock(t.Context())
-			require.NoError(t, err)
+			lease := net.Must(c.Mutex("x").Lock(t.Context()))
 			require.NoError(t, lease.Unlock(t.Context()))
 		})
 		require.LessOrEqual(t, took, testhook.Engine(c).NodeTimeout)
@@ -226,8 +225,7 @@ func TestPoolThatIsMisconfiguredMakesItsNodeUnfit(t *testing.T) {
 		c, err := redlock.New([]redlock.Pool{net.Nodes[0], movingPool{}, net.Nodes[2]}, redlock.WithRestartGuard(0), redlock.WithLogger(nil), testnet.WithClock(net.Clock.Now))
 		require.NoError(t, err)
 		net.Add(c)
-		lease, err := c.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(c.Mutex("x").Lock(t.Context()))
 		require.NoError(t, lease.Unlock(t.Context()))
 		stats := c.Stats().Nodes[1]
 		require.Equal(t, "unfit", stats.State)

@@ -19,9 +19,7 @@ import (
 func TestCancelledAttemptLeavesNoKeys(t *testing.T) {
 	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
-		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) { n.Delay = 20 * ms })
-		}
+		net.Nodes.Set(func(n *testnet.Node) { n.Delay = 20 * ms })
 		for range 200 {
 			ctx, cancel := context.WithTimeout(t.Context(), rand.N(60*ms))
 			lease, err := c.Mutex("x").Lock(ctx)
@@ -47,12 +45,10 @@ func TestThawedNodeKeepsNoKeys(t *testing.T) {
 			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 				c := net.Client()
 				net.Nodes[2].Freeze()
-				lease, err := c.Mutex("granted").Lock(t.Context())
-				require.NoError(t, err)
+				lease := net.Must(c.Mutex("granted").Lock(t.Context()))
 				require.NoError(t, lease.Unlock(t.Context()))
 				net.Nodes[1].Freeze()
-				_, err = c.Mutex("failed").TryLock(t.Context())
-				require.ErrorIs(t, err, redlock.ErrNoQuorum)
+				net.NoQuorum(c.Mutex("failed").TryLock(t.Context()))
 				lapsing, err := c.Mutex("lapsing", redlock.WithTTL(time.Second)).TryLock(t.Context())
 				require.Error(t, err)
 				require.Nil(t, lapsing)
@@ -71,8 +67,7 @@ func TestExpiredLeaseIsReleasedAtANodeThatGrantsItLater(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
 		net.Nodes[2].Freeze()
-		lease, err := c.Mutex("x", redlock.WithTTL(time.Second), redlock.WithoutRenewal()).Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(c.Mutex("x", redlock.WithTTL(time.Second), redlock.WithoutRenewal()).Lock(t.Context()))
 		<-lease.Done()
 		require.ErrorIs(t, lease.Err(), redlock.ErrLost)
 		time.Sleep(200 * ms)
@@ -84,13 +79,10 @@ func TestExpiredLeaseIsReleasedAtANodeThatGrantsItLater(t *testing.T) {
 func TestAttemptWithALostReplyIsUndoneOnTheNextConnection(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
-		for _, n := range net.Nodes[:2] {
-			n.Mute() // executed, but the answers are held, and lost with the link
-		}
+		net.Nodes[:2].Mute() // executed, but the answers are held, and lost with the link
 		ctx, cancel := context.WithTimeout(t.Context(), 100*ms)
 		defer cancel()
-		_, err := c.Mutex("x").Lock(ctx)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		net.NoQuorum(c.Mutex("x").Lock(ctx))
 		for _, n := range net.Nodes[:2] {
 			n.Cut()
 			require.NoError(t, n.Redis.Set("redlock:ghost", "of another client"))
@@ -108,8 +100,7 @@ func TestGrantedLeaseIsNotUndoneWhereItsReplyWasLost(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
 		net.Nodes[0].Mute()
-		lease, err := c.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(c.Mutex("x").Lock(t.Context()))
 		net.Nodes[0].Cut()
 		time.Sleep(time.Second)
 		require.Equal(t, 3, net.Holders(lease), "the node whose answer was lost has the lease's key")
@@ -130,13 +121,11 @@ func TestFlushedScriptsAreLoadedAgain(t *testing.T) {
 			}
 		}
 		flush()
-		lease, err := c.Mutex("x").TryLock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(c.Mutex("x").TryLock(t.Context()))
 		flush()
 		require.NoError(t, lease.Unlock(t.Context()))
 		net.RequireNoKeys()
-		lease, err = c.Mutex("x").TryLock(t.Context())
-		require.NoError(t, err)
+		lease = net.Must(c.Mutex("x").TryLock(t.Context()))
 		flush()
 		require.NoError(t, lease.Extend(t.Context()))
 		require.NoError(t, lease.Unlock(t.Context()))
@@ -147,12 +136,10 @@ func TestFlushedScriptsAreLoadedAgain(t *testing.T) {
 func TestLateRollbackSparesANewerLease(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		a, b := net.Client(), net.Client()
-		old, err := a.Mutex("x", redlock.WithTTL(time.Second), redlock.WithoutRenewal()).Lock(t.Context())
-		require.NoError(t, err)
+		old := net.Must(a.Mutex("x", redlock.WithTTL(time.Second), redlock.WithoutRenewal()).Lock(t.Context()))
 		<-old.Done()
 		time.Sleep(100 * ms)
-		newer, err := b.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		newer := net.Must(b.Mutex("x").Lock(t.Context()))
 		require.ErrorIs(t, old.Unlock(t.Context()), redlock.ErrLost)
 		testhook.Lock(a.Mutex("x")).NewRollback(old.Owner(), "", false, nil).Send(0b111, false)
 		time.Sleep(100 * ms)
@@ -169,8 +156,7 @@ func TestStalledNodeGetsNoAttemptsUntilItAnswers(t *testing.T) {
 		frozen := net.Nodes[0]
 		frozen.Freeze()
 		lock := func() {
-			lease, err := c.Mutex("x").Lock(t.Context())
-			require.NoError(t, err)
+			lease := net.Must(c.Mutex("x").Lock(t.Context()))
 			require.NoError(t, lease.Unlock(t.Context()))
 		}
 		lock()
@@ -198,24 +184,20 @@ func TestNewerServersNameTheHolderInTheReplyToSet(t *testing.T) {
 			n.Delay = 5 * ms
 		}
 		a, b := net.Client(redlock.WithoutFencing()), net.Client(redlock.WithoutFencing())
-		lease, err := a.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(a.Mutex("x").Lock(t.Context()))
 		require.Equal(t, 5, net.Holders(lease))
 		for _, n := range net.Nodes {
 			require.Equal(t, 1, n.Executed("claim")+n.Executed("acquire"))
 		}
 
-		_, err = b.Mutex("x").TryLock(t.Context())
-		var held *redlock.HeldError
-		require.ErrorAs(t, err, &held)
+		held := net.Held(b.Mutex("x").TryLock(t.Context()))
 		require.Equal(t, lease.Owner(), held.Holder)
 		require.InDelta(t, 10*time.Second, held.Remaining, float64(100*ms))
 
 		net.Nodes[0].Redis.FlushAll()
 		net.Nodes[1].Redis.FlushAll()
 		net.Nodes[2].Redis.FlushAll()
-		other, err := b.Mutex("x").TryLock(t.Context())
-		require.NoError(t, err)
+		other := net.Must(b.Mutex("x").TryLock(t.Context()))
 		require.NoError(t, other.Unlock(t.Context()))
 		_ = lease.Unlock(t.Context())
 		time.Sleep(20 * ms)
@@ -235,10 +217,8 @@ func TestServerWithoutSetGetIsAskedForTheHolderByGet(t *testing.T) {
 			}
 		}
 		c := net.Client(redlock.WithoutFencing())
-		_, err := c.Mutex("x").TryLock(t.Context())
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		lease, err := c.Mutex("x").TryLock(t.Context())
-		require.NoError(t, err)
+		net.NoQuorum(c.Mutex("x").TryLock(t.Context()))
+		lease := net.Must(c.Mutex("x").TryLock(t.Context()))
 		require.NoError(t, lease.Unlock(t.Context()))
 	})
 }
@@ -246,19 +226,14 @@ func TestServerWithoutSetGetIsAskedForTheHolderByGet(t *testing.T) {
 func TestPausedProcessKeepsItsConnections(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
-		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) { n.Delay = 300 * ms })
-		}
+		net.Nodes.Set(func(n *testnet.Node) { n.Delay = 300 * ms })
 		go func() {
 			time.Sleep(400 * ms) // the answers are on their way
 			net.Clock.Sleep(time.Minute)
 		}()
-		_, err := c.Mutex("x").TryLock(t.Context())
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		net.NoQuorum(c.Mutex("x").TryLock(t.Context()))
 		time.Sleep(2 * time.Second)
-		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) { require.Len(t, n.Links, 1) })
-		}
+		net.Nodes.Set(func(n *testnet.Node) { require.Len(t, n.Links, 1) })
 	})
 }
 

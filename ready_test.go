@@ -20,12 +20,10 @@ func TestWaitReadyReturnsAtTheEndOfANewClustersGuard(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		testnet.InBubble(t, n, func(t *testing.T, net *testnet.Net) {
 			c := net.NewClient(redlock.WithRestartGuard(guard))
-			_, err := c.Mutex("x").TryLock(t.Context())
-			require.ErrorIs(t, err, redlock.ErrNoQuorum)
+			net.NoQuorum(c.Mutex("x").TryLock(t.Context()))
 			took := testnet.Elapsed(func() { require.NoError(t, c.WaitReady(t.Context())) })
 			require.InDelta(t, guard, took, float64(100*ms))
-			lease, err := c.Mutex("x").TryLock(t.Context())
-			require.NoError(t, err)
+			lease := net.Must(c.Mutex("x").TryLock(t.Context()))
 			require.NoError(t, lease.Unlock(t.Context()))
 
 			require.Zero(t, testnet.Elapsed(func() { require.NoError(t, c.WaitReady(t.Context())) }))

@@ -33,12 +33,11 @@ func TestLockIsHeldByOneAndFreeAfterUnlock(t *testing.T) {
 	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
 		a, b := net.Client(), net.Client()
 
-		lease, err := a.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(a.Mutex("x").Lock(t.Context()))
 		require.Equal(t, 5, net.Holders(lease))
 		require.True(t, lease.Valid())
 
-		_, err = b.Mutex("x").TryLock(t.Context())
+		_, err := b.Mutex("x").TryLock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrHeld)
 		held := new(redlock.HeldError)
 		require.ErrorAs(t, err, &held)
@@ -53,8 +52,7 @@ func TestLockIsHeldByOneAndFreeAfterUnlock(t *testing.T) {
 		require.ErrorIs(t, lease.Extend(t.Context()), redlock.ErrReleased)
 		net.RequireNoKeys()
 
-		other, err := b.Mutex("x").TryLock(t.Context())
-		require.NoError(t, err)
+		other := net.Must(b.Mutex("x").TryLock(t.Context()))
 		require.NoError(t, other.Unlock(t.Context()))
 	})
 }
@@ -75,8 +73,7 @@ func TestLockWorksWithoutAnyMinority(t *testing.T) {
 					}
 					synctest.Wait()
 					took := testnet.Elapsed(func() {
-						lease, err := c.Mutex("x").Lock(t.Context())
-						require.NoError(t, err)
+						lease := net.Must(c.Mutex("x").Lock(t.Context()))
 						require.NoError(t, lease.Extend(t.Context()))
 						require.NoError(t, lease.Unlock(t.Context()))
 					})
@@ -174,65 +171,44 @@ func TestPermanentErrorsAtAMajorityEndLockAtOnce(t *testing.T) {
 		})
 		require.LessOrEqual(t, took, testhook.Engine(c).NodeTimeout)
 
-		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) { n.Refusing = nil })
-		}
+		net.Nodes.Set(func(n *testnet.Node) { n.Refusing = nil })
 		time.Sleep(time.Second)
 		require.NoError(t, c.Ping(t.Context()), "a node is back within a second of its recovery")
 	})
 }
 
-func TestOneServerUnderSeveralPoolsHasOneVote(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		net.Nodes[1].RunID, net.Nodes[2].RunID = "run-0", "run-0"
-		c := net.NewClient()
-		err := c.Ping(t.Context())
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		require.ErrorContains(t, err, "it is the same server as node")
-		_, err = c.Mutex("x").Lock(t.Context())
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		require.ErrorContains(t, err, "it is the same server as node")
-		net.RequireNoKeys()
-	})
-}
-
-func TestReplicaDoesNotVote(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		net.Nodes[0].Role, net.Nodes[1].Role = "slave", "slave"
-		c := net.NewClient()
-		require.ErrorContains(t, c.Ping(t.Context()), "it is a replica")
-		_, err := c.Mutex("x").Lock(t.Context())
-		require.ErrorContains(t, err, "it is a replica")
-	})
-}
-
-func TestServerInClusterModeDoesNotVote(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		net.Nodes[0].Mode, net.Nodes[1].Mode, net.Nodes[2].Mode = "cluster", "cluster", "standalone"
-		c := net.NewClient()
-		require.Zero(t, testnet.Elapsed(func() {
-			_, err := c.Mutex("x").Lock(t.Context())
-			require.ErrorIs(t, err, redlock.ErrNoQuorum, "waiting cannot mend it")
-			require.ErrorContains(t, err, "it runs in cluster mode")
-		}))
-		require.Equal(t, "unfit", c.Stats().Nodes[0].State)
-		require.Equal(t, "up", c.Stats().Nodes[2].State)
-	})
-}
-
-func TestServerOfAnUnknownRoleDoesNotVote(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		net.Nodes[0].Role = "active-replica"
-		net.Nodes[1].Role = "replica"
-		net.Nodes[2].Role = "" // a server that does not show its role counts as a master
-		c := net.NewClient()
-		err := c.Ping(t.Context())
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
-		require.ErrorContains(t, err, `its role is "active-replica"; only masters vote`)
-		require.ErrorContains(t, err, "it is a replica")
-		require.Equal(t, "unfit", c.Stats().Nodes[0].State)
-		require.Equal(t, "up", c.Stats().Nodes[2].State)
-	})
+// Two of three servers do not vote, which a person must mend: waiting does not.
+func TestServerThatIsNoMasterOfItsOwnDoesNotVote(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(n *testnet.Node)
+		says   []string // of one node, or of both
+	}{
+		{"one server under several pools", func(n *testnet.Node) { n.RunID = "run-0" }, []string{"it is the same server as node"}},
+		{"a replica", func(n *testnet.Node) { n.Role = "slave" }, []string{"it is a replica"}},
+		{"cluster mode", func(n *testnet.Node) { n.Mode = "cluster" }, []string{"it runs in cluster mode"}},
+		{"unknown roles", func(n *testnet.Node) { n.Role = []string{"", "active-replica", "replica"}[n.Index] },
+			[]string{`its role is "active-replica"; only masters vote`, "it is a replica"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+				net.Nodes[0].Role, net.Nodes[0].Mode = "", "standalone" // a server that does not show its role counts as a master
+				net.Nodes[1:].Set(c.change)
+				client := net.NewClient()
+				var lock error
+				require.Zero(t, testnet.Elapsed(func() { _, lock = client.Mutex("x").Lock(t.Context()) }))
+				for _, err := range []error{lock, client.Ping(t.Context())} {
+					require.ErrorIs(t, err, redlock.ErrNoQuorum)
+					for _, text := range c.says {
+						require.ErrorContains(t, err, text)
+					}
+				}
+				states := client.Stats().Nodes
+				require.ElementsMatch(t, []string{"up", "unfit", "unfit"}, []string{states[0].State, states[1].State, states[2].State})
+				net.RequireNoKeys()
+			})
+		})
+	}
 }
 
 func TestServerWithoutARunIDIsLoggedOnce(t *testing.T) {
@@ -261,8 +237,7 @@ func TestMasterThatBecomesAReplicaVotesAgainAsAMaster(t *testing.T) {
 				return ""
 			}
 		})
-		lease, err := c.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(c.Mutex("x").Lock(t.Context()))
 		time.Sleep(time.Second)
 		require.ErrorContains(t, c.Stats().Nodes[0].Err, "it is a replica")
 
@@ -296,22 +271,18 @@ func TestErrorRepliesCostOneNodesVote(t *testing.T) {
 					return ""
 				}
 				net.Nodes[0].Set(func(n *testnet.Node) { n.Override = fail })
-				lease, err := c.Mutex("x").Lock(t.Context())
-				require.NoError(t, err)
+				lease := net.Must(c.Mutex("x").Lock(t.Context()))
 				require.NoError(t, lease.Unlock(t.Context()))
 
 				net.Nodes[1].Set(func(n *testnet.Node) { n.Override = fail })
-				_, err = c.Mutex("x").TryLock(t.Context())
+				_, err := c.Mutex("x").TryLock(t.Context())
 				require.ErrorIs(t, err, redlock.ErrNoQuorum)
 				require.ErrorContains(t, err, "node 1 (test-1): ")
 				require.ErrorContains(t, err, code)
 
-				for _, n := range net.Nodes {
-					n.Set(func(n *testnet.Node) { n.Override = nil })
-				}
+				net.Nodes.Set(func(n *testnet.Node) { n.Override = nil })
 				time.Sleep(time.Second)
-				lease, err = c.Mutex("x").TryLock(t.Context())
-				require.NoError(t, err)
+				lease = net.Must(c.Mutex("x").TryLock(t.Context()))
 				require.Equal(t, 3, net.Holders(lease))
 				require.NoError(t, lease.Unlock(t.Context()))
 				net.RequireNoKeys()
@@ -323,8 +294,7 @@ func TestErrorRepliesCostOneNodesVote(t *testing.T) {
 func TestCloseEndsWaitersAndLeases(t *testing.T) {
 	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
 		a, b := net.Client(), net.Client()
-		lease, err := a.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(a.Mutex("x").Lock(t.Context()))
 		waiting := make(chan error, 1)
 		go func() {
 			_, err := b.Mutex("x").Lock(t.Context())
@@ -340,7 +310,7 @@ func TestCloseEndsWaitersAndLeases(t *testing.T) {
 		require.ErrorIs(t, lease.Err(), redlock.ErrClosed)
 		require.ErrorIs(t, lease.Unlock(t.Context()), redlock.ErrClosed)
 		require.ErrorIs(t, lease.Extend(t.Context()), redlock.ErrClosed)
-		_, err = a.Mutex("x").TryLock(t.Context())
+		_, err := a.Mutex("x").TryLock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrClosed)
 		require.ErrorIs(t, a.Ping(t.Context()), redlock.ErrClosed)
 		net.RequireNoKeys()

@@ -54,10 +54,8 @@ func TestTryDoRunsTheFunctionUnderALease(t *testing.T) {
 func TestTryDoDoesNotRunTheFunctionIfTheLockIsHeld(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		holder, c := net.Client(), net.Client()
-		_, err := holder.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
-		_, err = holder.Semaphore("s", 3).Acquire(t.Context(), 2)
-		require.NoError(t, err)
+		net.Must(holder.Mutex("x").Lock(t.Context()))
+		net.Must(holder.Semaphore("s", 3).Acquire(t.Context(), 2))
 		synctest.Wait()
 		for name, tryDo := range tryDos(c) {
 			var err error
@@ -68,7 +66,7 @@ func TestTryDoDoesNotRunTheFunctionIfTheLockIsHeld(t *testing.T) {
 			require.LessOrEqual(t, took, 500*ms, "%s does not wait", name)
 		}
 		net.RequireNoTraces()
-		err = c.Semaphore("s", 3).TryDo(t.Context(), 4, never)
+		err := c.Semaphore("s", 3).TryDo(t.Context(), 4, never)
 		require.ErrorIs(t, err, redlock.ErrConfig)
 		require.NoError(t, c.Close())
 		require.ErrorIs(t, c.Mutex("free").TryDo(t.Context(), never), redlock.ErrClosed)

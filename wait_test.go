@@ -94,9 +94,7 @@ func TestWaitEndsWithTheLastRefusalOfNodesThatDoNotAnswer(t *testing.T) {
 		require.Equal(t, time.Second, took, "a lock's own wait overrides the client's")
 	})
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) { n.Holding = true })
-		}
+		net.Nodes.Set(func(n *testnet.Node) { n.Holding = true })
 		_, err := net.NewClient().Mutex("x", redlock.WithWait(300*ms)).Lock(t.Context())
 		require.EqualError(t, err, `redlock: lock "x": not acquired within 300ms (WithWait)`, "no attempt was over")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -156,13 +154,9 @@ func TestWaitOfReentryIsThatOfTheLockItself(t *testing.T) {
 func TestCallsThatDoNotWaitIgnoreTheWait(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		holder, c := net.Client(), net.Client(redlock.WithWait(time.Nanosecond))
-		passed, err := holder.Mutex("passed").Lock(t.Context())
-		require.NoError(t, err)
-		text, err := passed.Transfer(t.Context())
-		require.NoError(t, err)
-		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) { n.Delay = 10 * ms })
-		}
+		passed := net.Must(holder.Mutex("passed").Lock(t.Context()))
+		text := net.Text(passed.Transfer(t.Context()))
+		net.Nodes.Set(func(n *testnet.Node) { n.Delay = 10 * ms })
 		for name, call := range map[string]func() (*redlock.Lease, error){
 			"TryLock":    func() (*redlock.Lease, error) { return c.Mutex("x").TryLock(t.Context()) },
 			"TryRLock":   func() (*redlock.Lease, error) { return c.RWMutex("x").TryRLock(t.Context()) },
@@ -173,7 +167,7 @@ func TestCallsThatDoNotWaitIgnoreTheWait(t *testing.T) {
 			require.NoError(t, err, name)
 			require.NoError(t, lease.Unlock(t.Context()), name)
 		}
-		_, err = c.Mutex("x").Lock(t.Context())
+		_, err := c.Mutex("x").Lock(t.Context())
 		require.ErrorIs(t, err, context.DeadlineExceeded, "Lock does not")
 	})
 }
@@ -225,13 +219,12 @@ func TestHooksSeeTheCallersContextAndTheEndOfTheWait(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		var tape testnet.Tape
 		c := net.Client(redlock.WithTrace(tape.Trace()), redlock.WithWait(300*ms))
-		free, err := c.Mutex("free").Lock(t.Context())
-		require.NoError(t, err)
+		free := net.Must(c.Mutex("free").Lock(t.Context()))
 		require.NoError(t, free.Unlock(t.Context()))
 		holdAll(t, net.Client())
 		ctx := context.WithValue(t.Context(), userKey{}, "the caller's")
 		tape.Clear()
-		_, err = c.Mutex("x").Lock(ctx)
+		_, err := c.Mutex("x").Lock(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Equal(t, ctx, testnet.Told[testnet.CallStart](&tape)[0].Context)
 		require.Equal(t, err, testnet.Told[testnet.CallEnd](&tape)[0].Err)
@@ -253,8 +246,7 @@ func TestWaitMustBeAboveZero(t *testing.T) {
 			require.ErrorIs(t, err, redlock.ErrConfig)
 			require.ErrorContains(t, err, fmt.Sprintf("WithWait(%v): the wait must be above 0", d))
 		}
-		lease, err := net.Client().Mutex("x", redlock.WithWait(math.MaxInt64)).Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(net.Client().Mutex("x", redlock.WithWait(math.MaxInt64)).Lock(t.Context()))
 		require.NoError(t, lease.Unlock(t.Context()))
 	})
 }

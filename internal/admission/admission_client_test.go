@@ -1,6 +1,10 @@
 package admission_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -122,8 +126,7 @@ func TestWipedNodeVotesAgainAfterTheGuard(t *testing.T) {
 		for i := range 5 {
 			net.Nodes[i].Restart(nil)
 			time.Sleep(3 * time.Second)
-			lease, err := net.Mutex(c, "x").Lock(t.Context())
-			require.NoError(t, err)
+			lease := net.Must(net.Mutex(c, "x").Lock(t.Context()))
 			require.Equal(t, 5, net.Holders(lease), "the node is back after its guard")
 			require.NoError(t, lease.Unlock(t.Context()))
 		}
@@ -147,8 +150,7 @@ func TestClientFindsThatAQuarantineEndedSooner(t *testing.T) {
 func TestRenewalPutsTheKeyBackAtANodeOnceItVotesAgain(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Guarded()
-		lease, err := net.Mutex(c, "x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(net.Mutex(c, "x").Lock(t.Context()))
 		synctest.Wait() // the attempt is over at every node
 		net.Nodes[0].Restart(nil)
 		time.Sleep(time.Second)
@@ -190,8 +192,7 @@ func TestRecordsOfAnotherClusterSizeAdmitNoNode(t *testing.T) {
 func TestLongerTTLIsPutOnRecordBeforeItIsUsed(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Guarded()
-		lease, err := net.Mutex(c, "x", redlock.WithTTL(time.Minute)).TryLock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(net.Mutex(c, "x", redlock.WithTTL(time.Minute)).TryLock(t.Context()))
 		require.NoError(t, lease.Unlock(t.Context()))
 		for _, n := range net.Nodes {
 			require.Equal(t, "60000", n.Redis.HGet(n.Record(), "ttl"))
@@ -249,9 +250,136 @@ func TestSilentConnectionIsGivenUpInTimeWhileTheRecordIsLookedAt(t *testing.T) {
 		for began := time.Now(); time.Since(began) < 2*admission.ProbeInterval; time.Sleep(ms) {
 			require.LessOrEqual(t, p.Silence(clock()), deadAfter+deadAfter/4*6/5+ms, "the client looks once in each quarter of deadAfter, give or take a fifth of it")
 		}
-		lease, err := net.Mutex(c, "x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(net.Mutex(c, "x").Lock(t.Context()))
 		require.Equal(t, 3, net.Holders(lease), "the client has a new connection")
 		require.NoError(t, lease.Unlock(t.Context()))
+	})
+}
+
+// A majority restarts empty: within a second every refusal says when the nodes vote again.
+func TestRefusalAfterAMajorityForgotSaysWhenTheNodesVoteAgain(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Guarded(redlock.WithTTL(3 * time.Second))
+		kill(net.Nodes[0], net.Nodes[1])
+		net.Nodes[0].Up()
+		net.Nodes[1].Up()
+		time.Sleep(time.Second)
+		var promised time.Time
+		for {
+			lease, err := c.Mutex("x").TryLock(t.Context())
+			if err == nil {
+				require.WithinDuration(t, promised, time.Now(), time.Second)
+				require.NoError(t, lease.Unlock(t.Context()))
+				return
+			}
+			var refused *redlock.QuorumError
+			require.True(t, errors.As(err, &refused), "%v", err)
+			require.NotZero(t, refused.RetryAfter, "%v", err)
+			at := time.Now().Add(refused.RetryAfter)
+			if !promised.IsZero() {
+				require.WithinDuration(t, promised, at, time.Second)
+			}
+			promised = at
+			time.Sleep(500 * ms)
+		}
+	})
+}
+
+// runShortClient opens a client that lives for one TryLock, as a job of cron does, and returns
+// that call's error. TryLock asks again for three node timeouts while nodes are being admitted; its
+// last attempt, and a raise, take one each.
+func runShortClient(t *testing.T, net *testnet.Net) error {
+	t.Helper()
+	const nodeTimeout = 100 * ms // a twentieth of the ttl
+	c := net.NewClient(redlock.WithTTL(2*time.Second), redlock.WithRestartGuard(time.Millisecond))
+	began := time.Now()
+	lease, err := c.Mutex("job").TryLock(t.Context())
+	t.Logf("TryLock took %v", time.Since(began))
+	require.LessOrEqual(t, time.Since(began), 5*nodeTimeout)
+	if err == nil {
+		require.NoError(t, lease.Unlock(t.Context()))
+	}
+	require.NoError(t, c.Close())
+	return err
+}
+
+// A job of cron is a client that lives for less than a second. The one that comes first after the
+// guard gets its lock, and admits all masters before it ends.
+func TestOneShortClientAfterTheGuardAdmitsAllMasters(t *testing.T) {
+	for _, n := range []int{3, 5} {
+		for run := range testnet.Tries(20, 50) {
+			t.Run(fmt.Sprintf("%d nodes, run %d", n, run), func(t *testing.T) {
+				testnet.InBubble(t, n, func(t *testing.T, net *testnet.Net) {
+					draw := rand.New(rand.NewPCG(uint64(n), uint64(run)))
+					for _, node := range net.Nodes {
+						way := time.Duration(draw.Int64N(int64(5 * ms)))
+						node.Set(func(node *testnet.Node) { node.Delay = way })
+					}
+					require.ErrorIs(t, runShortClient(t, net), redlock.ErrNoQuorum)
+					time.Sleep(2*time.Second + time.Duration(draw.Int64N(int64(20*ms))))
+					require.NoError(t, runShortClient(t, net))
+					for i, node := range net.Nodes {
+						require.NotEmpty(t, node.Redis.HGet(node.Key("record")+":"+node.Redis.HGet(node.Key("quarantine"), "name"), "nodes"), "node %d", i)
+					}
+				})
+			})
+		}
+	}
+}
+
+// An admission takes several round trips. Where these are long, compared with the node timeout of 100 ms, a short client waits for
+// it: were each one to end before, no node would ever vote.
+func TestShortClientsWithLongRoundTripsAdmitAllMasters(t *testing.T) {
+	for _, c := range []struct {
+		way  time.Duration // half of a round trip
+		runs int           // after the guard until one gets the lock
+	}{{5 * ms, 1}, {15 * ms, 1}, {25 * ms, 2}, {35 * ms, 2}, {45 * ms, 2}} {
+		t.Run(fmt.Sprint(c.way), func(t *testing.T) {
+			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+				net.Delay(c.way)
+				require.ErrorIs(t, runShortClient(t, net), redlock.ErrNoQuorum)
+				time.Sleep(2100 * ms)
+				err := runShortClient(t, net)
+				for i, node := range net.Nodes {
+					require.NotEmpty(t, node.Redis.HGet(node.Record(), "nodes"), "node %d", i)
+				}
+				if c.runs == 2 {
+					err = runShortClient(t, net)
+				}
+				require.NoError(t, err)
+			})
+		})
+	}
+}
+
+// A client that reaches exactly a quorum cannot admit a node of it: the tokens of leases that the node forgot may be known
+// only to a node that this client does not reach. One client that reaches q others for a moment admits it, for all.
+func TestNodeIsAdmittedByAClientThatReachesAQuorumOfOthers(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		before, _ := lockWithin(t, net.Guarded(redlock.WithTTL(2*time.Second)), time.Second)
+		require.NoError(t, net.Clients[0].Close())
+		opts := []redlock.ClientOption{redlock.WithTTL(2 * time.Second), redlock.WithRestartGuard(time.Millisecond)}
+		left, ofLeft := net.CuttableClient(opts...)
+		right, ofRight := net.CuttableClient(opts...)
+		away := []*testnet.Cuttable{ofLeft[2], ofRight[0]}
+		testnet.Hold(away, true)
+		defer testnet.Hold(away, false)
+		net.Nodes[0].Restart(nil)
+		for range 20 {
+			token, _ := lockWithin(t, right, 5*time.Second)
+			require.Greater(t, token, before)
+			before = token
+			time.Sleep(time.Second)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := left.Mutex("x").Lock(ctx)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorContains(t, err, "votes again with the counters of 2 other nodes that vote (1 answered)")
+
+		require.NoError(t, net.NewClient(opts...).Ping(t.Context()))
+		time.Sleep(time.Second)
+		token, _ := lockWithin(t, left, 5*time.Second)
+		require.Greater(t, token, before)
 	})
 }

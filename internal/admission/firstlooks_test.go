@@ -126,15 +126,10 @@ func TestEveryLogLineNamesTheClient(t *testing.T) {
 		clients := make(map[string]bool)
 		for range 2 {
 			c, lines := loggedClient(net)
-			_, err := c.Mutex("x").Lock(t.Context())
-			require.NoError(t, err)
-			for _, n := range net.Nodes {
-				n.Down()
-			}
+			net.Must(c.Mutex("x").Lock(t.Context()))
+			net.Nodes.Down()
 			time.Sleep(time.Minute)
-			for _, n := range net.Nodes {
-				n.Up()
-			}
+			net.Nodes.Up()
 			require.NoError(t, c.Close())
 			text := strings.TrimSpace(lines.String())
 			require.Contains(t, text, "a lease is lost")

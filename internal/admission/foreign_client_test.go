@@ -49,8 +49,7 @@ func TestForeignKeyInPlaceOfAnAdmissionsStopsOneNodeAtMost(t *testing.T) {
 					before := n.Executed("probe")
 					for range 30 {
 						for _, c := range []*redlock.Client{old, fresh} {
-							lease, err := c.Mutex("x").TryLock(t.Context())
-							require.NoError(t, err)
+							lease := net.Must(c.Mutex("x").TryLock(t.Context()))
 							require.NoError(t, lease.Unlock(t.Context()))
 						}
 						time.Sleep(time.Second)
@@ -123,8 +122,7 @@ func TestGuardOfTheLongestForeignTTLKeepsNewClientsOutForThatLong(t *testing.T) 
 			began := time.Now()
 			kill(net.Nodes[0])
 			net.Nodes[0].Up()
-			lease, err := c.Mutex("x").Lock(t.Context())
-			require.NoError(t, err)
+			lease := net.Must(c.Mutex("x").Lock(t.Context()))
 			require.Equal(t, guard >= foreign, time.Since(began) >= foreign, "after %v", time.Since(began))
 			require.NoError(t, lease.Unlock(t.Context()))
 		})

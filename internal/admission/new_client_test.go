@@ -1,9 +1,14 @@
 package admission_test
 
 import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
@@ -25,8 +30,7 @@ func TestNewClientLetsNoMajorityVoteBeforeAllOthersHaveLooked(t *testing.T) {
 				long, ofLong := net.CuttableClient(guard, redlock.WithTTL(2*time.Second))
 				ofLong[2].Hold(true)
 				defer ofLong[2].Hold(false)
-				held, err := long.Mutex("x", redlock.WithTTL(time.Minute)).Lock(t.Context())
-				require.NoError(t, err)
+				held := net.Must(long.Mutex("x", redlock.WithTTL(time.Minute)).Lock(t.Context()))
 				require.Equal(t, 2, net.Holders(held))
 
 				if hidden {
@@ -72,5 +76,138 @@ func TestShortClientOfANewClusterAwaitsItsFirstLooks(t *testing.T) {
 		took := testnet.Elapsed(func() { _, err = c.Mutex("x").Lock(t.Context()) })
 		require.NoError(t, err)
 		require.Less(t, took, 3*time.Second)
+	})
+}
+
+// All nodes say that they have no record, and something else shows that the cluster is not new. The client that holds a
+// lease for a minute is cut off for two seconds only.
+
+var shortGuard = []redlock.ClientOption{redlock.WithTTL(2 * time.Second), redlock.WithRestartGuard(time.Millisecond)}
+
+// lockForAMinute returns a lease of a client that is cut off by pools.
+func lockForAMinute(t *testing.T, net *testnet.Net) (held *redlock.Lease, pools []*testnet.Cuttable) {
+	c, pools := net.CuttableClient(shortGuard...)
+	held = net.Must(c.Mutex("x", redlock.WithTTL(time.Minute)).Lock(t.Context()))
+	return held, pools
+}
+
+// requireNoSecond has the next client ask for so long while the lease is held.
+func requireNoSecond(t *testing.T, next *redlock.Client, held *redlock.Lease, limit time.Duration) {
+	t.Helper()
+	for began := time.Now(); held.Valid() && time.Since(began) < limit; time.Sleep(100 * ms) {
+		_, err := next.Mutex("x").TryLock(t.Context())
+		require.Error(t, err, "two holders after %v, the first with %v left", time.Since(began), held.Remaining())
+	}
+}
+
+// One node forgot before the others: the guard of its quarantine is a minute.
+func TestQuarantineOfAnotherNodeShowsTheLongestTTL(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		require.NoError(t, net.Guarded(shortGuard...).Close())
+		held, pools := lockForAMinute(t, net)
+		net.Nodes[2].Redis.FlushAll()
+		time.Sleep(21 * time.Second)
+		require.Equal(t, "60000", net.Nodes[2].Redis.HGet(net.Nodes[2].Key("quarantine"), "guard"))
+		testnet.Hold(pools, true)
+		defer testnet.Hold(pools, false)
+		net.Nodes[0].Redis.FlushAll()
+		net.Nodes[1].Redis.FlushAll()
+		requireNoSecond(t, net.NewClient(shortGuard...), held, 15*time.Second)
+	})
+}
+
+// The servers restart with data that they saved before the longest ttl was on record.
+func TestOlderRecordsShowThatAClusterIsNotNew(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		require.NoError(t, net.Guarded(shortGuard...).Close())
+		var saved []map[string]any
+		for _, n := range net.Nodes {
+			saved = append(saved, n.Snapshot())
+		}
+		held, pools := lockForAMinute(t, net)
+		testnet.Hold(pools, true)
+		defer testnet.Hold(pools, false)
+		for i, n := range net.Nodes {
+			n.Restart(saved[i])
+		}
+		requireNoSecond(t, net.NewClient(shortGuard...), held, 15*time.Second)
+	})
+}
+
+// The next client saw the third node vote, which does not know the longest ttl, and did not reach the others.
+func TestClientThatSawAnotherNodeVoteDoesNotTakeTheClusterForNew(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		require.NoError(t, net.Guarded(shortGuard...).Close())
+		c, pools := net.CuttableClient(shortGuard...)
+		pools[2].Hold(true)
+		held := net.Must(c.Mutex("x", redlock.WithTTL(time.Minute)).Lock(t.Context()))
+		testnet.Hold(pools, true)
+		defer testnet.Hold(pools, false)
+		net.Nodes[0].Down()
+		net.Nodes[1].Down()
+		next := net.NewClient(shortGuard...)
+		require.Error(t, next.Ping(t.Context()))
+		for _, n := range net.Nodes {
+			n.Redis.FlushAll()
+		}
+		net.Nodes[0].Up()
+		net.Nodes[1].Up()
+		requireNoSecond(t, next, held, 15*time.Second)
+	})
+}
+
+// Cron starts the job on several machines at the same second. The nodes are being admitted while the calls ask: that
+// takes none of the tries by which callers settle a split vote.
+func TestOneOfSeveralShortClientsAfterTheGuardGetsItsLock(t *testing.T) {
+	const machines = 3
+	for run := range testnet.Tries(20, 120) {
+		t.Run(fmt.Sprint(run), func(t *testing.T) {
+			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+				draw := rand.New(rand.NewPCG(1, uint64(run)))
+				var opening sync.Mutex // the test's list of clients has no lock
+				open := func() *redlock.Client {
+					opening.Lock()
+					defer opening.Unlock()
+					return net.NewClient(redlock.WithTTL(2*time.Second), redlock.WithRestartGuard(time.Millisecond))
+				}
+				c := open()
+				require.ErrorIs(t, c.Ping(t.Context()), redlock.ErrNoQuorum)
+				require.NoError(t, c.Close())
+				time.Sleep(2*time.Second + time.Millisecond)
+				for _, node := range net.Nodes {
+					way := time.Duration(draw.Int64N(int64(10 * ms)))
+					node.Set(func(node *testnet.Node) { node.Delay = way })
+				}
+				granted := make(chan *redlock.Lease, machines)
+				var all sync.WaitGroup
+				for range machines {
+					late := time.Duration(draw.Int64N(int64(5 * ms)))
+					all.Go(func() {
+						time.Sleep(late)
+						c := open()
+						lease, err := c.Mutex("job").TryLock(t.Context())
+						if err != nil {
+							assert.True(t, errors.Is(err, redlock.ErrHeld) || errors.Is(err, redlock.ErrNoQuorum), "%v", err)
+							return
+						}
+						granted <- lease
+					})
+				}
+				all.Wait()
+				require.Len(t, granted, 1)
+			})
+		})
+	}
+}
+
+// A new cluster has a node that is frozen. The clients live for one TryLock, which is too short to find the node silent.
+func TestShortClientsAloneAdmitAClusterWithAFrozenNode(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		net.Nodes[2].Freeze()
+		began := time.Now()
+		for runShortClient(t, net) != nil {
+			require.Less(t, time.Since(began), time.Minute)
+			time.Sleep(time.Second)
+		}
 	})
 }

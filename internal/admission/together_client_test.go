@@ -63,9 +63,7 @@ func TestQuorumOfEmptyServersServesWhileTheOthersStayDown(t *testing.T) {
 					t.Log(took)
 					require.Greater(t, token, before)
 
-					for _, node := range net.Nodes {
-						node.Up()
-					}
+					net.Nodes.Up()
 					time.Sleep(30 * time.Second) // those that come late are admitted, too
 					for _, i := range killed[:n/2] {
 						kill(net.Nodes[i])
@@ -84,19 +82,10 @@ func TestServersThatForgotTogetherAreAdmittedWhoeverComesBetween(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		require.NoError(t, net.Guarded(redlock.WithTTL(2*time.Second)).Close())
 		kill(net.Nodes...)
-		for _, n := range net.Nodes[:2] {
-			n.Up()
-		}
+		net.Nodes[:2].Up()
 		// The first client admits one of them, and is stopped.
 		first := net.NewClient(redlock.WithTTL(2*time.Second), redlock.WithRestartGuard(time.Millisecond))
-		net.Nodes[1].Set(func(n *testnet.Node) {
-			n.Override = func(cmd string, args []string) string {
-				if n.Label(cmd, args) == "admit" {
-					return "ERR not now"
-				}
-				return ""
-			}
-		})
+		net.Nodes[1].Refuse("ERR not now", "admit")
 		time.Sleep(2*time.Second + admission.MajorityLossGuard + time.Second)
 		require.NoError(t, first.Close())
 		require.NotEmpty(t, net.Nodes[0].Redis.HGet(net.Nodes[0].Record(), "nodes"))
@@ -114,9 +103,7 @@ func TestServerThatVotedSinceIsNotAdmittedWithoutTheOthers(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Guarded(redlock.WithTTL(2 * time.Second))
 		kill(net.Nodes...)
-		for _, n := range net.Nodes[:2] {
-			n.Up()
-		}
+		net.Nodes[:2].Up()
 		lockWithin(t, c, 25*time.Second)
 		net.Nodes[2].Up()
 		time.Sleep(25 * time.Second)
@@ -132,8 +119,7 @@ func TestServerThatVotedSinceIsNotAdmittedWithoutTheOthers(t *testing.T) {
 		net.Nodes[1].Up()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_, err := c.Mutex("x").Lock(ctx)
-		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		net.NoQuorum(c.Mutex("x").Lock(ctx))
 		net.Nodes[2].Up()
 		next, _ := lockWithin(t, c, 5*time.Second)
 		require.Greater(t, next, token)

@@ -23,9 +23,7 @@ import (
 func TestCloseAwaitsAnAttemptThatIsUnderWay(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
-		for _, n := range net.Nodes {
-			n.Freeze()
-		}
+		net.Nodes.Freeze()
 		ended := make(chan error, 1)
 		go func() {
 			_, err := net.Mutex(c, "x").TryLock(t.Context())
@@ -93,8 +91,7 @@ func TestHandleIsCollectedIfCloseCameBeforeItsDo(t *testing.T) {
 func TestDoReleasesALeaseThatIsOverBeforeItBegins(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
-		lease, err := net.Mutex(c, "x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(net.Mutex(c, "x").Lock(t.Context()))
 		net.Clock.Sleep(time.Minute) // the machine was suspended: no timer has run
 		end := testhook.Handle(lease).Work()
 		require.NotNil(t, end)
@@ -222,8 +219,7 @@ func TestCloseAwaitsABrokenConnectionForANodeTimeout(t *testing.T) {
 		c := net.Guarded(redlock.WithTTL(time.Second))
 		timeout := testhook.Engine(c).NodeTimeout
 		net.Nodes[0].Redis.FlushAll()
-		_, err := net.Mutex(c, "x").Lock(t.Context())
-		require.NoError(t, err)
+		net.Must(net.Mutex(c, "x").Lock(t.Context()))
 		time.Sleep(900 * ms)
 		net.Nodes[1].Freeze()
 		net.Nodes[2].Freeze()

@@ -38,8 +38,7 @@ func requireKeysOutlast(t *testing.T, net *testnet.Net, l *redlock.Lease) {
 func TestExtendToLastsForItsOwnTTL(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Guarded(redlock.WithTTL(2*time.Second), redlock.WithoutRenewal())
-		lease, err := net.Mutex(c, "x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(net.Mutex(c, "x").Lock(t.Context()))
 		for _, ttl := range []time.Duration{20 * time.Second, time.Minute, 500 * ms, time.Hour, 2 * time.Second, 3 * time.Second} {
 			time.Sleep(100 * ms)
 			require.NoError(t, lease.ExtendTo(t.Context(), ttl-time.Nanosecond), "it is rounded up to milliseconds")
@@ -59,8 +58,7 @@ func TestRenewalsEndNothingEarlierThanAnExtendTo(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		const ttl, long = 3 * time.Second, 30 * time.Second
 		c := net.Guarded(redlock.WithTTL(ttl))
-		lease, err := net.Mutex(c, "x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(net.Mutex(c, "x").Lock(t.Context()))
 		require.NoError(t, lease.ExtendTo(t.Context(), long))
 		until := lease.Until()
 		require.Equal(t, validity(long), time.Until(until))
@@ -92,8 +90,7 @@ func TestRenewalsEndNothingEarlierThanAnExtendTo(t *testing.T) {
 func TestRenewalAfterAnExtendToHealsForTheLongerTTL(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client(redlock.WithTTL(3 * time.Second))
-		lease, err := net.Mutex(c, "x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(net.Mutex(c, "x").Lock(t.Context()))
 		require.NoError(t, lease.ExtendTo(t.Context(), time.Minute))
 		synctest.Wait()
 		net.Nodes[1].Redis.FlushAll()
@@ -106,8 +103,7 @@ func TestRenewalAfterAnExtendToHealsForTheLongerTTL(t *testing.T) {
 func TestExtendToShortensTheValidityFirst(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client(redlock.WithoutRenewal())
-		lease, err := net.Mutex(c, "x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(net.Mutex(c, "x").Lock(t.Context()))
 		for _, earlier := range []func() error{
 			func() error { return lease.Extend(t.Context()) },
 			func() error { return lease.ExtendTo(t.Context(), time.Hour) },
@@ -126,9 +122,7 @@ func TestExtendToShortensTheValidityFirst(t *testing.T) {
 			require.Equal(t, validity(2*time.Second), lease.Until().Sub(called))
 			requireKeysOutlast(t, net, lease)
 		}
-		for _, n := range net.Nodes {
-			n.Freeze()
-		}
+		net.Nodes.Freeze()
 		require.ErrorIs(t, lease.ExtendTo(t.Context(), 1500*ms), redlock.ErrNoQuorum)
 		require.Equal(t, validity(1500*ms)-testhook.Engine(c).NodeTimeout, lease.Remaining(), "also if no node answers")
 		<-lease.Done()
@@ -140,8 +134,7 @@ func TestShortenedLeaseThatRenewsItselfGoesOn(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		const ttl, short = 30 * time.Second, 2 * time.Second
 		c := net.Client(redlock.WithTTL(ttl), redlock.WithNodeTimeout(100*ms))
-		lease, err := net.Mutex(c, "x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(net.Mutex(c, "x").Lock(t.Context()))
 		require.NoError(t, lease.ExtendTo(t.Context(), short))
 		require.LessOrEqual(t, lease.Remaining(), validity(short))
 		time.Sleep(short)
@@ -149,13 +142,9 @@ func TestShortenedLeaseThatRenewsItselfGoesOn(t *testing.T) {
 		requireKeysOutlast(t, net, lease)
 
 		// Also if no node answered for a while.
-		for _, n := range net.Nodes {
-			n.Freeze()
-		}
+		net.Nodes.Freeze()
 		require.ErrorIs(t, lease.ExtendTo(t.Context(), short), redlock.ErrNoQuorum)
-		for _, n := range net.Nodes {
-			n.Thaw()
-		}
+		net.Nodes.Thaw()
 		time.Sleep(short)
 		require.Greater(t, lease.Remaining(), ttl-2*short)
 		require.NoError(t, lease.Unlock(t.Context()))
@@ -165,8 +154,7 @@ func TestShortenedLeaseThatRenewsItselfGoesOn(t *testing.T) {
 // Nodes count in milliseconds: what is left of a longer ttl is rounded up.
 func TestRenewalAfterAnExtendToLosesNoFractionOfAMillisecond(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		lease, err := net.Client(redlock.WithDrift(0, 0), redlock.WithoutRenewal()).Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(net.Client(redlock.WithDrift(0, 0), redlock.WithoutRenewal()).Mutex("x").Lock(t.Context()))
 		require.NoError(t, lease.ExtendTo(t.Context(), time.Minute))
 		time.Sleep(time.Second + 300*time.Microsecond)
 		require.NoError(t, lease.Extend(t.Context()))
@@ -180,8 +168,7 @@ func TestRenewalAfterAnExtendToLosesNoFractionOfAMillisecond(t *testing.T) {
 func TestInconclusiveExtendToKeepsTheOldValidity(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Guarded(redlock.WithoutRenewal())
-		lease, err := net.Mutex(c, "x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(net.Mutex(c, "x").Lock(t.Context()))
 		before := lease.Until()
 		net.Nodes[0].Freeze()
 		net.Nodes[1].Freeze()
@@ -199,8 +186,7 @@ func TestInconclusiveExtendToKeepsTheOldValidity(t *testing.T) {
 
 func TestExtendToDoesNotOutlastMaxHold(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
-		lease, err := net.Mutex(net.Client(), "x", redlock.WithMaxHold(20*time.Second)).Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(net.Mutex(net.Client(), "x", redlock.WithMaxHold(20*time.Second)).Lock(t.Context()))
 		limit := lease.Remaining() + 20*time.Second - validity(10*time.Second)
 		require.NoError(t, lease.ExtendTo(t.Context(), time.Hour))
 		require.Equal(t, limit, lease.Remaining())
@@ -214,8 +200,7 @@ func TestExtendToDoesNotOutlastMaxHold(t *testing.T) {
 
 func TestExtendToRefusesBadTTLsAndEndedLeases(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
-		lease, err := net.Mutex(net.Client(), "x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(net.Mutex(net.Client(), "x").Lock(t.Context()))
 		until, renewals := lease.Until(), net.Nodes[0].Renewals()
 		for _, ttl := range []time.Duration{-1, 0, 49 * ms, 366 * 24 * time.Hour, time.Second + 12*ms} { // two node timeouts are a second
 			require.ErrorIs(t, lease.ExtendTo(t.Context(), ttl), redlock.ErrConfig, "%v", ttl)
@@ -226,13 +211,95 @@ func TestExtendToRefusesBadTTLsAndEndedLeases(t *testing.T) {
 		require.ErrorIs(t, lease.ExtendTo(t.Context(), time.Minute), redlock.ErrReleased)
 		require.Equal(t, renewals, net.Nodes[0].Renewals())
 
-		lease, err = net.Mutex(net.Client(), "x").Lock(t.Context())
-		require.NoError(t, err)
+		lease = net.Must(net.Mutex(net.Client(), "x").Lock(t.Context()))
 		synctest.Wait()
-		for _, n := range net.Nodes {
-			n.Drop(lease)
-		}
+		net.Nodes.Drop(lease)
 		require.ErrorIs(t, lease.ExtendTo(t.Context(), time.Minute), redlock.ErrLost)
 		net.RequireNoKeys()
+	})
+}
+
+// Which nodes may vote for a lease that ExtendTo prolongs beyond its lock's ttl.
+
+// A node that forgot the lease must not vote before the longer ttl is over.
+func TestGuardIsAsLongAsAnExtendTo(t *testing.T) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
+		a, b := net.Guarded(redlock.WithoutRenewal()), net.Guarded()
+		lease := net.Must(net.Mutex(a, "x").Lock(t.Context()))
+		synctest.Wait()
+		net.Nodes[2].Down()
+		require.NoError(t, lease.ExtendTo(t.Context(), 40*time.Second))
+		require.Equal(t, validity(40*time.Second), lease.Remaining())
+		net.Nodes[1].Restart(nil)
+		net.Nodes[2].Redis.Del("redlock:x") // it was away when the lease was prolonged: its key ends early
+		net.Nodes[2].Drop(lease)
+		net.Nodes[2].Up()
+		for lease.Valid() {
+			_, err := b.Mutex("x").TryLock(t.Context())
+			require.Error(t, err, "with %v left of the first lease", lease.Remaining())
+			time.Sleep(200 * ms)
+		}
+	})
+}
+
+// Nodes that cannot put the ttl on record do not vote for it.
+func TestExtendToAsksNodesThatHaveItsTTLOnRecord(t *testing.T) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Guarded()
+		lease := net.Must(net.Mutex(c, "x").Lock(t.Context()))
+		synctest.Wait()
+		net.Nodes[1:].Refuse("BUSY", "probe")
+		renewals := net.Nodes[1].Renewals()
+		err := lease.ExtendTo(t.Context(), time.Minute)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorContains(t, err, "is being registered at the node")
+		require.Equal(t, renewals, net.Nodes[1].Renewals())
+		require.LessOrEqual(t, lease.Remaining(), validity(10*time.Second))
+		require.NoError(t, lease.ExtendTo(t.Context(), 9*time.Second), "a shorter one needs no record")
+	})
+}
+
+// Commands on a connection that was given up, and that the server has not closed, may be executed
+// late: a usual renewal among them would end the key early.
+func TestExtendToAsksNoNodeThatKeepsOldConnections(t *testing.T) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		lease := net.Must(net.Mutex(c, "x").Lock(t.Context()))
+		net.Nodes.Refuse("NOPERM this user has no permissions to run the 'client|kill' command", "client kill")
+		require.NoError(t, lease.ExtendTo(t.Context(), time.Minute), "no connection broke yet")
+		net.Nodes[1:].Cut()
+		time.Sleep(time.Second)
+		until := lease.Until()
+		err := lease.ExtendTo(t.Context(), 2*time.Minute)
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorContains(t, err, "grant the user INFO, CLIENT ID and CLIENT KILL")
+		require.Equal(t, until, lease.Until())
+		require.NoError(t, lease.Extend(t.Context()))
+
+		for _, n := range net.Nodes {
+			n.Set(func(n *testnet.Node) { n.Override = nil })
+			n.Cut()
+		}
+		time.Sleep(time.Second)
+		require.NoError(t, lease.ExtendTo(t.Context(), 2*time.Minute))
+		require.NoError(t, lease.Unlock(t.Context()))
+	})
+}
+
+// Close, and an undo that a server refuses, must know how long the keys stand.
+func TestLeaseKnowsHowLongItsKeysLast(t *testing.T) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		lease := net.Must(net.Mutex(c, "x").Lock(t.Context()))
+		require.NoError(t, lease.ExtendTo(t.Context(), time.Minute))
+		require.NoError(t, lease.ExtendTo(t.Context(), 20*time.Second))
+		require.Equal(t, time.Minute, testhook.Lease(lease).TTL(), "a node that was away may have the longest")
+		synctest.Wait()
+		net.Nodes[0].Refuse("OOM command not allowed", "release", "releaseall")
+		require.NoError(t, lease.Unlock(t.Context()))
+		time.Sleep(50 * time.Second)
+		require.Equal(t, 1, testhook.Engine(c).Cluster.Nodes[0].Undos(), "the server still has the key, perhaps")
+		time.Sleep(20 * time.Second)
+		require.Zero(t, testhook.Engine(c).Cluster.Nodes[0].Undos())
 	})
 }

@@ -74,8 +74,7 @@ func TestWhatJoinsAHeldLease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 				client := net.Client()
-				outer, err := c.held(client).Lock(t.Context())
-				require.NoError(t, err)
+				outer := net.Must(c.held(client).Lock(t.Context()))
 				if c.downgraded {
 					require.NoError(t, outer.Downgrade(t.Context()))
 				}
@@ -147,13 +146,12 @@ func requireOutcome(t *testing.T, ctx context.Context, outer *redlock.Lease, m *
 func TestLeaseOfAnotherClientIsNotJoined(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		a, b := net.Client(redlock.WithReentry()), net.Client(redlock.WithReentry())
-		lease, err := a.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(a.Mutex("x").Lock(t.Context()))
 		ctx, cancel := lease.Context(t.Context())
 		defer cancel()
 		_, held := net.Mutex(b, "x").Held(ctx)
 		require.False(t, held)
-		_, err = net.Mutex(b, "x").TryLock(ctx)
+		_, err := net.Mutex(b, "x").TryLock(ctx)
 		var refused *redlock.HeldError
 		require.ErrorAs(t, err, &refused, "it asked the nodes")
 		require.Equal(t, lease.Owner(), refused.Holder)
@@ -174,8 +172,7 @@ func TestTheInnermostLeaseIsJoinedAndFound(t *testing.T) {
 				found, held = m.Held(ctx)
 				require.True(t, held)
 				require.Same(t, outer, found, "the inner one is unlocked")
-				last, err := m.Lock(context.WithoutCancel(ctx))
-				require.NoError(t, err)
+				last := net.Must(m.Lock(context.WithoutCancel(ctx)))
 				require.Equal(t, outer.Owner(), last.Owner())
 				return last.Unlock(ctx)
 			}))
@@ -188,8 +185,7 @@ func TestTheInnermostLeaseIsJoinedAndFound(t *testing.T) {
 func TestBadSettingsAreReportedUnderAHeldLease(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client(redlock.WithReentry())
-		lease, err := c.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(c.Mutex("x").Lock(t.Context()))
 		ctx, cancel := lease.Context(t.Context())
 		defer cancel()
 		for _, bad := range []*redlock.Mutex{c.Mutex("x", redlock.WithTTL(-1)), c.Multi(nil), c.Multi([]string{"x", "x"})} {
@@ -218,12 +214,10 @@ func TestHandleThatHasEndedIsNotJoined(t *testing.T) {
 func TestPermitsAreNotJoined(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		permits := net.Client(redlock.WithReentry()).Semaphore("x", 2)
-		first, err := permits.Acquire(t.Context(), 1)
-		require.NoError(t, err)
+		first := net.Must(permits.Acquire(t.Context(), 1))
 		ctx, cancel := first.Context(t.Context())
 		defer cancel()
-		second, err := permits.Acquire(ctx, 1)
-		require.NoError(t, err)
+		second := net.Must(permits.Acquire(ctx, 1))
 		require.NotEqual(t, first.Owner(), second.Owner())
 		require.NotEqual(t, first.Slots()[0], second.Slots()[0])
 		require.NoError(t, first.Unlock(t.Context()))

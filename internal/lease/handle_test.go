@@ -53,15 +53,13 @@ func TestJoiningALeaseAsksNoNode(t *testing.T) {
 		var tape testnet.Tape
 		c := net.Client(redlock.WithReentry(), redlock.WithTrace(tape.Trace()))
 		m := net.Mutex(c, "x")
-		first, err := m.Lock(t.Context())
-		require.NoError(t, err)
+		first := net.Must(m.Lock(t.Context()))
 		ctx, cancel := first.Context(t.Context())
 		defer cancel()
 		tape.Clear()
 		commands := len(net.Nodes[0].Log)
 		took := testnet.Elapsed(func() {
-			second, err := net.Mutex(c, "x", redlock.WithTTL(time.Minute), redlock.WithMaxHold(time.Second)).TryLock(ctx)
-			require.NoError(t, err)
+			second := net.Must(net.Mutex(c, "x", redlock.WithTTL(time.Minute), redlock.WithMaxHold(time.Second)).TryLock(ctx))
 			require.Equal(t, first.Owner(), second.Owner())
 			require.Equal(t, first.Token(), second.Token())
 			require.Equal(t, first.Names(), second.Names())
@@ -160,8 +158,7 @@ func TestGoroutineThatOutlivesItsDoKeepsTheLock(t *testing.T) {
 		}))
 		require.NoError(t, (<-inner).Unlock(t.Context()))
 		for range 50 {
-			_, err := b.Mutex("x").TryLock(t.Context())
-			require.ErrorIs(t, err, redlock.ErrHeld)
+			net.Held(b.Mutex("x").TryLock(t.Context()))
 			time.Sleep(time.Second)
 		}
 		require.NoError(t, <-ended)
@@ -173,13 +170,10 @@ func TestEveryHandleSeesTheLoss(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		m := net.Mutex(net.Client(redlock.WithReentry(), redlock.WithTTL(3*time.Second)), "x")
 		ctx, first, second := join(t, m)
-		before, err := m.Lock(ctx)
-		require.NoError(t, err)
+		before := net.Must(m.Lock(ctx))
 		require.NoError(t, before.Unlock(t.Context()))
 		fromDo := m.Do(ctx, func(ctx context.Context, _ *redlock.Lease) error {
-			for _, n := range net.Nodes {
-				n.Drop(first)
-			}
+			net.Nodes.Drop(first)
 			<-ctx.Done()
 			lossOf(t, context.Cause(ctx))
 			return nil
@@ -218,17 +212,14 @@ func TestExtendThroughAHandleProlongsTheLeaseForAll(t *testing.T) {
 func TestDowngradeThroughAHandleMakesAShareForAll(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		lock := net.Client(redlock.WithReentry()).RWMutex("x")
-		first, err := lock.Lock(t.Context())
-		require.NoError(t, err)
+		first := net.Must(lock.Lock(t.Context()))
 		ctx, cancel := first.Context(t.Context())
 		defer cancel()
-		second, err := lock.RLock(ctx)
-		require.NoError(t, err)
+		second := net.Must(lock.RLock(ctx))
 		require.False(t, second.Shared(), "it is the lease that holds the lock alone")
 		require.NoError(t, second.Downgrade(t.Context()))
 		require.True(t, first.Shared())
-		_, err = lock.TryLock(ctx)
-		require.ErrorIs(t, err, redlock.ErrHeld)
+		net.Held(lock.TryLock(ctx))
 		require.NoError(t, first.Unlock(t.Context()))
 		require.ErrorIs(t, first.Downgrade(t.Context()), redlock.ErrReleased)
 		require.Equal(t, 3, net.Holders(second))
@@ -246,8 +237,7 @@ func TestHandlesMayBeUnlockedAndJoinedAtTheSameInstant(t *testing.T) {
 			ctx = context.WithoutCancel(ctx)
 			handles := []*redlock.Lease{first, second}
 			for range 4 {
-				l, err := m.Lock(ctx)
-				require.NoError(t, err)
+				l := net.Must(m.Lock(ctx))
 				handles = append(handles, l)
 			}
 			releases := net.Nodes[0].Releases()
@@ -333,4 +323,134 @@ func TestHandleThatNobodyRefersToIsCollected(t *testing.T) {
 	first = nil
 	collected("dropped without Unlock; it is released now")
 	<-done
+}
+
+// Close ends all handles of a lease, and the last Do under it releases it.
+
+func TestCloseEndsEveryHandle(t *testing.T) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client(redlock.WithReentry())
+		m := net.Mutex(c, "x")
+		ctx, first, second := join(t, m)
+		before := net.Must(m.Lock(ctx))
+		require.NoError(t, before.Unlock(t.Context()))
+		require.NoError(t, c.Close())
+		net.RequireNoKeys()
+		for _, l := range []*redlock.Lease{first, second} {
+			<-l.Done()
+			require.ErrorIs(t, l.Err(), redlock.ErrClosed)
+			require.ErrorIs(t, l.Unlock(t.Context()), redlock.ErrClosed)
+		}
+		require.ErrorIs(t, context.Cause(ctx), redlock.ErrClosed)
+		requireReleased(t, before)
+		_, err := m.Lock(context.WithoutCancel(ctx))
+		require.ErrorIs(t, err, redlock.ErrClosed)
+		_, held := m.Held(ctx)
+		require.False(t, held)
+	})
+}
+
+// underDos closes a client whose lease three handles hold: those of a Do that goes on for outer after Close,
+// of one for inner under it, and a third that is no Do's. It returns that one, and how long after Close the keys
+// were gone.
+func underDos(t *testing.T, net *testnet.Net, outer, inner time.Duration) (third *redlock.Lease, took time.Duration) {
+	c := net.Client(redlock.WithReentry())
+	m := net.Mutex(c, "x")
+	work := func(ctx context.Context, d time.Duration) {
+		<-ctx.Done()
+		assert.ErrorIs(t, context.Cause(ctx), redlock.ErrClosed)
+		time.Sleep(d)
+	}
+	go func() {
+		_ = m.Do(t.Context(), func(ctx context.Context, _ *redlock.Lease) error {
+			lease, err := m.Lock(ctx)
+			assert.NoError(t, err)
+			third = lease
+			go func() {
+				_ = m.Do(ctx, func(ctx context.Context, _ *redlock.Lease) error {
+					work(ctx, inner)
+					return nil
+				})
+			}()
+			work(ctx, outer)
+			return nil
+		})
+	}()
+	synctest.Wait()
+	require.NoError(t, c.Close())
+	return third, testnet.Elapsed(func() {
+		for held(net, third) {
+			time.Sleep(10 * ms)
+		}
+	})
+}
+
+// held reports whether a node has a key or a share of the lease.
+func held(net *testnet.Net, l *redlock.Lease) bool { return net.Holders(l) > 0 }
+
+func TestCloseLeavesTheReleaseToTheLastDo(t *testing.T) {
+	for name, c := range map[string]struct{ outer, inner, freed time.Duration }{
+		"the outer one":         {outer: 2 * time.Second, inner: time.Second, freed: 2 * time.Second},
+		"the inner one":         {outer: time.Second, inner: 2 * time.Second, freed: 2 * time.Second},
+		"the validity is first": {outer: time.Second, inner: time.Minute, freed: 10 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
+				third, took := underDos(t, net, c.outer, c.inner)
+				require.InDelta(t, c.freed, took, float64(20*ms))
+				require.ErrorIs(t, third.Err(), redlock.ErrClosed)
+				time.Sleep(c.inner)
+				net.RequireNoKeys()
+			})
+		})
+	}
+}
+
+// The lease was granted to a caller that runs no Do, or whose Do has returned.
+func TestCloseLeavesTheReleaseToADoThatJoined(t *testing.T) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client(redlock.WithReentry())
+		m := net.Mutex(c, "x")
+		ctx, first, second := join(t, m)
+		go func() {
+			_ = m.Do(ctx, func(ctx context.Context, _ *redlock.Lease) error {
+				<-ctx.Done()
+				time.Sleep(time.Second)
+				return nil
+			})
+		}()
+		synctest.Wait()
+		require.NoError(t, second.Unlock(t.Context()))
+		require.NoError(t, c.Close())
+		require.ErrorIs(t, first.Unlock(t.Context()), redlock.ErrClosed)
+		time.Sleep(900 * ms)
+		require.True(t, held(net, first))
+		time.Sleep(200 * ms)
+		net.RequireNoKeys()
+	})
+}
+
+// A Do whose handle was unlocked before Close no longer holds the lock.
+func TestCloseDoesNotAwaitADoWhoseHandleIsUnlocked(t *testing.T) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client(redlock.WithReentry())
+		m := net.Mutex(c, "x")
+		second := make(chan *redlock.Lease, 1)
+		go func() {
+			_ = m.Do(t.Context(), func(ctx context.Context, first *redlock.Lease) error {
+				lease, err := m.Lock(ctx)
+				assert.NoError(t, err)
+				second <- lease
+				assert.NoError(t, first.Unlock(ctx))
+				time.Sleep(time.Minute)
+				return nil
+			})
+		}()
+		lease := <-second
+		synctest.Wait()
+		require.NoError(t, lease.Err())
+		require.NoError(t, c.Close())
+		require.False(t, held(net, lease))
+		time.Sleep(time.Minute)
+	})
 }

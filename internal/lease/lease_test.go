@@ -1,6 +1,7 @@
 package lease_test
 
 import (
+	"context"
 	"log/slog"
 	"math"
 	"runtime"
@@ -21,8 +22,7 @@ import (
 func TestLeaseEndsAtTheInstantItsValidityEnds(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client(redlock.WithoutRenewal())
-		lease, err := net.Mutex(c, "x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(net.Mutex(c, "x").Lock(t.Context()))
 		net.Clock.Sleep(lease.Remaining()) // the renewer has not looked yet
 		require.False(t, lease.Valid())
 		require.ErrorIs(t, lease.Err(), redlock.ErrLost)
@@ -35,18 +35,15 @@ func TestLeaseEndsAtTheInstantItsValidityEnds(t *testing.T) {
 func TestMaxHoldEndsALeaseThatRenews(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client(redlock.WithTTL(time.Second))
-		lease, err := net.Mutex(c, "x", redlock.WithMaxHold(5*time.Second)).Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(net.Mutex(c, "x", redlock.WithMaxHold(5*time.Second)).Lock(t.Context()))
 		require.Equal(t, 5*time.Second, testnet.Elapsed(func() { <-lease.Done() }))
 		require.ErrorIs(t, lease.Extend(t.Context()), redlock.ErrLost)
 		net.RequireNoKeys()
 
-		short, err := net.Mutex(c, "x", redlock.WithMaxHold(100*ms)).Lock(t.Context())
-		require.NoError(t, err)
+		short := net.Must(net.Mutex(c, "x", redlock.WithMaxHold(100*ms)).Lock(t.Context()))
 		require.Equal(t, 100*ms, testnet.Elapsed(func() { <-short.Done() }))
 
-		endless, err := net.Mutex(c, "x", redlock.WithMaxHold(math.MaxInt64)).Lock(t.Context())
-		require.NoError(t, err)
+		endless := net.Must(net.Mutex(c, "x", redlock.WithMaxHold(math.MaxInt64)).Lock(t.Context()))
 		time.Sleep(5 * time.Second)
 		require.NoError(t, endless.Err())
 		require.Less(t, endless.Remaining(), time.Second)
@@ -62,20 +59,17 @@ func TestDroppedHandleIsLoggedIfTheLeaseWasHeld(t *testing.T) {
 			synctest.Wait()
 			return strings.Count(lines.String(), "dropped without Unlock")
 		}
-		lease, err := net.Mutex(c, "x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(net.Mutex(c, "x").Lock(t.Context()))
 		require.NoError(t, lease.Unlock(t.Context()))
 		testhook.Handle(lease).Drop()
 		require.Zero(t, logged(), "the lease was released before")
 
-		lease, err = net.Mutex(c, "x").Lock(t.Context())
-		require.NoError(t, err)
+		lease = net.Must(net.Mutex(c, "x").Lock(t.Context()))
 		net.Clock.Sleep(time.Minute) // the renewer has not looked yet
 		testhook.Handle(lease).Drop()
 		require.Zero(t, logged(), "the lease is lost, and the client logs that instead")
 
-		lease, err = net.Mutex(c, "x").Lock(t.Context())
-		require.NoError(t, err)
+		lease = net.Must(net.Mutex(c, "x").Lock(t.Context()))
 		testhook.Handle(lease).Drop()
 		require.Equal(t, 1, logged())
 		require.ErrorIs(t, lease.Err(), redlock.ErrReleased)
@@ -108,4 +102,38 @@ func TestDroppedLeaseIsReleased(t *testing.T) {
 		}
 	}, 20*time.Second, 10*ms)
 	require.NoError(t, ctx.Err(), "a context derived from a lease keeps it alive")
+}
+
+func TestContextOfALeaseIsForgottenWhenItIsCancelled(t *testing.T) {
+	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+		lease := net.Must(net.Client().Mutex("x").Lock(t.Context()))
+		_, cancel := lease.Context(t.Context())
+		require.Equal(t, 1, testhook.Lease(lease).AtEndLen())
+		cancel()
+		require.Zero(t, testhook.Lease(lease).AtEndLen())
+	})
+}
+
+func TestContextOfALeaseIsForgottenWhenItsParentEnds(t *testing.T) {
+	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+		lease := net.Must(net.Client().Mutex("x").Lock(t.Context()))
+		ended, end := context.WithCancel(t.Context())
+		end()
+		ctx, cancel := lease.Context(ended)
+		defer cancel()
+		require.ErrorIs(t, context.Cause(ctx), context.Canceled)
+		require.Zero(t, testhook.Lease(lease).AtEndLen(), "its parent had ended before")
+
+		living, cancel := lease.Context(t.Context())
+		defer cancel()
+		for range 10_000 {
+			request, end := context.WithCancel(t.Context())
+			_, cancel := lease.Context(request)
+			defer cancel()
+			end()
+		}
+		require.Less(t, testhook.Lease(lease).AtEndLen(), 100)
+		require.NoError(t, lease.Unlock(t.Context()))
+		require.ErrorIs(t, context.Cause(living), redlock.ErrReleased, "one whose parent lives is not forgotten")
+	})
 }

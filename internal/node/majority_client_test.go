@@ -45,9 +45,7 @@ func TestLogSaysOnceThatNoMajorityVotesAndThatOneVotesAgain(t *testing.T) {
 				time.Sleep(time.Minute)
 				requireMajorityLines(t, &lines, round, round-1)
 				require.NotContains(t, lines.String(), locksGoOn)
-				for _, n := range net.Nodes[:minority+1] {
-					n.Up()
-				}
+				net.Nodes[:minority+1].Up()
 				time.Sleep(time.Minute)
 				requireMajorityLines(t, &lines, round, round)
 			}
@@ -161,9 +159,7 @@ func TestStartingClientMakesNoClaimBeforeItHasLookedAtEveryNode(t *testing.T) {
 		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 			var lines testnet.Journal
 			net.Nodes[0].Down()
-			for _, n := range net.Nodes[1:] {
-				n.Set(func(n *testnet.Node) { n.Delay = way })
-			}
+			net.Nodes[1:].Set(func(n *testnet.Node) { n.Delay = way })
 			net.NewClient(logTo(&lines), redlock.WithRestartGuard(0))
 			time.Sleep(time.Minute)
 			requireMajorityLines(t, &lines, 0, 0)

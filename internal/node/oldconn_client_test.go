@@ -14,18 +14,6 @@ import (
 	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
-// refuse makes the server answer the command CLIENT with this subcommand by an error.
-func refuse(n *testnet.Node, subcommand, reply string) {
-	n.Set(func(n *testnet.Node) {
-		n.Override = func(cmd string, args []string) string {
-			if cmd == "CLIENT" && args[0] == subcommand {
-				return reply
-			}
-			return ""
-		}
-	})
-}
-
 // kills counts the commands CLIENT KILL that the server executed since the last count.
 func kills(n *testnet.Node) (count int) {
 	n.Set(func(n *testnet.Node) {
@@ -51,7 +39,7 @@ func TestRefusedKillIsLoggedOnceAndTriedAgain(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		var lines testnet.Journal
 		net.Client(redlock.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
-		refuse(net.Nodes[0], "KILL", "NOPERM this user has no permissions to run the 'client|kill' command")
+		net.Nodes[0].Refuse("NOPERM this user has no permissions to run the 'client|kill' command", "client kill")
 		reconnectTimes(net.Nodes[0], 3)
 		require.Equal(t, 1, strings.Count(lines.String(), refusalLine), "%s", &lines)
 		require.Contains(t, lines.String(), "client|kill' command")
@@ -68,7 +56,7 @@ func TestConnectionThatIsGoneCountsAsClosed(t *testing.T) {
 	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
 		var lines testnet.Journal
 		net.Client(redlock.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
-		refuse(net.Nodes[0], "KILL", "ERR No such client")
+		net.Nodes[0].Refuse("ERR No such client", "client kill")
 		reconnectTimes(net.Nodes[0], 2)
 		require.Equal(t, 1+1, kills(net.Nodes[0]))
 		require.Empty(t, lines.String())
@@ -78,7 +66,7 @@ func TestConnectionThatIsGoneCountsAsClosed(t *testing.T) {
 func TestServerThatDoesNotNameConnectionsIsLoggedOnce(t *testing.T) {
 	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
 		var lines testnet.Journal
-		refuse(net.Nodes[0], "ID", "NOPERM this user has no permissions to run the 'client|id' command")
+		net.Nodes[0].Refuse("NOPERM this user has no permissions to run the 'client|id' command", "client id")
 		net.Client(redlock.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
 		reconnectTimes(net.Nodes[0], 2)
 		require.Equal(t, 1, strings.Count(lines.String(), refusalLine), "%s", &lines)
@@ -92,11 +80,10 @@ func TestKeyOfALateAttemptEndsWithItsTTLWhereKillIsRefused(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client(redlock.WithTTL(10 * time.Second))
 		node := net.Nodes[0]
-		refuse(node, "KILL", "NOPERM no")
+		node.Refuse("NOPERM no", "client kill")
 		old := node.Links[0]
 		node.Set(func(*testnet.Node) { old.Held = true })
-		lease, err := c.Mutex("x").Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(c.Mutex("x").Lock(t.Context()))
 		time.Sleep(deadAfter(c) + time.Second) // the client has given up the silent connection
 		require.NoError(t, lease.Unlock(t.Context()))
 		time.Sleep(time.Second)

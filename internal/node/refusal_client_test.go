@@ -2,7 +2,6 @@ package node_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -22,21 +21,6 @@ const (
 	refusesLine  = `level=WARN msg="redlock: a node answers, and refuses what every lock needs; locks go on while a majority votes"`
 	acceptedLine = `level=INFO msg="redlock: a node does what locks need again"`
 )
-
-// refuseCommands has the nodes refuse commands, and scripts of these names: embedded servers have errors of their own where
-// a script's command is refused. Without commands it ends that.
-func refuseCommands(nodes []*testnet.Node, refusal string, commands ...string) {
-	for _, n := range nodes {
-		n.Set(func(n *testnet.Node) {
-			n.Override = func(cmd string, args []string) string {
-				if slices.Contains(commands, cmd) || slices.Contains(commands, n.Label(cmd, args)) {
-					return refusal
-				}
-				return ""
-			}
-		})
-	}
-}
 
 // requireRefusalLines checks how often the log says that a node refuses, and that it does not any more.
 func requireRefusalLines(t *testing.T, lines *testnet.Journal, begun, ended int) {
@@ -65,7 +49,7 @@ func TestIdleClientFindsThatANodeRefuses(t *testing.T) {
 				time.Sleep(time.Minute)
 				events.Clear()
 				began := time.Now()
-				refuseCommands(net.Nodes[:1], fullServer, "SET", "look")
+				net.Nodes[:1].Refuse(fullServer, "SET", "look")
 				time.Sleep(admission.ProbeInterval + time.Second)
 				is := c.Stats().Nodes[0]
 				require.Equal(t, "refusing", is.State)
@@ -80,7 +64,7 @@ func TestIdleClientFindsThatANodeRefuses(t *testing.T) {
 				require.Len(t, told, 1)
 				require.ErrorContains(t, told[0].Err, "OOM")
 
-				refuseCommands(net.Nodes[:1], "")
+				net.Nodes[:1].Refuse("")
 				time.Sleep(admission.ProbeInterval + time.Second)
 				require.Equal(t, "up", c.Stats().Nodes[0].State)
 				require.Zero(t, c.Stats().Nodes[0].Since)
@@ -98,7 +82,7 @@ func TestVotesShowThatANodeRefuses(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		var lines testnet.Journal
 		c := net.Client(logTo(&lines))
-		refuseCommands(net.Nodes[:2], fullServer, "SET", "look")
+		net.Nodes[:2].Refuse(fullServer, "SET", "look")
 		lease, err := c.Mutex("x").TryLock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.Nil(t, lease)
@@ -108,7 +92,7 @@ func TestVotesShowThatANodeRefuses(t *testing.T) {
 		requireMajorityLines(t, &lines, 1, 0)
 		require.ErrorIs(t, c.Ping(t.Context()), redlock.ErrNoQuorum)
 
-		refuseCommands(net.Nodes, "")
+		net.Nodes.Refuse("")
 		tryLock(t, c.Mutex("x"))
 		synctest.Wait()
 		for _, n := range c.Stats().Nodes {
@@ -123,11 +107,9 @@ func TestVotesShowThatANodeRefuses(t *testing.T) {
 func TestReleaseAtAFullServerProvesNothing(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
-		lease, err := c.Mutex("x").TryLock(t.Context())
-		require.NoError(t, err)
-		refuseCommands(net.Nodes[:1], fullServer, "SET", "look")
-		_, err = c.Mutex("y").TryLock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(c.Mutex("x").TryLock(t.Context()))
+		net.Nodes[:1].Refuse(fullServer, "SET", "look")
+		net.Must(c.Mutex("y").TryLock(t.Context()))
 		require.NoError(t, lease.Extend(t.Context()))
 		require.NoError(t, lease.Unlock(t.Context()))
 		synctest.Wait()
@@ -141,9 +123,9 @@ func TestNodeThatRefusesNowAndThenDoesNotFillTheLog(t *testing.T) {
 		c := net.Client(logTo(&lines))
 		time.Sleep(time.Second)
 		for range 60 { // a minute
-			refuseCommands(net.Nodes[:1], fullServer, "SET", "look")
+			net.Nodes[:1].Refuse(fullServer, "SET", "look")
 			require.NoError(t, c.Ping(t.Context()))
-			refuseCommands(net.Nodes[:1], "")
+			net.Nodes[:1].Refuse("")
 			time.Sleep(time.Second)
 			require.NoError(t, c.Ping(t.Context()))
 		}
@@ -157,7 +139,7 @@ func TestMissingCommandConcernsAllLocksIfALookNeedsIt(t *testing.T) {
 		var lines testnet.Journal
 		c := net.Client(logTo(&lines))
 		const noRight = "NOPERM this user has no permissions to run this command"
-		refuseCommands(net.Nodes, noRight, "read")
+		net.Nodes.Refuse(noRight, "read")
 		_, err := c.RWMutex("x").TryRLock(t.Context())
 		require.ErrorContains(t, err, "NOPERM")
 		time.Sleep(time.Second)
@@ -166,12 +148,12 @@ func TestMissingCommandConcernsAllLocksIfALookNeedsIt(t *testing.T) {
 		}
 		requireRefusalLines(t, &lines, 0, 0)
 
-		refuseCommands(net.Nodes[:1], noRight, "HINCRBY", "look")
+		net.Nodes[:1].Refuse(noRight, "HINCRBY", "look")
 		tryLock(t, c.Mutex("x"))
 		time.Sleep(time.Second)
 		require.Equal(t, "unfit", c.Stats().Nodes[0].State, "a person must act")
 		requireRefusalLines(t, &lines, 1, 0)
-		refuseCommands(net.Nodes, "")
+		net.Nodes.Refuse("")
 		time.Sleep(admission.ProbeInterval + time.Second)
 		require.Equal(t, "up", c.Stats().Nodes[0].State)
 		requireRefusalLines(t, &lines, 1, 1)
@@ -188,7 +170,7 @@ func TestNodeThatLacksACommandDoesNotBeginToVote(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, a guard of %v", command, guard), func(t *testing.T) {
 				testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 					var lines testnet.Journal
-					refuseCommands(net.Nodes[:2], c.refusal, command)
+					net.Nodes[:2].Refuse(c.refusal, command)
 					client := net.NewClient(logTo(&lines), redlock.WithTTL(5*time.Second), redlock.WithRestartGuard(guard))
 					time.Sleep(30 * time.Second)
 					_, err := client.Mutex("x").Lock(t.Context())
@@ -198,7 +180,7 @@ func TestNodeThatLacksACommandDoesNotBeginToVote(t *testing.T) {
 					require.Equal(t, "unfit", client.Stats().Nodes[0].State)
 					requireRefusalLines(t, &lines, 2, 0)
 					require.NotContains(t, lines.String(), "a node is down", "one line for each node")
-					refuseCommands(net.Nodes, "")
+					net.Nodes.Refuse("")
 					require.ErrorIs(t, client.WaitReady(t.Context()), redlock.ErrNoQuorum, "waiting does not help")
 					time.Sleep(time.Minute)
 					require.NoError(t, client.WaitReady(t.Context()))
@@ -246,4 +228,76 @@ func TestIdleClientSendsNoScripts(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		require.EqualValues(t, 1, texts.Load())
 	})
+}
+
+// tryLock takes a lock and releases it.
+func tryLock(t *testing.T, m *redlock.Mutex) {
+	t.Helper()
+	lease, err := m.TryLock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, lease.Unlock(t.Context()))
+}
+
+// requireLoaded expects that each node was sent so many scripts, and clears the logs.
+func requireLoaded(t *testing.T, net *testnet.Net, scripts int, when string) {
+	t.Helper()
+	time.Sleep(time.Second)
+	for _, n := range net.Nodes {
+		require.Equal(t, scripts, n.Executed("script"), when)
+	}
+	net.ClearLogs()
+}
+
+// A client loads the scripts of a mutex when it connects, and those of another kind of lock when its first lock of
+// that kind is made. A script that came too late would be loaded twice.
+func TestClientLoadsTheScriptsThatItUses(t *testing.T) {
+	mutexes := len(protocol.ForMutexes.Scripts())
+	for name, c := range map[string]struct {
+		more protocol.Families
+		use  func(t *testing.T, c *redlock.Client)
+	}{
+		"a mutex":        {0, func(t *testing.T, c *redlock.Client) { tryLock(t, c.Mutex("x")) }},
+		"a minimum hold": {protocol.ForRests, func(t *testing.T, c *redlock.Client) { tryLock(t, c.Mutex("x", redlock.WithMinHold(ms))) }},
+		"readers":        {protocol.ForReaders, func(t *testing.T, c *redlock.Client) { tryLock(t, c.RWMutex("x").RLocker()) }},
+		"several names":  {protocol.ForSeveral, func(t *testing.T, c *redlock.Client) { tryLock(t, c.Multi([]string{"x", "y"})) }},
+		"permits": {protocol.ForPermits | protocol.ForSeveral, func(t *testing.T, c *redlock.Client) {
+			lease, err := c.Semaphore("x", 2).TryAcquire(t.Context(), 1)
+			require.NoError(t, err)
+			require.NoError(t, lease.Unlock(t.Context()))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+				client, more := net.Client(), len(c.more.Scripts())
+				requireLoaded(t, net, mutexes, "by the handshake")
+				c.use(t, client)
+				requireLoaded(t, net, more, "by the first lock")
+				c.use(t, client)
+				requireLoaded(t, net, 0, "by the second lock")
+				net.Nodes.Cut()
+				requireLoaded(t, net, mutexes+more, "by the next handshake")
+				c.use(t, client)
+				requireLoaded(t, net, 0, "by a lock after it")
+			})
+		})
+	}
+}
+
+// The first lock of a kind is made while the client connects: at some time before, in, or after the handshake.
+func TestScriptsOfALockThatIsMadeInAHandshakeAreLoaded(t *testing.T) {
+	for at := time.Duration(0); at < 300*ms; at += 5 * ms {
+		testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+			client := net.Client()
+			net.Delay(10 * ms)
+			requireLoaded(t, net, len(protocol.ForMutexes.Scripts()), "by the first handshake")
+			net.Nodes.Cut()
+			time.Sleep(at)
+			readers := client.RWMutex("x").RLocker()
+			time.Sleep(time.Second)
+			tryLock(t, readers)
+			for _, n := range net.Nodes {
+				require.Equal(t, len((protocol.ForMutexes | protocol.ForReaders).Scripts()), n.Executed("script"), "made after %v", at)
+			}
+		})
+	}
 }

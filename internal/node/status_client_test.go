@@ -4,11 +4,14 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/node"
+	"github.com/redlock-go/redlock/internal/test/testhook"
 	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
@@ -70,8 +73,7 @@ func TestStalledNodeIsReportedOnceUntilItAnswers(t *testing.T) {
 		stall := func() {
 			net.Nodes[2].Freeze()
 			for range 10 {
-				lease, err := c.Mutex("x").Lock(t.Context())
-				require.NoError(t, err)
+				lease := net.Must(c.Mutex("x").Lock(t.Context()))
 				require.NoError(t, lease.Unlock(t.Context()))
 				time.Sleep(100 * ms)
 			}
@@ -124,5 +126,99 @@ func TestUnfitNodeIsReportedAsUnfit(t *testing.T) {
 		require.True(t, downs[0].Unfit)
 		require.Equal(t, "unfit", c.Stats().Nodes[0].State)
 		require.Equal(t, 1, strings.Count(lines.String(), "level=WARN"), "one line says why the node is unfit, and there is no other: %s", &lines)
+	})
+}
+
+// Tell does not wait for the answer, nor for a connection: where there is none, nothing is sent, also not later.
+func TestTellSendsACommandIfTheNodeIsConnected(t *testing.T) {
+	type act = func(n *testnet.Node)
+	frozen, down := (*testnet.Node).Freeze, (*testnet.Node).Down
+	thaw, up := (*testnet.Node).Thaw, (*testnet.Node).Up
+	breaks := func(n *testnet.Node) { n.Cut(); n.Thaw() }
+	spoil := func(n *testnet.Node) { _ = n.Redis.Set("x", "no number") }
+	for name, c := range map[string]struct {
+		before, after act
+		told, fails   bool // then is called, and with an error
+		executed      bool
+	}{
+		"connected":                        {nil, nil, true, false, true},
+		"late":                             {frozen, thaw, true, false, true},
+		"not connected":                    {down, up, false, false, false},
+		"its connection breaks meanwhile":  {frozen, breaks, true, true, true},
+		"the server answers with an error": {spoil, nil, true, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
+				n, server := testhook.Engine(net.Client()).Cluster.Nodes[0], net.Nodes[0]
+				var answers []node.Reply
+				if c.before != nil {
+					c.before(server)
+					synctest.Wait()
+				}
+				require.Zero(t, testnet.Elapsed(func() {
+					n.Tell("INCR", func(value any, err error) { answers = append(answers, node.Reply{Value: value, Err: err}) }, "x")
+				}))
+				synctest.Wait()
+				if c.after != nil {
+					require.Empty(t, answers)
+					time.Sleep(100 * time.Millisecond)
+					c.after(server)
+					time.Sleep(3 * time.Second)
+					synctest.Wait()
+				}
+				require.Equal(t, c.told, len(answers) == 1)
+				if c.told {
+					require.Equal(t, c.fails, answers[0].Err != nil, "%v", answers[0].Err)
+				}
+				value, _ := server.Redis.Get("x")
+				require.Equal(t, c.executed, value == "1")
+			})
+		})
+	}
+}
+
+// Where the user may not call INFO, the first script shows the mode.
+func TestServerInClusterModeIsNamedAtOnceWithoutINFO(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		for _, n := range net.Nodes {
+			n.Override = func(cmd string, _ []string) string {
+				switch cmd {
+				case "INFO":
+					return "NOPERM this user has no permissions to run the 'info' command"
+				case "EVAL", "EVALSHA":
+					return "CROSSSLOT Keys in request don't hash to the same slot"
+				}
+				return ""
+			}
+		}
+		c := net.NewClient(redlock.WithRestartGuard(time.Minute))
+		require.Zero(t, testnet.Elapsed(func() {
+			_, err := c.Mutex("x").Lock(t.Context())
+			require.ErrorIs(t, err, redlock.ErrNoQuorum, "waiting cannot mend it")
+			require.ErrorContains(t, err, "the server runs in cluster mode: give the pool the address of a server with cluster-enabled no")
+		}))
+		require.Equal(t, "unfit", c.Stats().Nodes[0].State)
+		require.ErrorContains(t, c.Stats().Nodes[0].Err, "the server runs in cluster mode")
+	})
+}
+
+// A server that is busy names its run afterwards. Until then the node has no record, not even one of a server without a name.
+func TestServerThatIsBusyAtTheHandshakeHasOneRecord(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		busy := net.Nodes[0]
+		busy.Override = func(cmd string, _ []string) string {
+			if cmd == "INFO" {
+				return "BUSY Redis is busy running a script"
+			}
+			return ""
+		}
+		c := net.NewClient(redlock.WithRestartGuard(time.Second))
+		time.Sleep(5 * time.Second)
+		require.Equal(t, "down", c.Stats().Nodes[0].State)
+		require.ErrorContains(t, c.Stats().Nodes[0].Err, "does not answer INFO: BUSY")
+		require.Empty(t, busy.Keys())
+		busy.Set(func(n *testnet.Node) { n.Override = nil })
+		time.Sleep(time.Minute) // its quarantine is over
+		require.Equal(t, "up", c.Stats().Nodes[0].State)
 	})
 }

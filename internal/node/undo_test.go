@@ -1,14 +1,19 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/pipe"
+	"github.com/redlock-go/redlock/internal/test/testreply"
 )
 
 func TestTooManyUndosAreGivenUpAndThatIsLoggedOnce(t *testing.T) {
@@ -83,4 +88,67 @@ func TestRefusedUndoLastsFromTheFirstRefusal(t *testing.T) {
 	n.now += 5 * time.Second
 	u.Receive(nil, refusal)
 	require.Equal(t, 70*time.Second, u.until)
+}
+
+// unheard receives answers that no test looks at.
+type unheard struct{}
+
+func (unheard) Receive(any, error) {}
+
+// Attempts and renewals leave out a node that is silent, or has a long backlog. Releases wait for a silent one.
+func TestSilentNodeIsLeftOutButByReleases(t *testing.T) {
+	const timeout = 100 * time.Millisecond
+	near, far := net.Pipe() // nobody answers
+	go func() { _, _ = io.Copy(io.Discard, far) }()
+	n := newUnconnected().Node
+	p := pipe.New(redis.NewConn(near, 0, 0))
+	t.Cleanup(func() {
+		p.Kill(errors.New("the test is over"))
+		<-p.Done()
+		_ = far.Close()
+	})
+	n.link.pipe.Store(p)
+	queue := func(now time.Duration, size int, must bool) error {
+		flush, _, err := n.Queue(&pipe.Call{Command: "ECHO", Args: []any{strings.Repeat("x", size)}, To: unheard{}}, nil, now, timeout, must)
+		if flush != nil {
+			flush.Flush()
+		}
+		return err
+	}
+	require.NoError(t, queue(0, 1, false))
+	require.NoError(t, queue(timeout, 1, false))
+	require.ErrorIs(t, queue(timeout+1, 1, false), pipe.ErrStalled)
+	require.NoError(t, queue(timeout+1, maxBacklog, true))
+	require.ErrorIs(t, queue(timeout, 1, false), pipe.ErrStalled)
+	require.ErrorIs(t, queue(timeout, 1, true), pipe.ErrStalled)
+}
+
+// subscriber records what a subscription delivers.
+type subscriber struct {
+	subscribed int
+	messages   []string
+}
+
+func (s *subscriber) Subscribed(int, bool)       { s.subscribed++ }
+func (s *subscriber) Message(_ int, text string) { s.messages = append(s.messages, text) }
+
+// Only confirmations and messages reach the subscriber, whatever the server sends; and a
+// reply that is no time is an error.
+func FuzzPush(f *testing.F) {
+	testreply.Fuzz(f, func(t *testing.T, replies []any) {
+		var to subscriber
+		push := testreply.Values(replies[0])
+		(&subscription{node: newUnconnected().Node, to: &to}).handlePush(push)
+		kind := ""
+		if len(push) > 0 {
+			kind, _ = redis.String(push[0], nil)
+		}
+		require.Equal(t, kind == "subscribe", to.subscribed == 1)
+		require.Equal(t, kind == "message" && len(push) == 3, len(to.messages) == 1)
+		if _, err := ServerTime(replies[0], nil); err != nil {
+			require.NotContains(t, err.Error(), "%!")
+		} else {
+			require.Len(t, replies[0], 2)
+		}
+	})
 }

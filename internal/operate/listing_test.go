@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,14 +22,10 @@ import (
 func TestLocksListsLeasesOfAllKindsAsInspectShowsThem(t *testing.T) {
 	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
 		c, other := net.Client(), net.Client(redlock.WithOwnerLabel("reports"))
-		alone, err := c.Mutex("alone").Lock(t.Context())
-		require.NoError(t, err)
-		share, err := other.RWMutex("read").RLock(t.Context())
-		require.NoError(t, err)
-		second, err := c.RWMutex("read").RLock(t.Context())
-		require.NoError(t, err)
-		set, err := c.Multi([]string{"set one", "set two"}).Lock(t.Context())
-		require.NoError(t, err)
+		alone := net.Must(c.Mutex("alone").Lock(t.Context()))
+		share := net.Must(other.RWMutex("read").RLock(t.Context()))
+		second := net.Must(c.RWMutex("read").RLock(t.Context()))
+		set := net.Must(c.Multi([]string{"set one", "set two"}).Lock(t.Context()))
 		go func() { _, _ = other.Mutex("alone").Lock(t.Context()) }()
 		time.Sleep(100 * ms)
 		synctest.Wait()
@@ -38,8 +35,7 @@ func TestLocksListsLeasesOfAllKindsAsInspectShowsThem(t *testing.T) {
 			require.NoError(t, err)
 			require.NotContains(t, listed, s.Name)
 			listed[s.Name] = s
-			inspected, err := c.Inspect(t.Context(), s.Name)
-			require.NoError(t, err)
+			inspected := net.Status(c.Inspect(t.Context(), s.Name))
 			require.Equal(t, inspected.Holder, s.Holder)
 			require.Equal(t, inspected.Token, s.Token)
 			require.Equal(t, inspected.Queue, s.Queue)
@@ -65,11 +61,9 @@ func TestLocksListsLeasesOfAllKindsAsInspectShowsThem(t *testing.T) {
 func TestLocksShowsLocksThatRestAndSlotsOfASemaphore(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
-		lease, err := c.Mutex("cron", redlock.WithMinHold(5*time.Second)).Lock(t.Context())
-		require.NoError(t, err)
+		lease := net.Must(c.Mutex("cron", redlock.WithMinHold(5*time.Second)).Lock(t.Context()))
 		require.NoError(t, lease.Unlock(t.Context()))
-		permits, err := c.Semaphore("jobs", 3).Acquire(t.Context(), 2)
-		require.NoError(t, err)
+		permits := net.Must(c.Semaphore("jobs", 3).Acquire(t.Context(), 2))
 		synctest.Wait()
 		listed := make(map[string]redlock.Status)
 		for s, err := range c.Locks(t.Context(), "*") {
@@ -280,5 +274,41 @@ func TestLocksEndsWithTheLoopAndTheClient(t *testing.T) {
 			require.NoError(t, c.Close(), "the loop's body may close the client")
 		}
 		require.ErrorIs(t, last, redlock.ErrClosed)
+	})
+}
+
+// Long names make smaller batches: votes wait behind them. Each batch has one name at least.
+func TestBatchesAreBoundedByNamesAndBytes(t *testing.T) {
+	for length, want := range map[int]int{1: 50, 50: 41, 1000: 6, 10_000: 1, 100_000: 1} {
+		names := slices.Repeat([]string{strings.Repeat("x", length)}, 200)
+		all := operate.Batches(names)
+		require.Len(t, all[0], want, "names of %d bytes", length)
+		require.Equal(t, names, slices.Concat(all...))
+	}
+	require.Empty(t, operate.Batches(nil))
+}
+
+// A server looks at 256 keys for each semaphore: few are asked for at a time, and each once.
+func TestLocksAsksForFewSemaphoresAtATime(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c := net.Client()
+		const semaphores = 2*operate.BatchSemaphores + 1
+		for _, n := range net.Nodes {
+			for k := range semaphores {
+				_, err := n.Redis.ZAdd(protocol.Key("slots", fmt.Sprintf("redlock:%d", k)), 0, "0123456789012345-AAAAAAAAAAAAAAAA-0000000001/3*1")
+				require.NoError(t, err)
+			}
+		}
+		shown := 0
+		for s, err := range c.Locks(t.Context(), "*") {
+			require.NoError(t, err)
+			require.Equal(t, 3, s.Queue[0].Limit)
+			if shown++; shown == 1 {
+				require.Equal(t, 3*operate.BatchSemaphores, executed(net, "inspectslots"))
+			}
+		}
+		require.Equal(t, semaphores, shown)
+		require.Equal(t, 3*semaphores, executed(net, "inspectslots"))
+		require.Zero(t, executed(net, "inspect"), "nothing stands for locks of these names")
 	})
 }

@@ -11,26 +11,14 @@ import (
 	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
-// refuse makes a node refuse a command with an error.
-func refuse(n *testnet.Node, command, text string) {
-	n.Set(func(n *testnet.Node) {
-		n.Override = func(cmd string, args []string) string {
-			if n.Label(cmd, args) == command {
-				return text
-			}
-			return ""
-		}
-	})
-}
-
 const noRight = "NOPERM User locks has no permissions to run the 'scan' command"
 
 func TestLocksGoesOnWhereAMinorityForbidsSCAN(t *testing.T) {
 	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
 		want := putMany(t, net, 3)
-		refuse(net.Nodes[0], "scan", noRight)
-		refuse(net.Nodes[2], "scan", noRight)
+		net.Nodes[0].Refuse(noRight, "scan")
+		net.Nodes[2].Refuse(noRight, "scan")
 		requireListed(t, c, "*", want...)
 	})
 }
@@ -40,7 +28,7 @@ func TestLocksNamesTheNodesThatForbidSCAN(t *testing.T) {
 		c := net.Client()
 		want := putMany(t, net, 3)
 		for _, i := range []int{0, 2, 4} {
-			refuse(net.Nodes[i], "scan", noRight)
+			net.Nodes[i].Refuse(noRight, "scan")
 		}
 		names, err := list(t.Context(), c, "many-*")
 		require.Equal(t, want, names, "what can be listed is shown")

@@ -191,9 +191,7 @@ func TestLocksPassesOverSemaphoresThatItMayNotLookAt(t *testing.T) {
 		s.waitForPermits("jobs")
 		time.Sleep(100 * ms)
 		requireListed(t, s.holder, "*", "jobs", "jobs#0", "jobs#1", "jobs#2")
-		for _, n := range net.Nodes {
-			refuse(n, "inspectslots", "NOPERM User mutexes has no permissions to access one of the keys used as arguments")
-		}
+		net.Nodes.Refuse("NOPERM User mutexes has no permissions to access one of the keys used as arguments", "inspectslots")
 		requireListed(t, s.holder, "*", "jobs#0", "jobs#1", "jobs#2")
 	})
 }

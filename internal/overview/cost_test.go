@@ -91,14 +91,12 @@ func TestLookAsksAClientOnceForEachVisibleRow(t *testing.T) {
 func TestPermitsThatComeAndGoShowAtTheNextLook(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		c, other := net.Client(redlock.WithOwnerLabel("one")), net.Client(redlock.WithOwnerLabel("two"))
-		a, err := c.Semaphore("jobs", 3).Acquire(t.Context(), 2)
-		require.NoError(t, err)
+		a := net.Must(c.Semaphore("jobs", 3).Acquire(t.Context(), 2))
 		w, stop := watch(t, net, net.Client(), overview.View{})
 		defer stop()
 		s := latest(t, w, nil, 3*time.Second)
 		require.Equal(t, "2 permits", rowOf(t, s, "jobs").HeldBy)
-		b, err := other.Semaphore("jobs", 3).Acquire(t.Context(), 1)
-		require.NoError(t, err)
+		b := net.Must(other.Semaphore("jobs", 3).Acquire(t.Context(), 1))
 		s = latest(t, w, s, 1500*ms)
 		jobs := rowOf(t, s, "jobs")
 		require.Equal(t, "3 permits", jobs.HeldBy)
@@ -117,16 +115,7 @@ func TestPermitsThatComeAndGoShowAtTheNextLook(t *testing.T) {
 // To a user without the right to look at semaphores, a lock with a slot's name is a lock.
 func TestSlotStaysHeldForAUserWhoMayNotLookAtSemaphores(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		for _, n := range net.Nodes {
-			n.Set(func(n *testnet.Node) {
-				n.Override = func(cmd string, args []string) string {
-					if n.Label(cmd, args) == "inspectslots" {
-						return "NOPERM no right"
-					}
-					return ""
-				}
-			})
-		}
+		net.Nodes.Refuse("NOPERM no right", "inspectslots")
 		planted.Put(t, net, "jobs#1", "worker", time.Hour, 0, 1, 2)
 		w, stop := watch(t, net, net.Client(), overview.View{})
 		defer stop()

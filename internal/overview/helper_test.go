@@ -83,7 +83,6 @@ func executed(net *testnet.Net, label string) (all int) {
 // lock acquires a mutex for a client of its own, with a label.
 func lock(t *testing.T, net *testnet.Net, name, label string, opts ...redlock.ClientOption) *redlock.Lease {
 	t.Helper()
-	lease, err := net.Client(append(opts, redlock.WithOwnerLabel(label))...).Mutex(name).Lock(t.Context())
-	require.NoError(t, err)
+	lease := net.Must(net.Client(append(opts, redlock.WithOwnerLabel(label))...).Mutex(name).Lock(t.Context()))
 	return lease
 }

@@ -2,8 +2,10 @@ package sim
 
 import (
 	"math/rand/v2"
+	"strings"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/test/simredis"
 )
 
@@ -133,4 +135,125 @@ func (p *simPlan) stepped(draw *rand.Rand) {
 		p.outside = "A1: clocks differ by more than the allowance"
 		p.clientRate[draw.IntN(p.clients)] = 0.8 + 0.15*draw.Float64()
 	}
+}
+
+// fate returns what happens to each message between a client and a node. It must not lead
+// to the history: a lease's cleanup leads to its client, and so to this, and what leads from
+// there to the lease would keep the whole run in memory for ever.
+func (r *simRun) fate(client, node int) simredis.Fates {
+	p, clock, wellness := r.plan, r.simInstants, r.wellness
+	return func(dialled time.Duration, toServer bool, n int) simredis.Fate {
+		where := mix(p.seed, uint64(client), uint64(node), uint64(dialled), uint64(n))
+		if toServer {
+			where = mix(where)
+		}
+		dice := func(k uint64) uint64 { return mix(where, k) }
+		trip := p.trip[node]
+		f := simredis.Fate{Delay: trip/2 + time.Duration(dice(0)%uint64(trip))}
+		awake := clock.awake()
+		if awake < p.calm || awake >= p.busy || !p.victims.Has(node) {
+			return f
+		}
+		f.Delay += p.slow[client]
+		is := func(k, odds uint64) bool { return dice(k)%1_000_000 < odds }
+		var ails time.Duration
+		switch {
+		case is(1, p.odds.lost):
+			f.Lost, ails = true, simReconnects
+		case is(2, p.odds.silent):
+			f.Lost, f.Silent, ails = true, true, simNotices
+		case is(3, p.odds.ghost):
+			f.Delay += time.Duration(dice(4) % uint64(p.ttl*3/2))
+			ails = f.Delay + simNotices
+		case is(5, p.odds.slow):
+			f.Delay += time.Duration(dice(6) % uint64(p.ttl/15))
+		}
+		f.Twice = is(7, p.odds.twice)
+		if ails > 0 {
+			wellness.suffers(1<<node, everybody, ails)
+		}
+		return f
+	}
+}
+
+// Faults of the nodes. Each records from when on the node is not well, and until when.
+
+func (r *simRun) freeze(node int, frozen bool) {
+	r.wellness.set(node, everybody, "frozen", frozen)
+	r.servers[node].Freeze(frozen)
+}
+
+// refuse makes a node answer with errors from now on; "" ends that.
+func (r *simRun) refuse(node int, how simredis.Refusal) {
+	r.wellness.set(node, everybody, "refusing", how != "")
+	r.servers[node].Refuse(how)
+}
+
+// crash ends the run of a node's server. It does not vote before it is admitted again,
+// whatever it comes back with.
+func (r *simRun) crash(node int, silent bool) {
+	r.wellness.set(node, everybody, "down", true)
+	r.wellness.set(node, everybody, notAdmitted, true)
+	r.admissions.loses(r.now(), node, false, r.plan.nodes-r.plan.quorum())
+	r.wellness.set(node, everybody, "frozen", false)
+	r.wellness.set(node, everybody, "refusing", false)
+	r.servers[node].Crash(silent)
+	forgetRests(&r.history, node)
+}
+
+// start begins the next run with what is on the node's disk.
+func (r *simRun) start(node int) {
+	r.wellness.set(node, everybody, "down", false)
+	r.servers[node].Start(r.disk(node))
+}
+
+// wipe is FLUSHALL. Without tokens a client that is connected does not notice it, which
+// docs/safety.md excludes: then the server is started anew, with nothing.
+func (r *simRun) wipe(node int) {
+	r.wellness.set(node, everybody, notAdmitted, true)
+	if r.plan.uses.unfenced > 0 {
+		r.crash(node, false)
+		r.write(node, nil)
+		r.start(node)
+		return
+	}
+	r.admissions.loses(r.now(), node, true, r.plan.nodes-r.plan.quorum())
+	r.servers[node].Wipe()
+}
+
+// wipeAllButQuarantine deletes all keys of a node but those of its quarantine, as a person or
+// an eviction may.
+func (r *simRun) wipeAllButQuarantine(node int) {
+	if r.plan.uses.unfenced > 0 {
+		r.wipe(node)
+		return
+	}
+	r.wellness.set(node, everybody, notAdmitted, true)
+	r.admissions.loses(r.now(), node, true, r.plan.nodes-r.plan.quorum())
+	for _, k := range r.servers[node].Keys() {
+		if !strings.HasPrefix(k.Name, protocol.Key("quarantine", "")) && !strings.HasPrefix(k.Name, protocol.Key("guard", "")) {
+			r.servers[node].Drop(k.Name)
+		}
+	}
+}
+
+// executed is called for each command that a server executes: an admission shows that
+// the node is well again. Renewals, rests and transfers are recorded.
+func (r *simRun) executed(at time.Duration, node int, client string, args []string, reply any) {
+	if len(args) > 1 && args[1] == protocol.Admit.Text() && reply == int64(1) {
+		r.wellness.set(node, everybody, notAdmitted, false)
+	}
+	r.admissions.executed(at, node, args, reply)
+	r.beginnings.executed(at, node, client, args, reply)
+	noteRest(r, node, args, reply)
+	noteRenewal(r, at, node, args, reply)
+	noteTransferAt(&r.history, args)
+	noteScript(&r.history, node, args, reply)
+}
+
+// suspend stops all clients and servers for a while.
+func (r *simRun) suspend(d time.Duration) {
+	r.wellness.suffers(r.all(), everybody, d+simNotices)
+	r.slept.Add(int64(d))
+	r.world.Suspend(d)
 }
