@@ -13,7 +13,7 @@ import (
 	"github.com/redlock-go/redlock/integration/cluster"
 )
 
-// The tests in this file read the nodes: soon after a node is reachable, long before a ttl
+// Tests of orphans read the nodes: soon after a node is reachable, long before a ttl
 // ends, none of our keys may be left there.
 
 func TestNoOrphanAfterCtxIsCancelledInMidBallot(t *testing.T) {
@@ -39,25 +39,6 @@ func TestNoOrphanAfterCtxIsCancelledInMidBallot(t *testing.T) {
 	}
 	assert.Greater(t, cancelled, 10, "the test must cancel in mid-ballot")
 	assertNoKeys(t, nodes)
-}
-
-func TestNoOrphanAfterAQuorumWasMissed(t *testing.T) {
-	for _, f := range []fault{down, frozen, cutOff} {
-		t.Run(f.name, func(t *testing.T) {
-			t.Parallel()
-			nodes := cluster.Use(t, 5)
-			client := openClient(t, f.urls(nodes), shortTimeout())
-			awaitAllVotes(t, client, nodes)
-			f.strike(t, nodes[:3])
-			for i := range 3 {
-				_, err := client.Mutex(fmt.Sprint("name-", i)).TryLock(t.Context())
-				require.ErrorIs(t, err, redlock.ErrNoQuorum)
-			}
-			assertNoKeys(t, nodes[3:])
-			f.repair(t, nodes[:3])
-			assertNoKeys(t, nodes)
-		})
-	}
 }
 
 // The nodes have the key; when it is released they have no connection.
@@ -138,4 +119,107 @@ func TestNoOrphanWhenTheLastBytesOfADroppedConnectionArriveLate(t *testing.T) {
 			require.NoError(t, lease.Unlock(t.Context()))
 		})
 	})
+}
+
+// In the tests of a late scene a release arrives after another lease got the lock: it must not
+// delete the newer lease's key.
+
+// lateScene has a slow client, whose connections the test disturbs, and a quick
+// one, which takes the lock meanwhile. The options are the slow one's.
+type lateScene struct {
+	nodes       cluster.Nodes
+	slow, quick *redlock.Client
+}
+
+func newLateScene(t *testing.T, opts ...redlock.ClientOption) lateScene {
+	nodes := cluster.Use(t, 5)
+	s := lateScene{nodes, openClient(t, nodes.ProxyURLs(), opts...), openClient(t, nodes.URLs())}
+	awaitAllVotes(t, s.slow, nodes)
+	awaitAllVotes(t, s.quick, nodes)
+	return s
+}
+
+// takeOver gets the lock at every node, as if the slow client's keys had expired.
+func (s lateScene) takeOver(t *testing.T) *redlock.Lease {
+	t.Helper()
+	for _, n := range s.nodes {
+		n.Do(t, "DEL", prefix+"name")
+	}
+	lease, err := s.quick.Mutex("name").TryLock(t.Context())
+	require.NoError(t, err)
+	s.assertHolds(t, lease)
+	return lease
+}
+
+// assertHolds expects the lease's key at every node.
+func (s lateScene) assertHolds(t *testing.T, lease *redlock.Lease) {
+	t.Helper()
+	var where []int
+	eventually(soon, func() bool { where = s.where(t, lease); return len(where) == len(s.nodes) })
+	assert.Equal(t, []int{0, 1, 2, 3, 4}, where, "nodes that have the lease's key")
+}
+
+func (s lateScene) where(t *testing.T, lease *redlock.Lease) []int {
+	t.Helper()
+	var where []int
+	for i, n := range s.nodes {
+		if n.Get(t, prefix+lease.Name()) == lease.Owner() {
+			where = append(where, i)
+		}
+	}
+	return where
+}
+
+// assertKeeps expects that every node still has the key when the slow client's last bytes
+// have arrived everywhere.
+func (s lateScene) assertKeeps(t *testing.T, lease *redlock.Lease) {
+	t.Helper()
+	awaitAllVotes(t, s.slow, s.nodes)
+	time.Sleep(cluster.Stillness)
+	assert.Equal(t, []int{0, 1, 2, 3, 4}, s.where(t, lease), "nodes that have the lease's key")
+	require.NoError(t, lease.Unlock(t.Context()))
+	assertNoKeys(t, s.nodes)
+}
+
+func TestLateReleaseLeavesANewerLeaseAlone(t *testing.T) {
+	t.Parallel()
+	for _, f := range []fault{
+		{name: "held back", strike: func(_ testing.TB, ns cluster.Nodes) { ns.Cut() }},
+		{name: "on an abandoned connection", strike: func(_ testing.TB, ns cluster.Nodes) {
+			for _, n := range ns {
+				n.Strand()
+			}
+		}},
+	} {
+		t.Run(f.name, func(t *testing.T) {
+			s := newLateScene(t)
+			old, err := s.slow.Mutex("name").Lock(t.Context())
+			require.NoError(t, err)
+			f.strike(t, s.nodes[:2])
+			require.NoError(t, old.Unlock(t.Context()))
+			lease := s.takeOver(t)
+			s.nodes.Heal()
+			s.assertKeeps(t, lease)
+		})
+	}
+}
+
+// A client's own next lease of the name is newer too: the release of the lease before is
+// still on its way to the slow nodes when the client asks again.
+func TestReleaseOnItsWayLeavesTheSameClientsNextLeaseAlone(t *testing.T) {
+	t.Parallel()
+	s := newLateScene(t)
+	for _, n := range s.nodes[:2] {
+		n.Delay(30 * time.Millisecond)
+	}
+	for range 10 {
+		lease, err := s.slow.Mutex("name").TryLock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, lease.Unlock(t.Context()))
+	}
+	lease, err := s.slow.Mutex("name").TryLock(t.Context())
+	require.NoError(t, err)
+	s.assertHolds(t, lease)
+	s.nodes.Heal()
+	s.assertKeeps(t, lease)
 }

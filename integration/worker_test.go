@@ -2,12 +2,16 @@ package integration
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,9 +29,9 @@ const workerEnv = "REDLOCK_TEST_WORKER"
 var jobs = map[string]func(args []string, lines <-chan string, say func(format string, args ...any)) error{
 	"tokens":    countTokens,
 	"queue":     waitInQueue,
-	"pairs":     changePairs,
-	"permits":   usePermits,
-	"transfers": makeTransfers,
+	"pairs":     stepJob(changePair),
+	"permits":   stepJob(usePermits),
+	"transfers": stepJob(makeTransfer),
 	"cron":      runCron,
 	"changes":   makeChanges,
 	"browsers":  readStreams,
@@ -119,4 +123,45 @@ func (w *worker) finish(t *testing.T) string {
 		last = line
 	}
 	return last
+}
+
+// buildTool compiles the command line tool, once for all tests.
+var buildTool = sync.OnceValues(func() (string, error) {
+	program := filepath.Join(toolDir, "redlock")
+	if runtime.GOOS == "windows" {
+		program += ".exe"
+	}
+	build := exec.Command("go", "build", "-o", program, ".")
+	build.Dir = filepath.Join("..", "cmd", "redlock")
+	out, err := build.CombinedOutput()
+	if err != nil {
+		_, _ = os.Stderr.Write(out)
+	}
+	return program, err
+})
+
+// toolDir is where it is; TestMain makes and removes it.
+var toolDir string
+
+// tool is a command of the tool with these nodes.
+func tool(t testing.TB, urls []string, args ...string) *exec.Cmd {
+	t.Helper()
+	program, err := buildTool()
+	require.NoError(t, err)
+	cmd := exec.Command(program, args...)
+	cmd.Env = append(os.Environ(), "REDLOCK_NODES="+strings.Join(urls, ","))
+	return cmd
+}
+
+// callTool runs it and returns its exit code and what it wrote.
+func callTool(t testing.TB, urls []string, args ...string) (code int, out, log string) {
+	t.Helper()
+	cmd := tool(t, urls, args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	kill := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() })
+	defer kill.Stop()
+	require.NoError(t, cmd.Start())
+	_ = cmd.Wait()
+	return cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()
 }
