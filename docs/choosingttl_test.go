@@ -133,9 +133,7 @@ func TestSoManyFailedRenewalsFitAsThePageSays(t *testing.T) {
 		lease, err := c.Mutex("x").TryLock(t.Context())
 		require.NoError(t, err)
 		synctest.Wait()
-		for _, n := range net.Nodes {
-			n.Freeze()
-		}
+		net.Nodes.Freeze()
 		<-lease.Done()
 		synctest.Wait()
 		first := s.Validity - left[0] - s.timeout // when the first one began
@@ -211,13 +209,9 @@ func TestRedlockRunOutlastsAnOutageOfAFifthOfATTL(t *testing.T) {
 			lease, err := s.client(net).Mutex("x").TryLock(t.Context())
 			require.NoError(t, err)
 			time.Sleep(s.ttl + s.RenewEvery*time.Duration(i)/time.Duration(instants))
-			for _, n := range net.Nodes {
-				n.Freeze()
-			}
+			net.Nodes.Freeze()
 			time.AfterFunc(s.ttl/5, func() {
-				for _, n := range net.Nodes {
-					n.Thaw()
-				}
+				net.Nodes.Thaw()
 			})
 			require.True(t, neverShort(lease, stopBefore(t, s.ttl), 2*s.ttl), "instant %d of %d", i, instants)
 			require.NoError(t, lease.Unlock(t.Context()))

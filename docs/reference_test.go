@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os/exec"
 	"path"
 	"regexp"
 	"slices"
@@ -92,4 +93,73 @@ func eachDeclaration(t *testing.T, f func(ast.Decl)) {
 			f(d)
 		}
 	}
+}
+
+var (
+	stateSet = regexp.MustCompile(`s\.State(?:, s\.Err)? = "(\w+)"`)
+	stateRow = regexp.MustCompile("(?m)^\\| `\"(\\w+)\"` \\|")
+)
+
+func TestTheReferenceListsTheStatesOfANode(t *testing.T) {
+	list := func(where *regexp.Regexp, file string) (states []string) {
+		for _, m := range where.FindAllStringSubmatch(read(t, file), -1) {
+			states = append(states, m[1])
+		}
+		slices.Sort(states)
+		return states
+	}
+	set := list(stateSet, "pool.go")
+	assert.Len(t, set, 6, "the code sets them in another way")
+	assert.Equal(t, set, list(stateRow, "docs/reference/methods.md"))
+}
+
+// maxAPINames is how many names the package may export: types, functions, constants and variables, without
+// methods and fields. A reader of its documentation must find the few that everybody needs.
+const maxAPINames = 66
+
+func TestThePackageExportsFewNames(t *testing.T) {
+	var names []string
+	eachDeclaration(t, func(d ast.Decl) { names = append(names, exportedNames(d)...) })
+	assert.Greater(t, len(names), maxAPINames/2, "this counts nothing")
+	assert.LessOrEqual(t, len(names), maxAPINames, "take names out before you add some: %v", names)
+}
+
+// exportedNames returns the exported names that a declaration adds to its package.
+func exportedNames(d ast.Decl) (names []string) {
+	var all []*ast.Ident
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		if d.Recv == nil {
+			all = append(all, d.Name)
+		}
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			switch spec := spec.(type) {
+			case *ast.TypeSpec:
+				all = append(all, spec.Name)
+			case *ast.ValueSpec:
+				all = append(all, spec.Names...)
+			}
+		}
+	}
+	for _, name := range all {
+		if name.IsExported() {
+			names = append(names, name.Name)
+		}
+	}
+	return names
+}
+
+// maxDocWords is how many words go doc -all prints of the package, declarations included. What argues or
+// explains more stands in the pages of docs/.
+const maxDocWords = 6100
+
+func TestDocCommentsAreShort(t *testing.T) {
+	command := exec.CommandContext(t.Context(), "go", "doc", "-all", ".")
+	command.Dir = ".."
+	text, err := command.Output()
+	require.NoError(t, err)
+	words := len(strings.Fields(string(text)))
+	assert.Greater(t, words, maxDocWords/2, "this counts nothing")
+	assert.LessOrEqual(t, words, maxDocWords, "shorten comments of exported names, or move text to docs/")
 }

@@ -2,8 +2,12 @@ package docs_test
 
 import (
 	"cmp"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"path"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -98,4 +102,99 @@ func TestTheTablesOfPartsListWhatMakeRuns(t *testing.T) {
 		timed = append(timed, m[1])
 	}
 	assert.Equal(t, append([]string{"`make lint`"}, parts["make test"]...), timed)
+}
+
+// packageRow is a row of the table of packages in docs/architecture.md.
+var packageRow = regexp.MustCompile("(?m)^\\| `(internal/[a-z/]+)` \\| [^|]+ \\|(.*)\\|$")
+
+func TestPackagesImportOnlyWhatStandsBelow(t *testing.T) {
+	const module = "github.com/redlock-go/redlock/"
+	allowed := make(map[string]string)
+	for _, row := range packageRow.FindAllStringSubmatch(read(t, "docs/architecture.md"), -1) {
+		allowed[row[1]] = row[2]
+	}
+	require.NotEmpty(t, allowed)
+	for _, file := range files(t) {
+		dir := path.Dir(file)
+		if !strings.HasPrefix(dir, "internal/") || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		row, listed := allowed[dir]
+		assert.True(t, listed, "docs/architecture.md has no row for %s", dir)
+		tree, err := parser.ParseFile(token.NewFileSet(), file, read(t, file), parser.ImportsOnly)
+		require.NoError(t, err)
+		for _, spec := range tree.Imports {
+			imported, _ := strconv.Unquote(spec.Path.Value)
+			if below, ours := strings.CutPrefix(imported, module); ours {
+				assert.Contains(t, row, "`"+below+"`", "%s imports %s, which docs/architecture.md does not allow", file, below)
+			}
+		}
+	}
+	for dir := range allowed {
+		assert.True(t, isPackage(t, dir), "docs/architecture.md names %s: there is no such package", dir)
+	}
+}
+
+func isPackage(t *testing.T, dir string) bool {
+	for _, file := range files(t) {
+		if path.Dir(file) == dir && strings.HasSuffix(file, ".go") {
+			return true
+		}
+	}
+	return false
+}
+
+// realTime matches the tests that run in real time against servers or embedded nodes. Examples are programs for readers.
+var realTime = regexp.MustCompile(`^(adapters|cmd|deploy|docs|examples|integration|redlockotel|redlockweb)/.*_test\.go$`)
+
+// A busy machine fails tests whose clients have the default node timeout, or ask before the nodes have answered once.
+func TestClientsOfTestsAreOpenedByOneHelper(t *testing.T) {
+	looked := 0
+	for _, file := range files(t) {
+		if !realTime.MatchString(file) || strings.HasPrefix(path.Base(file), "example") {
+			continue
+		}
+		looked++
+		places := token.NewFileSet()
+		tree, err := parser.ParseFile(places, file, read(t, file), parser.SkipObjectResolution)
+		require.NoError(t, err)
+		ast.Inspect(tree, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				return !strings.HasPrefix(n.Name.Name, "Example")
+			case *ast.AssignStmt: // a call whose client is thrown away is about its error
+				client, named := n.Lhs[0].(*ast.Ident)
+				return !named || client.Name != "_"
+			case *ast.CallExpr:
+				if name := opensClient(n); name != "" {
+					assert.Fail(t, "a client of a test is not opened by its helper", "%s: %s: use Open, New, OpenUnready or OpenInProcess "+
+						"of internal/test/testclient, or the package's own function that calls one of them", places.Position(n.Pos()), name)
+				}
+			}
+			return true
+		})
+	}
+	require.Greater(t, looked, 100)
+}
+
+// opensClient returns the name of a function that opens a client as users do, if the call is one of it.
+func opensClient(call *ast.CallExpr) string {
+	function, isOf := call.Fun.(*ast.SelectorExpr)
+	if !isOf {
+		return ""
+	}
+	of, _ := function.X.(*ast.Ident)
+	first := ""
+	if len(call.Args) > 0 {
+		if argument, named := call.Args[0].(*ast.Ident); named {
+			first = argument.Name
+		}
+	}
+	switch name := function.Sel.Name; {
+	case of != nil && of.Name == "redlock" && (name == "Open" || name == "New"):
+		return "redlock." + name
+	case name == "Client" && (first == "t" || first == "tb" || first == "b"): // of redlocktest, or of its nodes
+		return "redlocktest's " + name
+	}
+	return ""
 }

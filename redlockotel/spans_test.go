@@ -2,10 +2,13 @@ package redlockotel
 
 import (
 	"context"
+	"runtime/debug"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
@@ -35,4 +38,38 @@ func TestSpansOfCallsThatWaitLongAreKept(t *testing.T) {
 			Time: began.Add(time.Duration(i) * time.Millisecond)})
 	}
 	require.Len(t, telemetry.calls.open, 2*maxOpen)
+}
+
+func TestVersionIsThatOfThisModuleInTheProgram(t *testing.T) {
+	ours := debug.Module{Path: scope, Version: "v0.3.1"}
+	replaced := debug.Module{Path: scope, Version: "v0.3.1", Replace: &debug.Module{Path: "example.com/fork", Version: "v0.3.2"}}
+	local := debug.Module{Path: scope, Version: "v0.3.1", Replace: &debug.Module{Path: "../redlockotel"}}
+	other := &debug.Module{Path: "github.com/redlock-go/redlock", Version: "v0.4.0"}
+	for want, info := range map[string]*debug.BuildInfo{
+		"v0.3.1":  {Main: debug.Module{Path: "example.com/shop", Version: "v9.9.9"}, Deps: []*debug.Module{other, &ours}},
+		"v0.3.2":  {Deps: []*debug.Module{other, &replaced}},
+		"(devel)": {Main: debug.Module{Path: "example.com/shop", Version: "v9.9.9"}, Deps: []*debug.Module{other, &local}},
+	} {
+		require.Equal(t, want, versionOf(info))
+	}
+	require.Equal(t, "v0.3.1", versionOf(&debug.BuildInfo{Main: ours}), "its own tests")
+	require.Equal(t, "(devel)", versionOf(&debug.BuildInfo{}), "not known")
+}
+
+func TestScopesHaveAVersion(t *testing.T) {
+	exporter, reader := tracetest.NewInMemoryExporter(), metric.NewManualReader()
+	telemetry, err := New(WithTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))),
+		WithMeterProvider(metric.NewMeterProvider(metric.WithReader(reader))))
+	require.NoError(t, err)
+	call := redlock.CallEvent{Context: t.Context(), Call: 1, Op: "lock", Name: "x"}
+	telemetry.callStart(call)
+	telemetry.callEnd(call)
+
+	require.NotEmpty(t, version())
+	require.Len(t, exporter.GetSpans(), 1)
+	require.Equal(t, version(), exporter.GetSpans()[0].InstrumentationScope.Version)
+	var all metricdata.ResourceMetrics
+	require.NoError(t, reader.Collect(t.Context(), &all))
+	require.Len(t, all.ScopeMetrics, 1)
+	require.Equal(t, version(), all.ScopeMetrics[0].Scope.Version)
 }

@@ -1,8 +1,10 @@
 package redlockasynq
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -108,4 +110,30 @@ func TestTheProviderIsAskedAgainAndMayFail(t *testing.T) {
 	assert.Contains(t, log.String(), "GetConfigs failed, the tasks stay as they are: the database is away")
 	require.ErrorIs(t, m.stop(), context.Canceled)
 	assert.NoError(t, store.Ping(t.Context()).Err(), "the program's client is not closed")
+}
+
+func TestLinesBelowTheLevelAreNotLogged(t *testing.T) {
+	for level, want := range map[asynq.LogLevel]string{
+		0:                "i\nw\ne", // not set
+		asynq.DebugLevel: "i\nw\ne",
+		asynq.WarnLevel:  "w\ne",
+		asynq.FatalLevel: "",
+	} {
+		got := &lines{}
+		log := newLogger(&asynq.SchedulerOpts{Logger: got, LogLevel: level})
+		log.infof("i")
+		log.warnf("w")
+		log.errorf("%s", "e")
+		assert.Equal(t, want, got.String(), "level %d", level)
+	}
+}
+
+func TestSlogsDefaultIsTheLoggerWithoutAnother(t *testing.T) {
+	var got bytes.Buffer
+	before := slog.Default()
+	defer slog.SetDefault(before)
+	slog.SetDefault(slog.New(slog.NewTextHandler(&got, nil)))
+	newLogger(&asynq.SchedulerOpts{}).warnf("task %q", "a")
+	assert.Contains(t, got.String(), "level=WARN")
+	assert.Contains(t, got.String(), `task \"a\"`)
 }

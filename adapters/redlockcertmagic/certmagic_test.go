@@ -93,9 +93,7 @@ func TestOneOfThreeInstancesGetsTheCertificate(t *testing.T) {
 
 // The lock is taken away between two attempts: certmagic makes none without a lease.
 func TestCertmagicMakesNoAttemptWithoutALease(t *testing.T) {
-	t.Parallel()
-	nodes := redlocktest.Start(t, 3)
-	a, b := start(t, nodes, t.TempDir()), start(t, nodes, t.TempDir())
+	a, b, _ := startTwo(t)
 	ca := &authority{}
 	attempts := 1
 	config, stop := newConfig(lockThief{a, b}, ca)

@@ -41,6 +41,22 @@ func start(t *testing.T, nodes *redlocktest.Nodes, dir string, opts ...redlock.L
 	return instance{storage, client}
 }
 
+// startTwo makes two instances over the same nodes, and a context for their calls, for a test that runs beside others.
+func startTwo(t *testing.T) (a, b instance, ctx context.Context) {
+	t.Helper()
+	t.Parallel()
+	nodes := redlocktest.Start(t, 3)
+	return start(t, nodes, t.TempDir()), start(t, nodes, t.TempDir()), within(t, soon)
+}
+
+// requireTry expects that an instance gets the lock at once, or does not.
+func requireTry(ctx context.Context, t *testing.T, a instance, want bool) {
+	t.Helper()
+	got, err := a.TryLock(ctx, name)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+}
+
 func open(t *testing.T, nodes *redlocktest.Nodes) *redlock.Client {
 	t.Helper()
 	return testclient.Open(t, nodes.URLs(), redlock.WithTTL(30*time.Second))

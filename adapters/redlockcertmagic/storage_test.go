@@ -63,26 +63,17 @@ func TestTheLocksOfTheWrappedStorageAreNotUsed(t *testing.T) {
 }
 
 func TestOneInstanceHasALockUntilItsUnlock(t *testing.T) {
-	t.Parallel()
-	nodes := redlocktest.Start(t, 3)
-	a, b := start(t, nodes, t.TempDir()), start(t, nodes, t.TempDir())
-	ctx := within(t, soon)
+	a, b, ctx := startTwo(t)
 	require.NoError(t, a.Lock(ctx, name))
-	got, err := b.TryLock(ctx, name)
-	require.NoError(t, err)
-	require.False(t, got)
+	requireTry(ctx, t, b, false)
 	locked := make(chan error, 1)
 	go func() { locked <- b.Lock(ctx, name) }()
 	awaitQueue(t, a.client, 1)
 	require.NoError(t, a.Unlock(ctx, name))
 	require.NoError(t, <-locked)
-	got, err = a.TryLock(ctx, name)
-	require.NoError(t, err)
-	require.False(t, got)
+	requireTry(ctx, t, a, false)
 	require.NoError(t, b.Unlock(ctx, name))
-	got, err = a.TryLock(ctx, name)
-	require.NoError(t, err)
-	require.True(t, got)
+	requireTry(ctx, t, a, true)
 	require.NoError(t, a.Unlock(ctx, name))
 }
 
@@ -91,9 +82,7 @@ func TestOneCallerOfAnInstanceHasALock(t *testing.T) {
 	a := start(t, redlocktest.Start(t, 3), t.TempDir())
 	ctx := within(t, soon)
 	require.NoError(t, a.Lock(ctx, name))
-	got, err := a.TryLock(ctx, name)
-	require.NoError(t, err)
-	require.False(t, got)
+	requireTry(ctx, t, a, false)
 
 	gaveUp := errors.New("gave up")
 	ended, cancel := context.WithCancelCause(ctx)
@@ -159,9 +148,7 @@ func TestTryLockDoesNotPassACallerOfItsProcessThatWaits(t *testing.T) {
 	go func() { locked <- a.Lock(ctx, name) }()
 	awaitQueue(t, b.client, 1)
 	nodes.Stop(0) // so TryLock would have to return an error if it asked
-	got, err := a.TryLock(ctx, name)
-	require.NoError(t, err)
-	require.False(t, got)
+	requireTry(ctx, t, a, false)
 	require.NoError(t, nodes.Start(0))
 	_ = b.Unlock(ctx, name) // the node may have lost it
 	require.NoError(t, <-locked)
@@ -198,9 +185,7 @@ func TestUnlockWithoutLockIsAnError(t *testing.T) {
 
 // certmagic unlocks with a context that has ended when a program stops.
 func TestUnlockIgnoresTheEndOfItsContext(t *testing.T) {
-	t.Parallel()
-	nodes := redlocktest.Start(t, 3)
-	a, b := start(t, nodes, t.TempDir()), start(t, nodes, t.TempDir())
+	a, b, _ := startTwo(t)
 	require.NoError(t, a.Lock(within(t, soon), name))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

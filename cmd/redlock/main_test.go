@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -184,4 +187,33 @@ func (b *lockedBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.text.String()
+}
+
+func TestVersionIsThatOfTheBuild(t *testing.T) {
+	var out, log strings.Builder
+	assert.Zero(t, execute([]string{"--version"}, &out, &log))
+	assert.Regexp(t, `^redlock \S+ .*`+runtime.Version()+`\n$`, out.String())
+	flag := out.String()
+	out.Reset()
+	assert.Zero(t, execute([]string{"version"}, &out, &log))
+	assert.Equal(t, flag, out.String(), "redlock version prints the same")
+	assert.Equal(t, codeUsage, execute([]string{"version", "1"}, &out, &log))
+	assert.Equal(t, "v1.2.3 commit 0123456789ab (modified) go1.26", versionOf(&debug.BuildInfo{
+		GoVersion: "go1.26", Main: debug.Module{Version: "v1.2.3"},
+		Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "0123456789abcdef"}, {Key: "vcs.modified", Value: "true"}},
+	}))
+	assert.Equal(t, "(devel) go1.26", versionOf(&debug.BuildInfo{GoVersion: "go1.26"}))
+}
+
+// GODEBUG=fips140=only ends a process that uses an algorithm beside those of FIPS 140-3.
+func TestToolWorksUnderStrictFIPS(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	t.Setenv("GODEBUG", "fips140=only")
+	for _, args := range [][]string{
+		{"run", "job", "--", "true"}, {"run", "--read", "job", "--", "true"}, {"run", "--permits", "2", "job", "--", "true"},
+		{"run", "job", "other", "--", "true"}, {"inspect", "job"}, {"ls"}, {"doctor"}, {"bench", "--for", "100ms"},
+	} {
+		r := start(t, nodes, args...).end()
+		require.Zero(t, r.code, "%v: %s%s", args, r.out, r.log)
+	}
 }

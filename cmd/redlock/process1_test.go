@@ -3,11 +3,15 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -82,5 +86,131 @@ func TestStateOfAProcessInAGroup(t *testing.T) {
 		"12 (sh":                     0,
 	} {
 		assert.Equal(t, state, stateIn(7, []byte(line)), line)
+	}
+}
+
+// descendants returns a process and those that it started, as a control group has them.
+func descendants(pid int) []int {
+	all := []int{pid}
+	threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	for _, thread := range threads {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", pid, thread.Name()))
+		for _, child := range strings.Fields(string(text)) {
+			n, _ := strconv.Atoi(child)
+			all = append(all, descendants(n)...)
+		}
+	}
+	return all
+}
+
+// A broadcast between the two starts would otherwise end the witness, and never reach the command.
+func TestTheWitnessStartsBehindTheCommand(t *testing.T) {
+	t.Setenv(unitEnv, "0123456789abcdef")
+	j := newJobs()
+	assert.Nil(t, j.witness)
+	j.terminal = -1
+	j.begin(0)
+	assert.NotNil(t, j.witness)
+	j.end()
+}
+
+// redlock may receive another signal ahead of the one that has ended the witness: the command lacks that one.
+func TestAWitnessSawTheSignalThatEndedIt(t *testing.T) {
+	t.Setenv(unitEnv, "0123456789abcdef")
+	w := newWitness()
+	defer w.end()
+	require.NoError(t, w.cmd.Process.Signal(syscall.SIGTERM))
+	assert.True(t, w.saw(syscall.SIGTERM))
+	assert.False(t, w.saw(syscall.SIGUSR1))
+}
+
+func TestASignalToAWholeUnitOfSystemdReachesTheCommandOnce(t *testing.T) {
+	nodes := redlocktest.Start(t, 1)
+	t.Setenv(unitEnv, "0123456789abcdef")
+	p, file := startTrapping(t, nodes, `trap 'echo TERM >>"$1"' TERM; trap 'echo USR1 >>"$1"' USR1; trap 'exit 7' USR2`, `while :; do sleep 0.01; done`)
+	want := "ready\n"
+	for _, whole := range []bool{true, true, false, true} {
+		to := []int{p.cmd.Process.Pid}
+		if whole {
+			to = descendants(p.cmd.Process.Pid)
+			require.Greater(t, len(to), 2)
+		}
+		for _, pid := range to { // systemd begins with the main process
+			_ = syscall.Kill(pid, syscall.SIGTERM)
+		}
+		want += "TERM\n"
+		eventually(t, func() bool { return len(textOf(file)) >= len(want) }, "it arrives")
+		// What redlock forwards comes in the order of its signals.
+		require.NoError(t, p.cmd.Process.Signal(syscall.SIGUSR1))
+		want += "USR1\n"
+		eventually(t, func() bool { return strings.HasSuffix(textOf(file), "USR1\n") }, "the next one arrives")
+		assert.Equal(t, want, textOf(file))
+	}
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGUSR2))
+	assert.Equal(t, 7, p.end().code)
+}
+
+// hidingProc starts redlock where /proc shows it no process of another user.
+const hidingProc = `mount -t proc -o hidepid=invisible,gid=65533 proc /proc &&
+	exec setpriv --bounding-set -kill,-sys_ptrace "$0" "$@"`
+
+func TestACommandThatMayNotBeSignalledGoesOnWithACodeOfItsOwn(t *testing.T) {
+	if _, err := exec.LookPath("setpriv"); err != nil || os.Getuid() != 0 {
+		t.Skip("needs root, and setpriv of util-linux, to run a command as another user")
+	}
+	const (
+		other         = `setpriv --reuid 65534 --clear-groups sh -c 'trap "" TERM; echo "pid:$$"; while :; do sleep 0.02; done'`
+		refusedAtOnce = "cannot signal the command (operation not permitted): it goes on WITHOUT the lock"
+		asked         = "the command gets SIGTERM"
+		refused       = "processes of the command go on WITHOUT the lock: redlock may not signal them"
+		unending      = "processes of the command go on WITHOUT the lock, 2s after SIGKILL: they run as another user"
+	)
+	// A root that lacks this capability signals its own processes only.
+	plain := []string{"setpriv", "--bounding-set", "-kill"}
+	for name, c := range map[string]struct {
+		around       []string
+		command      string
+		atLoss, last string
+	}{
+		"neither signal reaches a process":   {plain, "exec " + other, refusedAtOnce, refused},
+		"SIGTERM reaches the shell":          {plain, other + " & wait", asked, refused},
+		"SIGKILL reaches the shell":          {plain, "trap '' TERM; " + other + " & wait", asked, unending},
+		"/proc hides what no signal reaches": {[]string{"unshare", "--mount", "sh", "-c", hidingProc}, other + " & wait", asked, refused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if c.around[0] == "unshare" && exec.Command("unshare", append(c.around[1:], "true")...).Run() != nil {
+				t.Skip("needs namespaces for mounts")
+			}
+			nodes := redlocktest.Start(t, 1)
+			line := slices.Concat(c.around, []string{os.Args[0]}, nodesArgs(nodes),
+				[]string{"run", "job", "--ttl", "2s", "--node-timeout", "900ms", "--", "sh", "-c", c.command})
+			p := &tool{t: t, over: make(chan struct{})}
+			p.cmd = exec.Command(line[0], line[1:]...)
+			p.cmd.Env = append(os.Environ(), toolEnv+"=1", "GORACE=atexit_sleep_ms=0")
+			p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.log
+			p.run()
+			eventually(t, func() bool { return strings.HasSuffix(p.out.String(), "\n") }, "at work")
+			pid, err := strconv.Atoi(regexp.MustCompile(`\d+`).FindString(p.out.String()))
+			require.NoError(t, err)
+			defer syscall.Kill(pid, syscall.SIGKILL)
+			leader, err := syscall.Getpgid(pid)
+			require.NoError(t, err)
+			if leader == pid { // else the signal reaches the shell
+				require.NoError(t, p.cmd.Process.Signal(syscall.SIGUSR1))
+				eventually(t, func() bool {
+					return strings.Contains(p.log.String(), "cannot send the command SIGUSR1: operation not permitted\n")
+				}, "a signal that is not forwarded")
+			}
+			require.Zero(t, unlock(nodes, "--force", "job").code)
+			r := p.end()
+			assert.Equal(t, codeGoesOn, r.code, r.log)
+			assert.Contains(t, r.log, c.atLoss)
+			assert.Contains(t, r.log, c.last)
+			assert.NoError(t, syscall.Kill(pid, 0), "it goes on")
+			if leader != pid {
+				assert.Equal(t, syscall.ESRCH, syscall.Kill(leader, 0), "the signal has ended the shell")
+			}
+		})
 	}
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -401,4 +402,75 @@ func TestQuietSaysNothingWhileLocksAreAvailable(t *testing.T) {
 	r = start(t, nodes, "run", "silent", "-q", "--wait", "1s", "--", "true").end()
 	assert.Equal(t, codeNoQuorum, r.code)
 	assert.Contains(t, r.log, "no quorum")
+}
+
+func TestRunTakesSeveralNamesAtOnce(t *testing.T) {
+	t.Parallel()
+	nodes := redlocktest.Start(t, 3)
+	r := start(t, nodes, "run", "b", "a", "--", "sh", "-c", `echo "$REDLOCK_NAME|$REDLOCK_NAMES"`).end()
+	assert.Zero(t, r.code, r.log)
+	assert.Equal(t, "a, b|a\nb\n", r.out)
+
+	nested := append([]string{os.Args[0]}, append(nodesArgs(nodes), "run", "c", "b", "--", "true")...)
+	r = start(t, nodes, append([]string{"run", "a", "b", "--"}, nested...)...).end()
+	assert.Equal(t, codeUsage, r.code)
+	assert.Contains(t, r.log, `under the lock "b"`)
+
+	p, file := startJob(t, nodes, `while [ ! -s "$1.go" ]; do sleep 0.01; done`)
+	r = start(t, nodes, "run", "other", "job", "--no-wait", "--", "true").end()
+	assert.Equal(t, codeHeld, r.code, "job is held")
+	assert.Zero(t, start(t, nodes, "run", "other", "--no-wait", "--", "true").end().code)
+	require.NoError(t, os.WriteFile(file+".go", []byte("go"), 0o600))
+	assert.Zero(t, p.end().code)
+
+	assert.Equal(t, codeUsage, start(t, nodes, "run", "--read", "a", "b", "--", "true").end().code)
+}
+
+// A run that waits prints the name that is held. It leaves no trace of the others when it gives up.
+func TestRunSaysWhichOfSeveralNamesItWaitsFor(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	hold(t, nodes, "b")
+	hold(t, nodes, "c")
+	text := waitOnce(t, nodes, &runFlags{}, "a", "b", "c")
+	assert.Regexp(t, `waiting for "b": the holder holds it, [01] in the wait queue`, text, "0: it has not joined the queue yet")
+	assert.Zero(t, call(nodes, "run", "a", "--no-wait", "--", "true").code, "nothing of the run is left")
+}
+
+func TestErrorOfARunHasTheNamesInOrder(t *testing.T) {
+	nodes := redlocktest.Start(t, 3)
+	hold(t, nodes, "b")
+	r := call(nodes, "run", "c", "b", "a", "--no-wait", "--", "true")
+	assert.Equal(t, codeHeld, r.code)
+	assert.Contains(t, r.log, `"a, b, c": held by "`)
+}
+
+// A command with --min-hold ends at once, and its lock rests.
+func TestMinHoldKeepsTheLockTakenWhenTheCommandHasEnded(t *testing.T) {
+	t.Parallel()
+	nodes := redlocktest.Start(t, 3)
+	began := time.Now()
+	r := start(t, nodes, "run", "job", "--ttl", "10m", "--min-hold", "10m", "--", "sh", "-c", "echo $REDLOCK_OWNER; exit 3").end()
+	require.Equal(t, 3, r.code, r.log)
+	require.Less(t, time.Since(began), 5*time.Minute)
+	var v map[string]any
+	require.NoError(t, json.Unmarshal([]byte(call(nodes, "inspect", "--json", "job").out), &v))
+	assert.Equal(t, true, v["resting"])
+	assert.Equal(t, r.out, v["holder"].(string)+"\n")
+	assert.InDelta(t, 600_000, v["remaining_ms"], 120_000)
+	assert.Contains(t, call(nodes, "inspect", "job").out, "job: resting after ")
+
+	next := start(t, nodes, "run", "job", "--no-wait", "--", "true").end()
+	assert.Equal(t, codeHeld, next.code)
+	assert.Contains(t, next.log, "resting after its lease of")
+	assert.Contains(t, unlock(nodes, "--force", "job").out, "job: broken. It rested after ")
+	assert.Zero(t, start(t, nodes, "run", "job", "--no-wait", "--", "true").end().code)
+}
+
+func TestMinHoldIsForOneNameAndAtMostTheTTL(t *testing.T) {
+	nodes := redlocktest.Start(t, 1)
+	for _, flags := range [][]string{{"--min-hold", "-1s", "a"}, {"--min-hold", "11s", "a"}, {"--min-hold", "1s", "--read", "a"}, {"--min-hold", "1s", "a", "b"}} {
+		r := start(t, nodes, append(append([]string{"run"}, flags...), "--", "true")...).end()
+		assert.Equal(t, codeUsage, r.code, r.log)
+		assert.Contains(t, r.log, "--min-hold")
+	}
 }
