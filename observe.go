@@ -9,6 +9,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/lease"
 	"github.com/redlock-go/redlock/internal/lock"
+	"github.com/redlock-go/redlock/internal/node"
 	"github.com/redlock-go/redlock/internal/notify"
 	"github.com/redlock-go/redlock/internal/printable"
 	"github.com/redlock-go/redlock/internal/quorum"
@@ -278,33 +279,14 @@ func (o *observer) Endangered(g *lease.Grant, s lease.State, remaining time.Dura
 	}
 }
 
-// node reports an event of a node.
-func (o *observer) node(index int, name string, e NodeEvent) {
-	e.Time, e.Index, e.Node = time.Now(), index, name
+// NodeChanged implements node.Observer.
+func (o *observer) NodeChanged(index int, name string, to node.Standing) {
+	e := NodeEvent{Kind: NodeEventKind(to.State), Time: time.Now(), Index: index, Node: name,
+		Wait: to.Wait, Silence: to.Silence, Err: to.Cause}
+	if to.State == node.Unfit {
+		e.Kind, e.Unfit = "down", true
+	}
 	report(o.events, o.hooks.Node, true, e)
-}
-
-// NodeUp implements node.Observer.
-func (o *observer) NodeUp(index int, name string) { o.node(index, name, NodeEvent{Kind: "up"}) }
-
-// NodeDown implements node.Observer.
-func (o *observer) NodeDown(index int, name string, unfit bool, err error) {
-	o.node(index, name, NodeEvent{Kind: "down", Unfit: unfit, Err: err})
-}
-
-// NodeQuarantined implements node.Observer.
-func (o *observer) NodeQuarantined(index int, name string, wait time.Duration, err error) {
-	o.node(index, name, NodeEvent{Kind: "quarantined", Err: err, Wait: wait})
-}
-
-// NodeStalled implements node.Observer.
-func (o *observer) NodeStalled(index int, name string, silence time.Duration) {
-	o.node(index, name, NodeEvent{Kind: "stalled", Silence: silence})
-}
-
-// NodeRefuses implements node.Observer.
-func (o *observer) NodeRefuses(index int, name string, err error) {
-	o.node(index, name, NodeEvent{Kind: "refusing", Err: err})
 }
 
 // Stats is what a Client does now, and what it has done since it was made.

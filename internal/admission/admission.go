@@ -32,10 +32,6 @@ const (
 	// have lost its memory once more, or another client may have admitted it.
 	QuarantineInterval = 2 * time.Second
 
-	// waitTolerance is by how much a wait may last longer than was logged without another
-	// line: a person reads seconds.
-	waitTolerance = time.Second
-
 	// MajorityLossGuard is the least guard after a majority lost its memory: by its end
 	// every connected client has probed the nodes, and has named the longest ttl that it
 	// uses. It is also how far the servers' clocks may differ when counters begin from
@@ -57,7 +53,10 @@ var (
 )
 
 // QuarantineError is why a node is not asked before its quarantine is over.
-type QuarantineError struct{ Left time.Duration }
+type QuarantineError struct {
+	Left time.Duration
+	name string // of the quarantine; "": of another node's, for which this one waits
+}
 
 func (e *QuarantineError) Error() string {
 	return fmt.Sprintf("it does not vote for another %v: it is new, or lost its memory, and others' leases must end first",
@@ -92,23 +91,22 @@ func (a *admission) set(r VoteRight) {
 	}
 	r.Longest = max(r.Longest, a.longest)
 	m, why := a.member, r.why
-	r.why = node.Advise(why) // votes and Stats show it; ReportDown adds the advice by itself
+	r.why = node.Advise(why) // votes and Stats show it; Report adds the advice by itself
 	before := m.right.Swap(&r)
 	if r.Votes && !before.votes() || r.bare && !before.isBare() {
 		m.group.recheckOthers(m)
 	}
+	to := node.Standing{State: node.Quarantined, Cause: why, Run: string(a.run)}
+	quarantine, waits := why.(*QuarantineError)
 	switch {
 	case r.Votes:
-		m.Status.ReportUp(m.group.first.voted(m))
-	case node.IsPermanent(why):
-		m.failed()
-		m.Status.ReportDown(why)
-	case r.until > 0:
-		m.Status.ReportQuarantine(r.until-m.group.cfg.Clock(), r.why)
-	case a.pipe.Err() != nil: // the connection broke: its end is reported next
-	default:
-		m.Status.ReportQuarantine(0, r.why)
+		to.State = node.Up
+	case waits:
+		to.Wait, to.Quarantine = quarantine.Left, quarantine.name
+	case a.pipe.Err() != nil:
+		to.State = node.Breaking
 	}
+	m.Status.Report(to)
 }
 
 // step does what can be done now, and returns after what time to call it again.
@@ -225,7 +223,7 @@ func (a *admission) whole(ctx context.Context, w *protocol.Whole) time.Duration 
 	m.group.raiseLongest(w.Longest)
 	m.hasVoted = true
 	m.group.voted.Store(true)
-	m.logged, a.minGuard = loggedWait{}, 0
+	a.minGuard = 0
 	if m.group.cfg.Clock() < a.levelUntil {
 		return retryInterval
 	}
@@ -235,21 +233,8 @@ func (a *admission) whole(ctx context.Context, w *protocol.Whole) time.Duration 
 // wait keeps the node from voting until its quarantine of this name is over, or another node's for which it waits ("" then).
 // It returns after what time to probe the node again.
 func (a *admission) wait(left time.Duration, quarantine string) time.Duration {
-	m := a.member
-	until := m.group.cfg.Clock() + left
-	logged := &m.logged
-	switch {
-	case logged.run != a.run:
-		*logged = loggedWait{a.run, quarantine, until, false}
-		m.Status.ExpectUpLine(true)
-		if !m.group.first.add(m, until) {
-			m.logQuarantine(left)
-		}
-	case left > waitTolerance && until > logged.until+waitTolerance:
-		m.logLongerWait(left, quarantine)
-		*logged = loggedWait{a.run, quarantine, until, false}
-	}
-	a.set(VoteRight{why: &QuarantineError{left}, until: until, bare: true})
+	until := a.member.group.cfg.Clock() + left
+	a.set(VoteRight{why: &QuarantineError{left, quarantine}, until: until, bare: true})
 	return min(left, QuarantineInterval)
 }
 
@@ -260,7 +245,6 @@ func (a *admission) fail(err error) time.Duration { return a.failAs(VoteRight{wh
 // failAs is fail with more to say.
 func (a *admission) failAs(r VoteRight) time.Duration {
 	a.set(r)
-	a.logOverdue(r.why)
 	return system.Jitter(a.member.group.cfg.Random, retryInterval, a.member.Name)
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -33,7 +32,6 @@ type Group struct {
 
 	terms    Terms
 	cfg      *node.Config
-	first    firstLooks
 	progress progress
 	greatest atomic.Int64 // up to which count answers are believed
 	longest  atomic.Int64 // the longest ttl seen on record, or used by this client; nanoseconds
@@ -105,9 +103,7 @@ func (g *Group) beginning(latest int64) int64 {
 // Settle logs the quarantines that were found so far, when the first connections are
 // settled. Later ones are logged when they are found.
 func (g *Group) Settle() {
-	silent := !g.cfg.Majority.HasSeenAll()
-	g.cfg.Majority.Begin(g.first.end(g))
-	if silent {
+	if !g.cfg.Majority.Settle() {
 		g.recheckOthers(nil) // what waited for first looks
 	}
 }
@@ -129,7 +125,6 @@ type Member struct {
 
 	// Used by the goroutine of the node's Run alone.
 	current  admission
-	logged   loggedWait
 	hasVoted bool    // it has voted over some connection: its memory is not new
 	seen     glimpse // of its quarantine
 }
@@ -140,12 +135,13 @@ type glimpse struct {
 	left, at   time.Duration
 }
 
-// standsStill records what a quarantine has left, and reports whether the server's clock stands still: after waitTolerance
-// as much is left, to the millisecond. Of a clock that was set back more or less would be left.
+// standsStill records what a quarantine has left, and reports whether the server's clock stands
+// still: after node.WaitTolerance as much is left, to the millisecond. Of a clock that was set back
+// more or less would be left.
 func (m *Member) standsStill(q *protocol.Barred) bool {
 	now := m.group.cfg.Clock()
 	if m.seen.quarantine == q.Quarantine && m.seen.left == q.Left {
-		return now-m.seen.at >= waitTolerance
+		return now-m.seen.at >= node.WaitTolerance
 	}
 	m.seen = glimpse{q.Quarantine, q.Left, now}
 	return false
@@ -233,7 +229,7 @@ func (m *Member) quarantined(r *VoteRight) (*VoteRight, error) {
 	if left <= 0 {
 		return nil, ErrAdmitting
 	}
-	return nil, &QuarantineError{left}
+	return nil, &QuarantineError{Left: left}
 }
 
 // longestTTL returns the longest ttl that this client uses; 0 if it only reads.
@@ -261,15 +257,6 @@ func (m *Member) Recheck() <-chan struct{} { return m.recheck }
 func (m *Member) Disconnected() {
 	m.right.Store(nil)
 	m.group.progress.end(m)
-	m.failed()
-}
-
-// failed lets the node's failure be logged, though the line about all quarantines counted
-// the node.
-func (m *Member) failed() {
-	if m.group.first.failed(m) {
-		m.Status.ExpectUpLine(false) // this node's failure is not logged yet
-	}
 }
 
 // Check implements node.Admitter.
@@ -302,10 +289,6 @@ func (m *Member) Forgot(by *VoteRight) {
 func (m *Member) guard() time.Duration {
 	return max(m.group.terms.Guard, m.longestTTL(), time.Duration(m.group.longest.Load()))
 }
-
-// ErrDamaged is why a vote with a count that no clock explains does not count: it would be
-// spread to a majority, and tokens could not grow from there.
-var ErrDamaged = errors.New("it answered a count that no clock explains; its record is checked")
 
 // updateGreatest computes anew up to which count answers are believed. A clock that is far
 // ahead makes that less strict, and never too strict.
@@ -379,10 +362,7 @@ func (a *admission) verify(ctx context.Context, key string) (next time.Duration,
 		return a.fail(m.Status.Unfit("its record is damaged: it has a count that no clock explains, and no quorum of other nodes " +
 			"can replace it; delete its key redlock::record:* when the others vote, or at all nodes that say this")), false
 	}
-	g.cfg.Events.Log(slog.LevelWarn, "a node's record is damaged: it has a count that no clock explains; it is deleted, "+
-		"and the node votes again after a quarantine, with the counters of the others", "node", m.Name)
-	m.Status.ExpectUpLine(true)
-	a.fail(ErrDamaged)
+	a.fail(node.ErrDamaged)
 	if _, err := a.ask("DEL", key); err != nil {
 		return a.fail(fmt.Errorf("admission: %w", err)), false
 	}

@@ -157,7 +157,7 @@ func (c *collected) addOthers(ctx context.Context, a *admission, asked []inquiry
 	for _, o := range asked {
 		its, err := protocol.ReadStanding(o.member.Await(over, o.record))
 		if err == nil && !its.IsExplained(a.member.group.greatest.Load()) {
-			err = ErrDamaged
+			err = node.ErrDamaged
 			o.member.doubt()
 		}
 		if err != nil {

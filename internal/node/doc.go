@@ -11,9 +11,9 @@
 //   - oldConnections: connections that were given up and that the master must close
 //   - scriptLoader: loads the scripts again when the master has forgotten them
 //   - subscription: the second connection, for wake-ups; offset: the master's clock
-//   - Status: what the log and the observer know of the node; acceptance: whether it does what a lock needs, as votes
-//     and looks show; look: the call that asks for that
+//   - Standing: what a node reports of itself; Status: what the log and the observer know of it
 //   - Majority: whether so many nodes vote that locks go on, and what the log says of that
+//   - look: the call that asks whether the node does what a lock needs
 //
 // # Life
 //
@@ -33,6 +33,7 @@
 // # Locks
 //
 // A link's mu protects the link, the undos and the old connections. It comes before the
-// locks of pipes. Ballots' locks come before it. The lock of a Status comes before that of Majority. The locks of
-// Identities, of Majority and of a clock's offset are innermost: nothing is locked under them.
+// locks of pipes. Ballots' locks come before it. The Majority's mu protects each Status too. The
+// locks of Identities, of Majority and of a clock's offset are innermost: nothing is locked under
+// them.
 package node

@@ -17,6 +17,10 @@ var (
 
 	// ErrReconnected is why a call that relies on an older connection is not sent.
 	ErrReconnected = errors.New("it was just connected again, and may be another run of the server")
+
+	// ErrDamaged is why a vote with a count that no clock explains does not count: it would be
+	// spread to a majority, and tokens could not grow from there.
+	ErrDamaged = errors.New("it answered a count that no clock explains; its record is checked")
 )
 
 // UnfitError is why a node cannot vote until a person acts.

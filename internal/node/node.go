@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -43,16 +41,6 @@ type Config struct {
 	// DeadAfter is how long an answer may be overdue before the connection is given up. It
 	// bounds dials and handshakes too.
 	DeadAfter time.Duration
-}
-
-// Observer is informed when a node's condition changes. Its methods must not block. They
-// are called from Run's goroutine, NodeStalled and NodeRefuses from any.
-type Observer interface {
-	NodeUp(index int, name string)
-	NodeDown(index int, name string, unfit bool, err error)
-	NodeQuarantined(index int, name string, wait time.Duration, err error)
-	NodeStalled(index int, name string, silence time.Duration)
-	NodeRefuses(index int, name string, err error)
 }
 
 // Admitter decides whether a node's server may vote. All methods are called from Run's
@@ -123,8 +111,11 @@ func New(index int, name string, pool Pool, cfg *Config) *Node {
 // has neither succeeded nor failed.
 func (n *Node) NoteSilence(d time.Duration) { n.link.noteSilence(d) }
 
-// Use sets the admitter.
-func (n *Node) Use(a Admitter) { n.admitter = a }
+// Use sets the admitter. From then on the Majority counts the node.
+func (n *Node) Use(a Admitter) {
+	n.admitter = a
+	n.cfg.Majority.nodes[n.Index] = &n.Status
+}
 
 // Pipe returns the node's connection; nil if there is none.
 func (n *Node) Pipe() *pipe.Pipe { return n.link.pipe.Load() }
@@ -199,170 +190,4 @@ func (n *Node) Reconnect(why error) {
 	if p := n.link.pipe.Load(); p != nil {
 		p.Kill(why)
 	}
-}
-
-// condition is a node's condition as it was last reported to the observer.
-type condition int
-
-const (
-	unreported condition = iota
-	down
-	unfit // down until a person acts
-	quarantined
-	up
-)
-
-// A node is logged as down from failuresBeforeLog failures in a row on, and not more often
-// than once in a downLogInterval: neither a connection that is made again at once nor a
-// node that comes and goes fills the log.
-const (
-	failuresBeforeLog = 2
-	downLogInterval   = 30 * time.Second
-)
-
-// Status is what the log and the observer know of a node. Run's goroutine calls its exported methods. Refusal, Refuse
-// and Accept may be called from any.
-type Status struct {
-	index int // of the node
-	name  string
-	cfg   *Config
-
-	// stalled is set while the node is reported as stalled: ballots leave it out. Any
-	// goroutine uses it.
-	stalled atomic.Bool
-
-	acceptance
-
-	// Used by Run's goroutine alone.
-	failures   int           // in a row
-	downLogged bool          // the log says that the node does not vote
-	downAt     time.Duration // when it was last logged as down
-	problems   []string      // of the last handshake, which were logged
-}
-
-// setCondition sets the condition, and reports whether the observer must know. A node that refuses is not reported as
-// up.
-func (s *Status) setCondition(to condition) (report bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	report = s.condition != to && (to != up || s.Refusal() == nil)
-	s.condition = to
-	return report
-}
-
-// ExpectUpLine records whether the log says that the node does not vote. If so, ReportUp
-// logs that it votes again.
-func (s *Status) ExpectUpLine(expect bool) { s.downLogged = expect }
-
-// ReportUp records that the node votes. quietly is set if the log needs no line for that.
-func (s *Status) ReportUp(quietly bool) {
-	s.failures = 0
-	s.stalled.Store(false)
-	if s.downLogged && !quietly {
-		s.cfg.Events.Log(slog.LevelInfo, "a node is up: it votes", "node", s.name)
-	}
-	s.downLogged = false
-	s.cfg.Majority.report(s.index, standing{state: voting})
-	if s.setCondition(up) && s.cfg.Observer != nil {
-		s.cfg.Observer.NodeUp(s.index, s.name)
-	}
-}
-
-// ReportDown records that the node cannot be used, after every attempt to.
-func (s *Status) ReportDown(err error) {
-	err = Advise(err)
-	var known *UnfitError
-	now := s.cfg.Clock()
-	s.failures++
-	switch {
-	case errors.As(err, &known):
-		s.downLogged = true // by Unfit
-	case IsRefusal(err) && s.isRefusalLogged(): // by Refuse
-	case !s.downLogged && s.failures >= failuresBeforeLog && (s.downAt == 0 || now-s.downAt >= downLogInterval):
-		s.logDown(now, err)
-	}
-	to, state := down, uncertain
-	if s.failures >= failuresBeforeLog {
-		state = absent
-	}
-	if IsPermanent(err) {
-		to, state = unfit, absent
-	}
-	s.cfg.Majority.report(s.index, standing{state: state})
-	if s.setCondition(to) && s.cfg.Observer != nil {
-		s.cfg.Observer.NodeDown(s.index, s.name, to == unfit, err)
-	}
-}
-
-// logDown logs that the node is down, and whether locks go on. Where that is not certain yet, it leaves the line to the
-// next failure.
-func (s *Status) logDown(now time.Duration, err error) {
-	votes, known := s.cfg.Majority.votesWithout(s.index)
-	if !known {
-		return
-	}
-	s.downLogged, s.downAt = true, now
-	if votes {
-		s.cfg.Events.Log(slog.LevelWarn, "a node is down; locks go on while a majority votes", "node", s.name, "error",
-			err)
-	} else {
-		s.cfg.Events.Log(slog.LevelWarn, "a node is down, and no majority votes", "node", s.name, "error", err)
-	}
-}
-
-// ReportQuarantine records that the node does not vote yet, for wait if that is known, and
-// why.
-func (s *Status) ReportQuarantine(wait time.Duration, why error) {
-	at := standing{state: absent}
-	if wait > 0 {
-		at = standing{state: waiting, until: s.cfg.Clock() + wait}
-	}
-	s.cfg.Majority.report(s.index, at)
-	if s.setCondition(quarantined) && s.cfg.Observer != nil {
-		s.cfg.Observer.NodeQuarantined(s.index, s.name, wait, why)
-	}
-}
-
-// ReportStalled records that a ballot did not wait for the node, whose answers are overdue.
-func (n *Node) ReportStalled() { n.Status.reportStalled(n.link.pipe.Load()) }
-
-// reportStalled informs the observer once, until the node answers again. p is the node's
-// connection; nil if there is none.
-func (s *Status) reportStalled(p *pipe.Pipe) {
-	if s.cfg.Observer == nil || !s.stalled.CompareAndSwap(false, true) {
-		return
-	}
-	var silence time.Duration
-	if p != nil {
-		silence = p.Silence(s.cfg.Clock())
-	}
-	s.cfg.Observer.NodeStalled(s.index, s.name, silence)
-}
-
-// Answered records that a call was answered, if err is nil or the server's error reply. It
-// ignores other errors.
-func (s *Status) Answered(err error) {
-	if !s.stalled.Load() {
-		return
-	}
-	var reply redis.Error
-	if err == nil || errors.As(err, &reply) {
-		s.stalled.Store(false)
-	}
-}
-
-// logProblems logs those of the node's problems that it did not have at the last handshake.
-func (s *Status) logProblems(problems ...string) {
-	for _, problem := range problems {
-		if !slices.Contains(s.problems, problem) {
-			s.cfg.Events.Log(slog.LevelWarn, problem, "node", s.name)
-		}
-	}
-	s.problems = problems
-}
-
-// Unfit logs why the node cannot vote until a person acts, and returns that as an error.
-func (s *Status) Unfit(reason string) error {
-	s.logProblems("the node does not vote: " + reason)
-	return &UnfitError{reason}
 }

@@ -49,7 +49,7 @@ func (c *connector) run(ctx context.Context, first chan<- bool) {
 		c.setDown(err)
 		report() // after setDown: callers that await the first attempt ask why it failed
 		if ctx.Err() == nil {
-			n.Status.ReportDown(err)
+			n.Status.Report(Standing{State: Down, Cause: err})
 		}
 		select {
 		case <-ctx.Done():
@@ -66,7 +66,7 @@ func (c *connector) connect(ctx context.Context, late func()) (*pipe.Pipe, error
 	conn, err := dial(ctx, n.pool, n.cfg.DeadAfter, func() {
 		err := fmt.Errorf("cannot connect: no connection within %v", n.cfg.DeadAfter)
 		c.setDown(err)
-		n.Status.ReportDown(err)
+		n.Status.Report(Standing{State: Down, Cause: err})
 		late()
 	})
 	switch {

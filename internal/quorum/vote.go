@@ -77,7 +77,7 @@ func (v *Vote) Receive(reply any, err error) {
 // Count counts a node's answer, after the Watcher has seen it.
 func (v *Vote) Count(a Answer) {
 	if !v.Node.Believes(a.Token) {
-		a = Answer{Count: NoAnswer, Outcome: Refused, Cause: admission.ErrDamaged}
+		a = Answer{Count: NoAnswer, Outcome: Refused, Cause: node.ErrDamaged}
 	}
 	if a.Cause == admission.ErrForgot {
 		v.Node.Forgot(v.Right)
