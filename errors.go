@@ -161,20 +161,20 @@ func (e *HeldError) Error() string {
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
 // LostReason is why a lease was lost.
-type LostReason lease.Reason
+type LostReason int
 
 // Reasons of a loss.
 const (
 	// LostExpired: its validity ended, and no renewal had begun that could have prolonged it.
-	LostExpired = LostReason(lease.Expired)
+	LostExpired LostReason = LostReason(lease.Expired)
 	// LostMaxHold: it was held for as long as WithMaxHold allows.
-	LostMaxHold = LostReason(lease.MaxHold)
+	LostMaxHold LostReason = LostReason(lease.MaxHold)
 	// LostRevoked: a quorum of the nodes no longer had it.
-	LostRevoked = LostReason(lease.Revoked)
+	LostRevoked LostReason = LostReason(lease.Revoked)
 	// LostNoQuorum: its renewals failed until its validity ended.
-	LostNoQuorum = LostReason(lease.NoQuorum)
+	LostNoQuorum LostReason = LostReason(lease.NoQuorum)
 	// LostTransferred: Resume came too late, or another call resumed it.
-	LostTransferred = LostReason(lease.NotResumed)
+	LostTransferred LostReason = LostReason(lease.NotResumed)
 )
 
 // String returns the reason in words.

@@ -124,7 +124,11 @@ func (q *queue) assertServedInOrder(t *testing.T, late *hiccups) {
 func holdUntilCrash(t *testing.T, q *queue) (crash func()) {
 	t.Helper()
 	holder := startHolder(t, q.nodes, 3*time.Second)
-	return func() { holder.crash(t) }
+	return func() {
+		holder.crash(t)
+		require.True(t, eventually(3*time.Second+soon, func() bool { return len(q.served()) > 0 }),
+			"nobody is served soon after the end of the dead holder's keys")
+	}
 }
 
 // startHolder starts a process that holds the lock until it is killed.

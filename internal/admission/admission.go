@@ -55,7 +55,7 @@ var (
 // QuarantineError is why a node is not asked before its quarantine is over.
 type QuarantineError struct {
 	Left time.Duration
-	name string // of the quarantine; "": of another node's, for which this one waits
+	name string // for reports: of the quarantine; "" if the node waits for another node's. Refusals leave it empty
 }
 
 func (e *QuarantineError) Error() string {

@@ -16,12 +16,12 @@ import (
 type Reason int
 
 const (
-	// A loss: the lease ended before it was to.
+	// A loss: the lease ended before it was to. redlock.LostReason has these values: keep their order.
 	Expired    Reason = iota // its validity ended, and no renewal had been begun that could have prolonged it
 	MaxHold                  // it was held for as long as its terms allow
 	Revoked                  // a quorum of the nodes had lost it
 	NoQuorum                 // its validity ended; its last renewal had failed, was under way, or was granted too late
-	NotResumed               // its caller transferred it, and nobody could resume it
+	NotResumed               // Resume came too late, or another call resumed the lease: no Lease here ends so
 
 	// No loss.
 	Released    // its callers released it, or dropped its handles

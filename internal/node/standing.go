@@ -21,14 +21,15 @@ import (
 // Standing is a node's state, and why and for how long it does not vote.
 type Standing struct {
 	State      State
-	Cause      error         // nil if it votes
+	Cause      error         // why it does not vote, or refuses; else nil
 	Run        string        // of the server; "" without a connection
 	Quarantine string        // for which the node waits; "": for another node's
 	Wait       time.Duration // until it votes; 0: not known
 	Silence    time.Duration // Stalled: age of the oldest unanswered call
 }
 
-// State is what a node reports of itself. The observer is informed of each but Breaking.
+// State is what a node reports of itself. The observer is informed of each but Breaking. Stalled and Refusing are for the
+// observer alone: calls find them, and Report does not take them.
 type State string
 
 const (
@@ -41,7 +42,8 @@ const (
 	Refusing    State = "refusing"    // it refuses what locks need, whatever its state
 )
 
-// Observer is informed when a node's state changes, from any goroutine. It must not block.
+// Observer is informed when a node's state changes, from any goroutine and under the Majority's mu or a ballot's: it must
+// not block, nor call this package.
 type Observer interface {
 	NodeChanged(index int, name string, to Standing)
 }
@@ -96,14 +98,14 @@ type Refusal struct {
 	Since time.Duration
 }
 
-// Status is what the client, the log and the observer know of one node. Run's goroutine calls
-// Report and Unfit, any goroutine the other methods.
+// Status is what the client, the log and the observer know of one node. Run's goroutine calls Report, Unfit and
+// logProblems; any goroutine Refusal, Refuse, Accept and Answered. The rest is called under the Majority's mu.
 type Status struct {
 	index int // of the node
 	name  string
 	cfg   *Config
 
-	stalled  atomic.Bool             // it is reported as Stalled: ballots leave it out
+	stalled  atomic.Bool             // the observer knows that it is Stalled
 	refusal  atomic.Pointer[Refusal] // nil: none is known; stored under the Majority's mu
 	problems []string                // that the last handshake logged; used by Run's goroutine alone
 
@@ -157,18 +159,19 @@ func (s *Status) inform(to Standing) {
 	}
 }
 
-// log logs how a new standing differs from what the log says of the node. A cell has the line, and
-// behind the arrow what the log says from then on:
+// log logs how a new standing differs from what the log says of the node. Once the first connections
+// are settled, a cell has the line, and behind the arrow what the log says from then on:
 //
-//	the log says   Up                  Down                   Quarantined, in a new run
-//	nothing                            "is down" → absent     "has no record" → absent
-//	counted        → nothing           → nothing, as above    "has no record" → absent
-//	absent         "is up" → nothing                          "has no record"
+//	the log says   Up                  Down                  Quarantined, in a new run
+//	nothing        → nothing           "is down" → absent    "has no record" → absent
+//	counted        → nothing           "is down" → absent    "has no record" → absent
+//	absent         "is up" → nothing   → absent              "has no record" → absent
 //
-// A node is down from the second failure in a row on. Until the first connections are settled, a
-// quarantine has no line but is counted. Its run may get two more lines: "waits for longer" and
-// "wait is over". A damaged record has a line → absent. err is the cause with its remedy. Called
-// under the Majority's mu.
+// Before that, a quarantine has no line but is counted, and only the line about a new cluster tells
+// of it. "is down" comes with the second failure in a row, once in 30 s at most, when it is certain
+// whether a majority votes; not for a node that is Unfit, or whose refusal the log has. A run may get
+// two more lines: "waits for longer" and "wait is over". A damaged record has a line → absent. err is
+// the cause with its remedy. Called under the Majority's mu.
 func (s *Status) log(to *Standing, err error, now time.Duration) {
 	m, events := s.cfg.Majority, s.cfg.Events
 	next := loggedWait{to.Run, to.Quarantine, now + to.Wait, false}

@@ -3,9 +3,13 @@ package testnet
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
@@ -30,7 +34,7 @@ func (w *Net) Held(_ *redlock.Lease, err error) (held *redlock.HeldError) {
 func (w *Net) NoQuorum(_ *redlock.Lease, err error) (votes *redlock.QuorumError) {
 	w.T.Helper()
 	require.ErrorIs(w.T, err, redlock.ErrNoQuorum)
-	errors.As(err, &votes)
+	require.ErrorAs(w.T, err, &votes)
 	return votes
 }
 
@@ -48,10 +52,18 @@ func (w *Net) Text(text string, err error) string {
 	return text
 }
 
-// Begin makes a call that waits, such as m.Lock, beside the test. The channel gets its lease.
+// Begin makes a call that waits, such as m.Lock, beside the test. The channel gets its lease, or is closed if there is none.
 func (w *Net) Begin(lock func(context.Context) (*redlock.Lease, error)) <-chan *redlock.Lease {
 	got := make(chan *redlock.Lease, 1)
-	go func() { got <- w.Must(lock(w.T.Context())) }()
+	_, file, line, _ := runtime.Caller(1)
+	go func() {
+		lease, err := lock(w.T.Context())
+		if !assert.NoError(w.T, err, "begun at %s:%d", file, line) {
+			close(got)
+			return
+		}
+		got <- lease
+	}()
 	return got
 }
 
@@ -62,6 +74,11 @@ func Acquire(s *redlock.Semaphore, n int) func(context.Context) (*redlock.Lease,
 
 // Refuse has the node answer commands with an error. They are named as they are sent, or by their labels.
 func (n *Node) Refuse(text string, commands ...string) {
+	for _, c := range commands {
+		if !isLabel(strings.ToLower(c)) {
+			panic(fmt.Sprintf("testnet: %q is neither a script of package protocol nor a command of commandLabels", c))
+		}
+	}
 	n.Set(func(n *Node) {
 		n.Override = func(cmd string, args []string) string {
 			if slices.Contains(commands, cmd) || slices.Contains(commands, n.Label(cmd, args)) {

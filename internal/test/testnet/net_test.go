@@ -12,5 +12,6 @@ func TestNodeCountsKnownCommandsOnly(t *testing.T) {
 		require.NotZero(t, net.Nodes[0].Executed("client"))
 		require.Zero(t, net.Nodes[0].Executed("release"))
 		require.Panics(t, func() { net.Nodes[0].Executed("relase") })
+		require.Panics(t, func() { net.Nodes[0].Refuse("no", "relase") })
 	})
 }
