@@ -26,7 +26,7 @@ import (
 // Eight processes make steps under leases, while two servers of five fail at random. A sixth server is the store, whose
 // values show whether two leases met.
 
-// step is what a process does again and again. It returns what came of it, of which the first is that it got no lease.
+// step is what a process does again and again. It returns what came of it: outcome 0 is that it got no lease.
 type step = func(ctx context.Context, client *redlock.Client, store redis.Conn) (outcome int, err error)
 
 // outcomes counts what came of steps.

@@ -49,7 +49,7 @@ func NewDrain(nodes []*admission.Member, clock system.Clock, nodeTimeout, ttl ti
 	now := clock()
 	d := &Drain{clock: clock, timeout: nodeTimeout, nodes: make([]drainNode, len(nodes)), until: now + ttl, looked: now}
 	for i, n := range nodes {
-		d.nodes[i] = drainNode{Member: n, pipe: n.Pipe(), since: d.looked}
+		d.nodes[i] = drainNode{Member: n, pipe: n.Pipe(), since: now}
 	}
 	return d
 }
@@ -64,7 +64,8 @@ func (d *Drain) awaited() (set quorum.NodeSet) {
 	return set
 }
 
-// await returns when no node that is not given up owes so many answers, at so many looks in a row.
+// await returns when it has seen, looks times in a row, that no node owes many answers. Nodes that are given up do not
+// count.
 func (d *Drain) await(many, looks int) {
 	for quiet := 0; d.looked < d.until; time.Sleep(drainLook) {
 		if d.isBehind(many) {
@@ -75,7 +76,7 @@ func (d *Drain) await(many, looks int) {
 	}
 }
 
-// isBehind reports whether a node owes so many answers, and gives silent ones up. After a pause of this very process the
+// isBehind reports whether a node owes many answers, and gives silent nodes up. After a pause of this very process the
 // answers are still in the socket: they must be read before a node is taken for silent.
 func (d *Drain) isBehind(many int) (behind bool) {
 	now := d.clock()
@@ -96,7 +97,7 @@ func (d *Drain) isBehind(many int) (behind bool) {
 	return behind
 }
 
-// owes reports whether the node owes so many answers or, if many is 1, an undo. Its silence ends with each answer.
+// owes reports whether the node owes many answers or, if many is 1, an undo. Its silence ends with each answer.
 func (n *drainNode) owes(many int, now time.Duration) bool {
 	p := n.Member.Pipe()
 	switch {

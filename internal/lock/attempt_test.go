@@ -118,13 +118,8 @@ func crowd(t *testing.T, c *redlock.Client) (leave func()) {
 }
 
 // awaitLock locks x as a waiter, and returns the channel that gets the lease.
-func awaitLock(t *testing.T, m *redlock.Mutex) <-chan *redlock.Lease {
-	got := make(chan *redlock.Lease, 1)
-	go func() {
-		lease, err := m.Lock(t.Context())
-		require.NoError(t, err)
-		got <- lease
-	}()
+func awaitLock(net *testnet.Net, m *redlock.Mutex) <-chan *redlock.Lease {
+	got := net.Begin(m.Lock)
 	time.Sleep(10 * ms)
 	synctest.Wait()
 	return got
@@ -145,7 +140,7 @@ func TestWaiterThatGotTheLockWhileItWaitedForItsTurnAsksNothing(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		a, b := net.Client(), testnet.ListeningClient(t, net)
 		held := net.Must(a.Mutex("x").Lock(t.Context()))
-		got := awaitLock(t, b.Mutex("x"))
+		got := awaitLock(net, b.Mutex("x"))
 		leave := crowd(t, b)
 		wake(t, net, b, "look")
 		net.ClearLogs()
@@ -174,8 +169,8 @@ func TestWokenWaiterDoesNotWaitForItsTurn(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		a, b, c := net.Client(), testnet.ListeningClient(t, net), testnet.ListeningClient(t, net)
 		held := net.Must(a.Mutex("x").Lock(t.Context()))
-		first := awaitLock(t, b.Mutex("x"))
-		second := awaitLock(t, c.Mutex("x"))
+		first := awaitLock(net, b.Mutex("x"))
+		second := awaitLock(net, c.Mutex("x"))
 		time.Sleep(300 * ms) // nothing is parked any more
 		crowd(t, b)
 		require.NoError(t, held.Unlock(t.Context()))
@@ -196,8 +191,8 @@ func TestWakeUpEndsTheWaitForATurn(t *testing.T) {
 				testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 					a, b := net.Client(), testnet.ListeningClient(t, net)
 					held := net.Must(a.Mutex("x").Lock(t.Context()))
-					first := awaitLock(t, b.Mutex("x"))
-					second := awaitLock(t, b.Mutex("x"))
+					first := awaitLock(net, b.Mutex("x"))
+					second := awaitLock(net, b.Mutex("x"))
 					leave, turns := crowd(t, b), testhook.Engine(b).Attempts
 					for waits && turns.Waiting() == 0 { // until the second one asks again
 						crowd(t, b) // the limit grows with each attempt of the first
@@ -223,8 +218,8 @@ func TestClientWithManyCallsKeepsItsPlaceInTheQueue(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		a, b, c := net.Client(), testnet.ListeningClient(t, net), testnet.ListeningClient(t, net)
 		held := net.Must(a.Mutex("x").Lock(t.Context()))
-		first := awaitLock(t, b.Mutex("x"))
-		second := awaitLock(t, c.Mutex("x"))
+		first := awaitLock(net, b.Mutex("x"))
+		second := awaitLock(net, c.Mutex("x"))
 		crowd(t, b)
 		time.Sleep(20 * time.Second)
 		line, err := net.Nodes[0].Redis.ZMembers(protocol.Reserved + "queue:redlock:x")

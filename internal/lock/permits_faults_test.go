@@ -362,9 +362,7 @@ func dyingWaiters(t *testing.T, net *testnet.Net, clients, callers, size, n int)
 
 // acquireOne asks for a permit of x, which has size, by a client of its own.
 func acquireOne(t *testing.T, net *testnet.Net, size int) <-chan *redlock.Lease {
-	next := testnet.ListeningClient(t, net)
-	got := net.Begin(testnet.Acquire(next.Semaphore("x", size), 1))
-	return got
+	return net.Begin(testnet.Acquire(testnet.ListeningClient(t, net).Semaphore("x", size), 1))
 }
 
 // Clients that wait for three permits die while two are free. They must not keep these from a caller that

@@ -59,8 +59,8 @@ var (
 	forgot = quorum.Answer{Count: quorum.NoAnswer, Outcome: quorum.Refused, Cause: admission.ErrForgot}
 )
 
-// meanings are what replies mean for a ballot, by their kinds: each kind must have a row. A release that a quorum answers with
-// NotFound shows that the lease was lost before.
+// meanings are what replies mean for a ballot, by their kinds: each kind must have a row. If a quorum answers a release
+// with NotFound, the lease was lost before.
 var meanings = [...]quorum.Answer{
 	protocol.Done:      yes,
 	protocol.Recreated: {Count: quorum.Recreated, Outcome: quorum.Confirmed},

@@ -216,7 +216,7 @@ func meaning(r *reader, reply any) quorum.Outcome {
 	return quorum.Unknown
 }
 
-// refusalFlags are the flags of a refusal, of which one has milliseconds.
+// refusalFlags are the flags of a refusal. The flag d has milliseconds behind it.
 var refusalFlags = regexp.MustCompile(`^[nuc]*(d\d{1,9}[nuc]*)*$`)
 
 // isHolder reports whether a reply is {holder, milliseconds} or {holder, milliseconds, position, flags}.

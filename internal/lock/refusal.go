@@ -159,8 +159,9 @@ func rank(b *quorum.Ballot, reader bool) (ahead int) {
 // backoff returns how long to wait before the next attempt. Where the votes were split the
 // callers go one after the other, two round trips apart: time for the one ahead to ask, and
 // for the others to have given their nodes back. Where the lock is held it is a random time,
-// longer with each try, but not much longer than the holder has left; of a zero Refusal, longer with each try. In an outage
-// it grows with the outage, too: those who wait for their turn make their first try late. purpose names the random draw.
+// longer with each try, but not much longer than the holder has left. A zero Refusal gives a random time, longer with
+// each try. In an outage the time grows with the outage, too: those who wait for their turn make their first try late.
+// purpose names the random draw.
 func (r *Refusal) backoff(random system.Random, purpose string, try int, outage time.Duration) time.Duration {
 	if r.again && !r.registering {
 		return time.Duration(r.rank)*2*r.took + random.Below(max(r.took, time.Microsecond), "splitting")

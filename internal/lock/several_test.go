@@ -379,7 +379,7 @@ func TestReleaseOfASetDeletesItsOwnKeysAlone(t *testing.T) {
 	}
 }
 
-// A node grants a set if all its locks are to be had, and else sets nothing and counts nothing.
+// A node grants a set if each of its locks is free. Else the node sets no key and counts nothing.
 func TestNodeGrantsASetOrChangesNoLock(t *testing.T) {
 	const earlier, later = protocol.Reservation + testnet.FirstTicket, protocol.Reservation + testnet.ThirdTicket
 	own := protocol.Reservation + testnet.SecondTicket + "+"

@@ -10,13 +10,13 @@ import (
 type spares struct {
 	attempts, releases sync.Pool
 
-	// watch gets each ballot that is given back, and reports whether the ballot may be used again. Only tests set it, before
-	// the first lock.
+	// watch gets each ballot that is given back, and reports whether the ballot may be used again. Only tests set
+	// it, before the first lock.
 	watch func(*quorum.Ballot) bool
 }
 
-// WatchSpares makes the engine call watch for each attempt and release that is given back. What watch returns false for is not
-// used again. Only tests call WatchSpares, before the first lock.
+// WatchSpares makes the engine call watch for each attempt and release that is given back. If watch returns false, the
+// engine does not use it again. Only tests call WatchSpares, before the first lock.
 func (e *Engine) WatchSpares(watch func(*quorum.Ballot) bool) { e.spares.watch = watch }
 
 // attempt returns an attempt that is new or cleared. The goroutine that takes the attempt clears it. A connection's reader

@@ -125,8 +125,8 @@ func (n *Node) UnderstandsSetGet() bool { return n.setGet.Load() }
 
 // Queue puts a call into the node's queue. p is not nil when the caller must flush it;
 // load is the number of commands unanswered there. With an error nothing was queued. If on is
-// not nil, the call relies on that connection, and goes over no other. A call leaves out a node that has been silent for
-// timeout, unless it must be sent: a release waits for a stalled node.
+// not nil, the call relies on that connection, and goes over no other. A call leaves out a node that
+// has been silent for timeout, unless it must be sent: a release waits for a stalled node.
 func (n *Node) Queue(c *pipe.Call, on *pipe.Pipe, now, timeout time.Duration,
 	must bool) (p *pipe.Pipe, load int, err error) {
 	p = n.link.pipe.Load()

@@ -28,8 +28,8 @@ type Standing struct {
 	Silence    time.Duration // Stalled: age of the oldest unanswered call
 }
 
-// State is what a node reports of itself. The observer is informed of each but Breaking. Stalled and Refusing are for the
-// observer alone: calls find them, and Report does not take them.
+// State is what a node reports of itself. The observer is informed of each but Breaking. Stalled and
+// Refusing are for the observer alone: calls find them, and Report does not take them.
 type State string
 
 const (
@@ -42,8 +42,8 @@ const (
 	Refusing    State = "refusing"    // it refuses what locks need, whatever its state
 )
 
-// Observer is informed when a node's state changes, from any goroutine and under the Majority's mu or a ballot's: it must
-// not block, nor call this package.
+// Observer is informed when a node's state changes, from any goroutine and under the Majority's mu
+// or a ballot's: it must not block, nor call this package.
 type Observer interface {
 	NodeChanged(index int, name string, to Standing)
 }
@@ -98,8 +98,9 @@ type Refusal struct {
 	Since time.Duration
 }
 
-// Status is what the client, the log and the observer know of one node. Run's goroutine calls Report, Unfit and
-// logProblems; any goroutine Refusal, Refuse, Accept and Answered. The rest is called under the Majority's mu.
+// Status is what the client, the log and the observer know of one node. Run's goroutine calls Report,
+// Unfit and logProblems; any goroutine Refusal, Refuse, Accept and Answered. The rest is called under
+// the Majority's mu.
 type Status struct {
 	index int // of the node
 	name  string
@@ -264,7 +265,7 @@ type Majority struct {
 	awaited chan struct{} // closed when a majority votes; nil if no caller awaits that
 }
 
-// NewMajority makes the Majority of so many nodes, of which need must vote. Use adds the nodes.
+// NewMajority makes the Majority of a client with this number of nodes. need is how many must vote. Use adds the nodes.
 func NewMajority(nodes, need int, clock system.Clock, events *notify.Queue) *Majority {
 	return &Majority{need: need, clock: clock, events: events, nodes: make([]*Status, nodes)}
 }

@@ -239,9 +239,10 @@ func (b *Ballot) count(v *Vote, a Answer) {
 	}
 }
 
-// countLate counts a vote that came after the verdict among the node's, and records it for hooks. It reports whether the
-// verdict is Revoked now: the ballot is a renewal, and a quorum had lost the lease. An answer that comes after LateUntil
-// proves nothing: by then the keys may simply have expired. Called under b.mu.
+// countLate counts a vote that came after the verdict among the node's, and records it for hooks. It
+// reports whether the verdict is Revoked now: the ballot is a renewal, and a quorum had lost the lease.
+// An answer that comes after LateUntil proves nothing: by then the keys may simply have expired. Called
+// under b.mu.
 func (b *Ballot) countLate(v *Vote, a Answer) (revoked bool) {
 	if v.answer.Count == Pending {
 		v.Node.Counters.Votes[a.Outcome].Add(1)

@@ -30,8 +30,8 @@ func setOf(names ...string) kind {
 func readerOfX(c *redlock.Client) locks { return c.RWMutex("x").RLock }
 func permitOfX(c *redlock.Client) locks { return testnet.Acquire(c.Semaphore("x", 1), 1) }
 
-// dyingClients makes so many clients, of which each has these callers in the queues. die cuts all of them off, and end
-// connects them again and ends their callers.
+// dyingClients makes clients, and gives each client a waiter of each kind. die cuts all clients off. end connects them again
+// and ends their waiters.
 func dyingClients(t *testing.T, net *testnet.Net, clients int, of ...kind) (die, end func()) {
 	ctx, leave := context.WithCancel(t.Context())
 	var all []*testnet.Cuttable

@@ -42,7 +42,8 @@ type Parked struct {
 
 // Park makes an attempt one that nodes may execute late.
 func (w *Waiter) Park(attempt *quorum.Ballot) *Parked {
-	p := &Parked{waiter: w, attempt: attempt, serials: make([]uint64, len(attempt.Votes)), tokens: make([]int64, len(attempt.Votes))}
+	nodes := len(attempt.Votes)
+	p := &Parked{waiter: w, attempt: attempt, serials: make([]uint64, nodes), tokens: make([]int64, nodes)}
 	if q := w.queue; w.lock.Terms.Parking {
 		q.mu.Lock()
 		copy(p.serials, q.links.serials)

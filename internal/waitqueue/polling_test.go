@@ -77,7 +77,7 @@ func TestClientThatDiesWithAnExecutedAttemptDelaysTheQueueForSeconds(t *testing.
 	}
 }
 
-// A process holds the lock, with a hundred waiters behind it. Behind these stand two waiters of another client, of which one
+// A process holds the lock, and a hundred of its callers wait. Behind them two waiters of another client stand. One of the two
 // may leave before the process dies.
 func TestRemainingWaiterNoticesThatTheHolderDied(t *testing.T) {
 	for _, leaver := range []string{"the first leaves", "the last leaves", "nobody leaves"} {

@@ -17,18 +17,6 @@ import (
 	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
-// queuedReader starts an RLock that has to wait, and returns where its lease will be.
-func queuedReader(t *testing.T, c *redlock.Client) <-chan *redlock.Lease {
-	entered := make(chan *redlock.Lease, 1)
-	go func() {
-		lease, err := c.RWMutex("x").RLock(t.Context())
-		if assert.NoError(t, err) {
-			entered <- lease
-		}
-	}()
-	return entered
-}
-
 // 32 readers wait, each of a client of its own. They get in with the messages of the release:
 // none of them sends anything.
 func TestBatchOfReadersEntersOneTripAfterTheWritersRelease(t *testing.T) {
@@ -46,7 +34,7 @@ func TestBatchOfReadersEntersOneTripAfterTheWritersRelease(t *testing.T) {
 		net.Delay(trip / 2)
 		var readers []<-chan *redlock.Lease
 		for _, c := range clients {
-			readers = append(readers, queuedReader(t, c))
+			readers = append(readers, net.Begin(c.RWMutex("x").RLock))
 		}
 		time.Sleep(60 * ms) // they have been refused, and their attempts are parked
 		net.ClearLogs()
@@ -78,7 +66,7 @@ func testHundredReaders(t *testing.T, wait time.Duration) {
 		synctest.Wait() // the writer has all nodes
 		var readers []<-chan *redlock.Lease
 		for range 100 {
-			readers = append(readers, queuedReader(t, c))
+			readers = append(readers, net.Begin(c.RWMutex("x").RLock))
 		}
 		time.Sleep(wait)
 		net.Delay(10 * ms)
@@ -136,7 +124,7 @@ func TestReadersBehindAWriterThatLeavesEnterAtOnce(t *testing.T) {
 			left <- err
 		}()
 		time.Sleep(50 * ms)
-		entered := queuedReader(t, c)
+		entered := net.Begin(c.RWMutex("x").RLock)
 		time.Sleep(time.Second)
 		require.Empty(t, entered, "the writer asked before")
 		held := net.Held(c.RWMutex("x").TryRLock(t.Context()))
@@ -279,7 +267,7 @@ func TestReadersThatMissedTheirWakeupsEnterTogether(t *testing.T) {
 		writer := net.Must(holder.RWMutex("x").Lock(t.Context()))
 		var readers []<-chan *redlock.Lease
 		for range 30 {
-			readers = append(readers, queuedReader(t, c))
+			readers = append(readers, net.Begin(c.RWMutex("x").RLock))
 		}
 		time.Sleep(time.Second)
 		for _, n := range net.Nodes {
@@ -317,7 +305,7 @@ func TestReadersDoNotWakeEachOtherInACircle(t *testing.T) {
 		net.Delay(3 * ms)
 		var entered []<-chan *redlock.Lease
 		for range 8 {
-			entered = append(entered, queuedReader(t, testnet.ListeningClient(t, net)))
+			entered = append(entered, net.Begin(testnet.ListeningClient(t, net).RWMutex("x").RLock))
 			time.Sleep(10 * ms)
 		}
 		time.Sleep(2 * time.Second)

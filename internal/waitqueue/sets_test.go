@@ -195,7 +195,7 @@ func TestSetAmongReadersWaitsForThoseAheadAndKeepsThoseBehindOut(t *testing.T) {
 
 // Waiters behind a set that leaves, and the order of sets among other waiters.
 
-// A set stands first for four names, of which one is held. When it leaves, each of the others goes to the
+// A set stands first for four names, and one of them is held. When the set leaves, each of the other three goes to the
 // waiters behind it, all at once.
 func TestSetThatLeavesServesAllWaitersBehindIt(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {

@@ -52,7 +52,8 @@ func (w *Net) Text(text string, err error) string {
 	return text
 }
 
-// Begin makes a call that waits, such as m.Lock, beside the test. The channel gets its lease, or is closed if there is none.
+// Begin makes a call that waits, such as m.Lock, beside the test. The channel gets its lease, or is closed if there is
+// none.
 func (w *Net) Begin(lock func(context.Context) (*redlock.Lease, error)) <-chan *redlock.Lease {
 	got := make(chan *redlock.Lease, 1)
 	_, file, line, _ := runtime.Caller(1)

@@ -257,7 +257,8 @@ func (w *Net) Add(c *redlock.Client) {
 	}
 }
 
-// Spoil has ballots that are given back spoiled, and not used again. Whoever reaches one then calls reached.
+// Spoil returns a function for Engine.WatchSpares. It spoils each ballot that is given back, and lets none be used again. A
+// goroutine that reaches a spoiled ballot calls reached.
 func Spoil(reached func()) func(*quorum.Ballot) bool {
 	return func(b *quorum.Ballot) bool {
 		b.Spoil(reached)
