@@ -46,6 +46,10 @@ var (
 	// ErrAdmitting is why a node is not asked while a client admits it: its quarantine is over.
 	ErrAdmitting = errors.New("it was new, or had lost its memory, and is being admitted again")
 
+	// errLooking is why a node waits to be admitted: this client has not looked at some other node yet. It lasts no
+	// longer than the first connections.
+	errLooking = fmt.Errorf("it votes once this client has looked at all other nodes: %w", ErrAdmitting)
+
 	// ErrRegistering is why a node is not asked for a lock whose ttl is longer than any
 	// before: the ttl must be on record first, so that no node that forgets a vote for it
 	// is admitted again too early.

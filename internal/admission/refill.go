@@ -32,7 +32,7 @@ func (a *admission) refill(ctx context.Context, q *protocol.Barred) time.Duratio
 		return a.failAs(VoteRight{bare: true, why: fmt.Errorf("it is new, or lost its memory, and votes again with the counters of %d other nodes that vote (%d answered)",
 			terms.Quorum, c.admitted)})
 	case from != others && !looked:
-		return a.failAs(VoteRight{bare: true, why: errors.New("it is new, or lost its memory, and votes again once this client has looked at all other nodes")})
+		return a.failAs(VoteRight{bare: true, why: errLooking})
 	case least > q.Guard:
 		m.group.raiseLongest(c.longest)
 		a.minGuard = least
