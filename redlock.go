@@ -17,6 +17,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -174,14 +175,20 @@ func (c *Client) newGroup(pools []Pool) *admission.Group {
 	if c.observe.hooks != nil {
 		cfg.Observer = c.observe
 	}
-	group := admission.NewGroup(admission.Terms{Guard: o.guard, Off: o.noGuard, TTL: o.keyTTL(), MaxTTL: maxTTL, ReadsOnly: o.readsOnly,
+	group := admission.NewGroup(admission.Terms{Client: c.locks.ID, Guard: o.guard, Off: o.noGuard, TTL: o.keyTTL(), MaxTTL: maxTTL, ReadsOnly: o.readsOnly,
 		Nodes: len(pools), Quorum: c.cluster.Need}, cfg)
+	masters := make(map[string]bool)
 	for i, p := range pools {
-		name := fmt.Sprintf("node %d", i)
+		name, master := fmt.Sprintf("node %d", i), fmt.Sprintf("#%d", i)
 		if s, ok := p.(fmt.Stringer); ok && s.String() != "" {
-			name += " (" + endpoint.WithoutUser(s.String()) + ")"
+			address := endpoint.WithoutUser(s.String())
+			name += " (" + address + ")"
+			if word := strings.Join(strings.Fields(address), "_"); !masters[word] {
+				master = word
+			}
 		}
-		group.Add(node.New(i, name, p, cfg))
+		masters[master] = true
+		group.Add(node.New(i, name, p, cfg), master)
 	}
 	c.cluster.Nodes = group.Members
 	return group

@@ -26,6 +26,8 @@ const (
 	floorTTL    = "10000"                              // milliseconds, the library's default
 	floorOwner  = "0123456789abcdef0123456789@floor:1" // about as long as the library's owners
 	floorRecord = "floor:record"                       // a hash of counters of its own
+	floorServer = "floor:members"                      // in place of the server's list of masters
+	floorList   = "0123456789abcdef"                   // that list's name
 	floorAhead  = 4096                                 // how many batches may be unanswered
 )
 
@@ -84,18 +86,19 @@ func openFloor(s site) (*floorPeer, error) {
 	return f, nil
 }
 
-// load chooses this library's database, sets the counter that an acquire counts on, and loads
-// the scripts.
+// load chooses this library's database, sets the counter that an acquire counts on and the list that a renewal
+// compares, and loads the scripts.
 func (n *floorNode) load(database string, scripts ...string) error {
 	commands := appendCommand(nil, "SELECT", strings.TrimPrefix(database, "/"))
 	commands = appendCommand(commands, "HSETNX", floorRecord, "0", "1")
+	commands = appendCommand(commands, "HSETNX", floorServer, "id", floorList)
 	for _, script := range scripts {
 		commands = appendCommand(commands, "SCRIPT", "LOAD", script)
 	}
 	if _, err := n.Write(commands); err != nil {
 		return err
 	}
-	_, err := n.consents(len(scripts) + 2)
+	_, err := n.consents(len(scripts) + 3)
 	return err
 }
 
@@ -205,7 +208,7 @@ func (h floorHeld) Unlock(context.Context) error {
 
 func (h floorHeld) Extend(context.Context) error {
 	return h.floor.ask(1, func(to []byte) []byte {
-		return appendCommand(to, "EVALSHA", h.floor.renew, "2", h.key, floorRecord, floorOwner, floorTTL, "2")
+		return appendCommand(to, "EVALSHA", h.floor.renew, "3", h.key, floorRecord, floorServer, floorOwner, floorTTL, floorList)
 	})
 }
 

@@ -14,19 +14,23 @@ import (
 	"github.com/redlock-go/redlock/integration/cluster"
 )
 
-// All servers lose their memory at once, and a quorum of them comes back.
+// All servers stop at once, and a quorum of them comes back.
 
-// cronOnEmptyServers kills all servers and starts all but a minority of them. Runs of cron get locks again, by the servers
-// that forgot. The others are admitted when they are back.
-func cronOnEmptyServers(t *testing.T, nodes cluster.Nodes, draw *rand.Rand, took *durations) {
+// cronOnAQuorum kills all servers and starts all but a minority of them. Those that kept the list of masters on disk go
+// on: runs of cron get locks again, and the others are admitted when they are back. Empty ones wait until all are back.
+func cronOnAQuorum(t *testing.T, nodes cluster.Nodes, draw *rand.Rand, took *durations) {
 	run := func() bool {
 		code, log, _ := runJobOnce(t, nodes)
 		require.Contains(t, []int{0, 69}, code, log)
 		return code == 0
 	}
-	require.True(t, eventually(soon, run))
 	order := draw.Perm(len(nodes))
 	back := nodes.Pick(order[:len(nodes)/2+1]...)
+	allVote := func() bool { return run() && countAdmitted(t, nodes) == len(nodes) }
+	require.True(t, eventually(soon, allVote))
+	for _, n := range nodes {
+		n.Save(t)
+	}
 	nodes.Kill(t)
 	back.Start(t)
 	began := time.Now()
@@ -34,7 +38,14 @@ func cronOnEmptyServers(t *testing.T, nodes cluster.Nodes, draw *rand.Rand, took
 	took.add(time.Since(began))
 	assert.Equal(t, len(back), countAdmitted(t, back))
 	nodes.Start(t)
-	require.True(t, eventually(soon, func() bool { return run() && countAdmitted(t, nodes) == len(nodes) }), "the others are not admitted")
+	require.True(t, eventually(soon, allVote), "the others are not admitted")
+
+	nodes.Kill(t)
+	back.Start(t)
+	run()
+	require.False(t, eventually(2*replaceTTL, run), "nothing shows that they were masters of this list")
+	nodes.Start(t)
+	require.True(t, eventually(time.Minute, allVote), "the empty ones do not begin")
 }
 
 // countAdmitted returns how many servers have a record of an admission.
@@ -48,14 +59,14 @@ func countAdmitted(t *testing.T, nodes cluster.Nodes) (count int) {
 	return count
 }
 
-func TestCronGoesOnByAQuorumOfEmptyServers(t *testing.T) {
+func TestCronGoesOnByAQuorumThatRemembersTheList(t *testing.T) {
 	t.Parallel()
-	inClusters(t, 2, "until a run gets its lock", cronOnEmptyServers)
+	inClusters(t, 2, "until a run gets its lock", cronOnAQuorum)
 }
 
-func TestSoakCronGoesOnByAQuorumOfEmptyServers(t *testing.T) {
+func TestSoakCronGoesOnByAQuorumThatRemembersTheList(t *testing.T) {
 	soakOnly(t)
-	inClusters(t, 50, "until a run gets its lock", cronOnEmptyServers)
+	inClusters(t, 50, "until a run gets its lock", cronOnAQuorum)
 }
 
 // Servers without a record, and clients that live for less than a second: `redlock run` from cron.

@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -145,6 +146,13 @@ func TestANodeIsReplacedByOneOfAnotherAddressWhileClientsLock(t *testing.T) {
 	all[4].Kill(t) // before any client gets the new list
 	r.goesOn("the old one is gone")
 	began := time.Now()
+	for _, n := range all[:4] { // they learn of the new one ahead of the clients
+		masters := strings.Fields(fmt.Sprintf("%s", n.Do(t, "HGET", "redlock::members", "masters")))
+		require.Contains(t, masters, all[4].Addr())
+		masters[slices.Index(masters, all[4].Addr())] = all[5].Addr()
+		slices.Sort(masters)
+		n.Do(t, "HSET", "redlock::members", "masters", strings.Join(masters, " "))
+	}
 	r.join(after)
 	r.goesOn("both lists are in use, the new one is in quarantine")
 	awaitTheVote(t, all[5], began)
@@ -158,29 +166,39 @@ func TestANodeIsReplacedByOneOfAnotherAddressWhileClientsLock(t *testing.T) {
 	r.goesOn("the new one is needed for a quorum")
 }
 
-// The wrong order: clients get the new list while the old node runs. Then two quorums need
-// not have a node in common.
-func TestTwoListsWhoseOldNodeLivesLetTwoHold(t *testing.T) {
+// The wrong order: clients get the new list while the old node runs. The list that was first is in force.
+func TestListsThatDifferLetOneHold(t *testing.T) {
 	t.Parallel()
 	notInShort(t)
-	all := cluster.Use(t, 6)
-	before := append(all.Pick(0, 1).URLs(), all.Pick(2, 3).ProxyURLs()...)
-	before = append(before, all[4:5].URLs()...)
-	after := append(all[:4].URLs(), all[5:6].URLs()...)
-	ours, theirs := openGuarded(t, before), openGuarded(t, after)
-	for _, client := range []*redlock.Client{ours, theirs} {
-		lease, err := client.Mutex("warm").Lock(within(t, 2*soon))
-		require.NoError(t, err)
-		require.NoError(t, lease.Unlock(t.Context()))
-	}
-	require.True(t, eventually(2*soon, func() bool { return admitted(t, all[4]) && admitted(t, all[5]) }))
+	listsThatDiffer(t, 5*time.Second)
+}
 
-	all.Pick(2, 3).Cut() // from those with the old list
-	first, err := ours.Mutex("name").TryLock(t.Context())
-	require.NoError(t, err, "by the nodes 0, 1 and the old one")
-	second, err := theirs.Mutex("name").TryLock(t.Context())
-	require.NoError(t, err, "by the nodes 2, 3 and the new one")
-	assert.True(t, first.Valid() && second.Valid(), "the hazard that docs/operations.md warns of is not there")
+func TestSoakListsThatDifferLetOneHold(t *testing.T) {
+	soakOnly(t)
+	listsThatDiffer(t, time.Minute)
+}
+
+// listsThatDiffer has clients with two lists lock one name, in both orders of beginning, and both at once.
+func listsThatDiffer(t *testing.T, mixed time.Duration) {
+	for name, late := range map[string]time.Duration{"one list is in force": 2 * replaceTTL, "both begin": 0} {
+		for _, third := range [][2]int{{2, 3}, {3, 2}} {
+			t.Run(fmt.Sprint(name, third), func(t *testing.T) {
+				t.Parallel()
+				all := cluster.Use(t, 4)
+				r := &traffic{t: t}
+				for _, i := range third {
+					for range 4 {
+						r.join(append(all[:2].URLs(), all[i:i+1].URLs()...))
+					}
+					time.Sleep(late)
+				}
+				r.goesOn("both lists are in use")
+				time.Sleep(mixed)
+				r.goesOn("still")
+				require.NotEqual(t, admitted(t, all[2]), admitted(t, all[3]), "one of them is a master of the list in force")
+			})
+		}
+	}
 }
 
 func TestTheNumberOfNodesIsChangedWithAllClientsStopped(t *testing.T) {
@@ -203,7 +221,7 @@ func TestTheNumberOfNodesIsChangedWithAllClientsStopped(t *testing.T) {
 
 	for _, n := range nodes {
 		for _, key := range n.Keys(t) {
-			if strings.HasPrefix(key, "redlock::record:") || strings.HasPrefix(key, "redlock::quarantine:") {
+			if strings.HasPrefix(key, "redlock::record:") || strings.HasPrefix(key, "redlock::quarantine:") || key == "redlock::members" {
 				n.Do(t, "DEL", key)
 			}
 		}

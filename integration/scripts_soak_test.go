@@ -42,7 +42,7 @@ type pricedCall struct {
 
 // prices returns the kinds. All names of a lock are its own, so that a script of one lock meets no other.
 func prices() []price {
-	const least, granted = 1 << 50, "11258"
+	const least, granted, list = 1 << 50, "11258", "0123456789abcdef"
 	set := func(i int) (names []string) {
 		for _, letter := range []string{"a", "b", "c"} {
 			names = append(names, fmt.Sprintf("redlock:%s%d", letter, i))
@@ -71,14 +71,18 @@ func prices() []price {
 			{"acquire", func(i int) []any {
 				return call(append(keys(one(i), ""), "record"), "owner", 60_000, "7", least, "1-A-1", "label", "", 0)
 			}, granted},
-			{"renew", func(i int) []any { return call(append(keys(one(i), ""), "record"), "owner", 60_000, least) }, "1"},
+			{"renew", func(i int) []any {
+				return call(append(keys(one(i), ""), "record", "members"), "owner", 60_000, list)
+			}, "1"},
 			{"release", func(i int) []any { return call(keys(one(i), "", "queue", "readers"), "owner") }, "1"},
 		}},
 		{"set of three", []pricedCall{
 			{"acquireall", func(i int) []any {
 				return call(append(keys(set(i), "", "queue"), "record"), "owner", 60_000, "7,8,9", least, "", "label", "", 0)
 			}, granted},
-			{"renewall", func(i int) []any { return call(append(keys(set(i), ""), "record"), "owner", 60_000, least) }, "1"},
+			{"renewall", func(i int) []any {
+				return call(append(keys(set(i), ""), "record", "members"), "owner", 60_000, list)
+			}, "1"},
 			{"releaseall", func(i int) []any { return call(keys(set(i), "", "queue", "readers"), "owner") }, "1"},
 		}},
 		{"share", []pricedCall{
@@ -87,7 +91,8 @@ func prices() []price {
 				return call(append(all, keys(one(i), "queue", "readers")...), "owner", 60_000, "7", least, "", "label", "", 0)
 			}, granted},
 			{"keep", func(i int) []any {
-				return call(append(append(keys(one(i), ""), "record"), keys(one(i), "queue", "readers")...), "owner", 60_000, least, "")
+				all := append(append(keys(one(i), ""), "record"), keys(one(i), "queue", "readers")...)
+				return call(append(all, "members"), "owner", 60_000, list, "")
 			}, "1"},
 			{"release", func(i int) []any { return call(keys(one(i), "", "queue", "readers"), "owner") }, "1"},
 		}},
@@ -154,6 +159,8 @@ func (p price) measure(t *testing.T, conn redis.Conn, trees []map[string]string,
 	_, err = conn.Do("SCRIPT", "FLUSH")
 	require.NoError(t, err)
 	_, err = conn.Do("HSET", "record", "about", strings.Repeat("a hash table, as a node's record is", 2), "7", 1<<50, "8", 1<<50, "9", 1<<50)
+	require.NoError(t, err)
+	_, err = conn.Do("HSET", "members", "id", "0123456789abcdef")
 	require.NoError(t, err)
 	hashes := make([]map[string]string, len(trees))
 	for i, tree := range trees {

@@ -86,7 +86,8 @@ func trialsOf(prefix string) []trial {
 		all = append(all, trial{forMutexes, "+exists", "~" + protocol.Key(kind, "*"), "EXISTS",
 			[]any{protocol.Key(kind, name)}})
 	}
-	for _, key := range []string{protocol.NewestKey, protocol.FormatKey, protocol.LookKey} {
+	for _, key := range []string{protocol.NewestKey, protocol.FormatKey, protocol.MembersKey, protocol.SealKey,
+		protocol.LookKey} {
 		all = append(all, trial{forMutexes, "+exists", "~" + key, "EXISTS", []any{key}})
 	}
 	// The last one: a connection that has subscribed answers nothing else.

@@ -156,7 +156,8 @@ func (s scene) awaitNoOrphans() {
 
 // keys returns what the nodes have, except the keys that stay when no client locks.
 func (s scene) keys() (all []string) {
-	stay := []string{"redlock::record:", "redlock::alive:", "redlock::newest", "redlock::format", "redlock::full:", "redlock::split:", "redlock::quarantine:"}
+	stay := []string{"redlock::record:", "redlock::alive:", "redlock::newest", "redlock::format", "redlock::members", "redlock::full:", "redlock::split:",
+		"redlock::quarantine:"}
 	for _, n := range s.nodes {
 		all = append(all, slices.DeleteFunc(n.Keys(s), func(key string) bool {
 			return slices.ContainsFunc(stay, func(start string) bool { return strings.HasPrefix(key, start) })

@@ -80,6 +80,11 @@ type admission struct {
 	minGuard   time.Duration // the least guard for this loss of memory
 	longest    time.Duration // as in VoteRight, by the last look
 	levelUntil time.Duration // until when to raise its counters to those of the others
+	list       protocol.List // in which the server stands, or stood last, by the last look; zero: in none
+	self       string        // which of the list's masters it is
+
+	seal   string        // that the server has; "": none that counts
+	sealed time.Duration // since when, on the client's clock
 }
 
 // Connected implements node.Admitter.
@@ -97,8 +102,9 @@ func (a *admission) set(r VoteRight) {
 	m, why := a.member, r.why
 	r.why = node.Advise(why) // votes and Stats show it; Report adds the advice by itself
 	before := m.right.Swap(&r)
-	if r.Votes && !before.votes() || r.bare && !before.isBare() {
-		m.group.recheckOthers(m)
+	news := r.Votes && !before.votes() || r.bare && !before.isBare()
+	if news {
+		m.group.doubtOthers(m)
 	}
 	to := node.Standing{State: node.Quarantined, Cause: why, Run: string(a.run)}
 	quarantine, waits := why.(*QuarantineError)
@@ -111,6 +117,9 @@ func (a *admission) set(r VoteRight) {
 		to.State = node.Breaking
 	}
 	m.Status.Report(to)
+	if news {
+		m.group.recheckOthers(m) // after the report: they may wait for this client's look at the node
+	}
 }
 
 // step does what can be done now, and returns after what time to call it again.
@@ -133,10 +142,12 @@ func (a *admission) step(ctx context.Context) time.Duration {
 	}
 	if reply.Time > 0 {
 		m.WatchClock(reply.Time, asked)
+		a.list, a.self = reply.List, reply.Self
 	}
 	switch { // also where the look finds that the node cannot vote: leases are renewed there
 	case reply.Barred != nil:
 		a.longest = reply.Barred.Guard
+		m.leave()
 	case reply.Whole != nil:
 		a.longest = reply.Whole.Longest
 	}
@@ -166,7 +177,7 @@ func (a *admission) step(ctx context.Context) time.Duration {
 		return a.wait(q.Left, q.Quarantine)
 	default:
 		g.progress.begin(m)
-		return a.refill(ctx, q)
+		return a.refill(ctx, q, call.Name)
 	}
 }
 
@@ -191,7 +202,7 @@ func (a *admission) lacksRecord(err error) bool {
 func (a *admission) explain(err error) error {
 	if isForeign(err) {
 		return a.member.Status.Unfit(fmt.Sprintf("another program has keys of another type under redlock::, the prefix of this library's own; "+
-			"delete those of them that are redlock::record:*, redlock::quarantine:*, redlock::newest or redlock::format: %v", err))
+			"delete those of them that are redlock::record:*, redlock::quarantine:*, redlock::members, redlock::seal, redlock::newest or redlock::format: %v", err))
 	}
 	return fmt.Errorf("admission: %w", err)
 }
@@ -203,17 +214,22 @@ func (a *admission) lacksMajority(ctx context.Context, q *protocol.Barred) bool 
 	if !m.hasVoted || q.Guard >= MajorityLossGuard || g.bare(m) < g.terms.Nodes-g.terms.Quorum {
 		return false
 	}
-	c := &collected{unadmitted: 1} // the others may be admitted again, by other clients
+	c := &collected{} // the others may be admitted again, by other clients
 	c.addOthers(ctx, a, a.inquire(), q.First)
 	return c.admitted < g.terms.Quorum && c.unadmitted > g.terms.Nodes-g.terms.Quorum
+}
+
+// otherNumber is why a node does not vote that belongs to so many.
+func (m *Member) otherNumber(nodes int) error {
+	return m.Status.Unfit(fmt.Sprintf("its record is of a cluster of %d nodes, this client has %d: "+
+		"every client must be given all of them", nodes, m.group.terms.Nodes))
 }
 
 // whole lets the node vote by the record that it has.
 func (a *admission) whole(ctx context.Context, w *protocol.Whole) time.Duration {
 	m := a.member
 	if want := m.group.terms.Nodes; w.Nodes != want {
-		return a.fail(m.Status.Unfit(fmt.Sprintf("its record is of a cluster of %d nodes, this client has %d: "+
-			"every client must be given all of them", w.Nodes, want)))
+		return a.fail(m.otherNumber(w.Nodes))
 	}
 	if low := m.tooLow.Swap(nil); low != nil && *low == w.Record {
 		m.doubted.Store(true) // the record is not missing
@@ -223,7 +239,11 @@ func (a *admission) whole(ctx context.Context, w *protocol.Whole) time.Duration 
 			return next
 		}
 	}
-	a.set(VoteRight{Record: w.Record, Votes: true})
+	list, err := m.stand(a.list, a.self)
+	if err != nil {
+		return a.fail(err)
+	}
+	a.set(VoteRight{Record: w.Record, Votes: true, List: list})
 	m.group.raiseLongest(w.Longest)
 	m.hasVoted = true
 	m.group.voted.Store(true)
@@ -288,7 +308,13 @@ func (a *admission) call(c protocol.Call) (any, error) {
 }
 
 func (a *admission) ask(command string, args ...any) (any, error) {
-	reply, err := a.member.Request(a.pipe, command, args...)
+	return a.await(a.member.Ask(a.pipe, command, args...))
+}
+
+func (a *admission) await(q node.Question) (any, error) {
+	ctx, stop := context.WithTimeout(context.Background(), a.member.group.cfg.DeadAfter)
+	defer stop()
+	reply, err := a.member.Await(ctx, q)
 	if err == nil {
 		a.member.group.progress.answered.Store(int64(a.member.group.cfg.Clock()))
 	}

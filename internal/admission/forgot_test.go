@@ -176,6 +176,7 @@ func TestRightToVoteEndsWithItsRecord(t *testing.T) {
 			}
 			n.Redis.HSet(protocol.Key("quarantine", n.RunID), "name", name, "guard", "2000")
 			require.NoError(t, n.Redis.Set("redlock::newest", record))
+			n.Redis.HSet(protocol.MembersKey, "id", "another", "masters", "test-0 test-1 test-2", "self", n.String())
 		}
 		_, err := long.Mutex("x").TryLock(t.Context())
 		require.ErrorContains(t, err, admission.ErrForgot.Error())
@@ -196,7 +197,7 @@ func TestRightToVoteEndsWithItsRecord(t *testing.T) {
 func TestNodeWithAnotherFormatIsUnfit(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		for _, n := range net.Nodes {
-			require.NoError(t, n.Redis.Set(protocol.FormatKey, "2"))
+			require.NoError(t, n.Redis.Set(protocol.FormatKey, "1"))
 		}
 		c := net.NewClient(redlock.WithRestartGuard(time.Millisecond))
 		_, err := c.Mutex("x").Lock(t.Context())
@@ -334,7 +335,15 @@ func TestServerAdmitsItselfOnlyAfterTheQuarantineThatTheClientNames(t *testing.T
 		time.Sleep(5*time.Second - ms)
 		requireAdmitted(false, "this", "it is nearly over")
 		time.Sleep(ms)
+		call.Seal, call.List.ID = "client's seal", "list"
+		requireAdmitted(false, "this", "it is not sealed")
+		require.NoError(t, n.Redis.Set(protocol.SealKey, "another's seal"))
+		requireAdmitted(false, "this", "another client has sealed it")
+		require.NoError(t, n.Redis.Set(protocol.SealKey, call.Seal))
 		requireAdmitted(false, "another", "it is another one")
+		n.Redis.HSet(protocol.MembersKey, "id", "another list")
+		requireAdmitted(false, "this", "it remembers another list")
+		n.Redis.Del(protocol.MembersKey)
 		requireAdmitted(true, "this", "it is over")
 	})
 }

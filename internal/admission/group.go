@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 
 // Terms are a client's settings for admission.
 type Terms struct {
+	Client    string        // its name
 	Guard     time.Duration // a node that lost its memory does not vote for at least this long
 	Off       bool          // nodes vote even if they lost their memory
 	TTL       time.Duration // of the client's leases
@@ -36,6 +38,9 @@ type Group struct {
 	greatest atomic.Int64 // up to which count answers are believed
 	longest  atomic.Int64 // the longest ttl seen on record, or used by this client; nanoseconds
 	voted    atomic.Bool  // a node was seen to vote: the cluster is not new
+
+	standing sync.Mutex                    // protects writes of list, and Member.stands; nothing else is locked under it but a Status
+	list     atomic.Pointer[protocol.List] // of the masters by which this client's locks are granted; nil: no server with a record was seen
 }
 
 // NewGroup makes a group without members.
@@ -45,9 +50,9 @@ func NewGroup(terms Terms, cfg *node.Config) *Group {
 	return g
 }
 
-// Add makes a node a member.
-func (g *Group) Add(n *node.Node) *Member {
-	m := &Member{Node: n, group: g, recheck: make(chan struct{}, 1)}
+// Add makes a node a member. master names it in a new list of masters.
+func (g *Group) Add(n *node.Node, master string) *Member {
+	m := &Member{Node: n, group: g, master: master, recheck: make(chan struct{}, 1)}
 	if !g.terms.ReadsOnly {
 		m.ttl.Store(int64(g.terms.TTL))
 	}
@@ -104,6 +109,7 @@ func (g *Group) beginning(latest int64) int64 {
 // settled. Later ones are logged when they are found.
 func (g *Group) Settle() {
 	if !g.cfg.Majority.Settle() {
+		g.doubtOthers(nil)
 		g.recheckOthers(nil) // what waited for first looks
 	}
 }
@@ -113,6 +119,9 @@ type Member struct {
 	*node.Node
 
 	group   *Group
+	master  string                    // its name in a list of masters, by this client's settings
+	alias   atomic.Pointer[string]    // its name in the list in force, as its server has said
+	stands  place                     // protected by the group's standing
 	right   atomic.Pointer[VoteRight] // nil while not connected
 	orphan  atomic.Pointer[any]       // the key of a missing record, where calls may have counted since; nil: none
 	tooLow  atomic.Pointer[any]       // the key of the record by which a vote counted from below; nil: none
@@ -150,8 +159,9 @@ func (m *Member) standsStill(q *protocol.Barred) bool {
 // VoteRight is a member's right to vote over one connection, or why it has none.
 type VoteRight struct {
 	Votes   bool
-	Record  any           // the key of the record by which it votes, boxed once
-	Longest time.Duration // the longest ttl on that record; without one, the guard of the quarantine; 0: it is not known
+	Record  any            // the key of the record by which it votes, boxed once
+	Longest time.Duration  // the longest ttl on that record; without one, the guard of the quarantine; 0: it is not known
+	List    *protocol.List // under which its votes count; nil where admission is off
 
 	connection               // on which it holds
 	bare       bool          // the node answered that it has no record
@@ -195,6 +205,8 @@ func (m *Member) Right(ttl time.Duration) (*VoteRight, error) {
 		return m.quarantined(r)
 	case !r.Votes:
 		return nil, r.why
+	case r.List != m.group.list.Load():
+		return nil, ErrOtherList
 	case r.Longest < ttl:
 		m.useTTL(ttl)
 		return nil, ErrRegistering
@@ -256,6 +268,7 @@ func (m *Member) Recheck() <-chan struct{} { return m.recheck }
 // Disconnected implements node.Admitter.
 func (m *Member) Disconnected() {
 	m.right.Store(nil)
+	m.leave()
 	m.group.progress.end(m)
 }
 

@@ -300,5 +300,5 @@ func newMember(terms Terms) *Member {
 		Closed:     io.EOF,
 		DeadAfter:  time.Second,
 	}
-	return NewGroup(terms, cfg).Add(node.New(0, "node 0", nil, cfg))
+	return NewGroup(terms, cfg).Add(node.New(0, "node 0", nil, cfg), "#0")
 }

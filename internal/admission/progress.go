@@ -76,10 +76,16 @@ func (g *Group) recheckOthers(m *Member) {
 		if r.isBare() && r.until <= g.cfg.Clock() {
 			g.progress.begin(other)
 		}
-		if r.isBare() {
+		other.Nudge()
+	}
+}
+
+// doubtOthers has the log wait for the checks that recheckOthers makes.
+func (g *Group) doubtOthers(m *Member) {
+	for _, other := range g.Members {
+		if r := other.right.Load(); !g.terms.Off && other != m && r.isBare() {
 			g.cfg.Majority.Doubt(other.Index)
 		}
-		other.Nudge()
 	}
 }
 

@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,45 +11,65 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/redlock-go/redlock/internal/node"
+	"github.com/redlock-go/redlock/internal/pipe"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // refill collects the other nodes' counters, and admits the node. Its quarantine is over:
-// counters that are collected from now on include every lease that the node forgot.
-func (a *admission) refill(ctx context.Context, q *protocol.Barred) time.Duration {
+// counters that are collected from now on include every lease that the node forgot. seal is a name that nothing else has.
+func (a *admission) refill(ctx context.Context, q *protocol.Barred, seal string) time.Duration {
 	m, terms := a.member, &a.member.group.terms
-	// Both as they are before the nodes are asked: a node that connects meanwhile is not asked.
-	looked, voted := m.group.cfg.Majority.HasSeenAll(), m.group.voted.Load()
+	// All as they are before the nodes are asked: a node that connects meanwhile is not asked.
+	began, looked, voted := m.group.cfg.Clock(), m.group.cfg.Majority.HasSeenAll(&m.Status), m.group.voted.Load()
 	c, err := a.collect(ctx, q.First)
 	if err != nil {
 		return a.fail(a.explain(err))
 	}
 	from := c.basis(terms)
+	if c.list.ID == "" {
+		c.list = protocol.NewList(seal, m.group.masters())
+	}
+	self, misfit := a.placeIn(&c.list)
 	least := a.leastGuard(c, from, voted)
 	switch {
 	case from == nothing:
 		return a.failAs(VoteRight{bare: true, why: fmt.Errorf("it is new, or lost its memory, and votes again with the counters of %d other nodes that vote (%d answered)",
 			terms.Quorum, c.admitted)})
+	case misfit != nil:
+		return a.fail(misfit)
 	case from != others && !looked:
 		return a.failAs(VoteRight{bare: true, why: errLooking})
 	case least > q.Guard:
 		m.group.raiseLongest(c.longest)
 		a.minGuard = least
 		return time.Millisecond
-	case from == clock && c.admitted+c.ready < terms.Quorum:
-		return a.wait(cmp.Or(c.left, retryInterval), "") // until there is a quorum that can be admitted together
 	}
 	call := protocol.AdmitCall{Run: a.run, Quarantine: q.Quarantine, Nodes: terms.Nodes, Longest: max(c.longest, m.longestTTL()),
-		Together: c.together(from), Counts: c.counts}
-	if from == clock {
-		call.Counts = c.countersFrom(m.group.beginning(c.latest()))
+		List: c.list, Self: self, Counts: c.counts}
+	switch from {
+	case together:
+		call.Together, call.Seal = c.listed, c.seal
+	case clock:
+		if next, ok := a.begin(ctx, q, c, self, seal); !ok {
+			return next
+		}
+		if m.group.cfg.Clock()-began > protocol.SealTTL/2 {
+			return a.putOff(errSealed)
+		}
+		call.Together, call.Seal, call.Counts = strings.Join(c.firsts, " "), terms.Client+seal, c.countersFrom(m.group.beginning(c.latest()))
+	case others:
+		if a.list.ID == "" && (a.seal == "" || began-a.sealed > protocol.SealTTL/2) {
+			return a.reserveOwn(ctx, q, seal, began)
+		}
+		call.Seal = a.seal
 	}
+	a.seal = ""
 	call.Older, call.OlderRun = c.obsolete(a.run)
 	switch admitted, err := protocol.ReadAdmit(a.ask("EVAL", call.Eval()...)); {
 	case err != nil:
 		return a.fail(a.explain(err))
 	case !admitted:
-		return time.Millisecond // the node was wiped again meanwhile: begin anew
+		return time.Millisecond // the node was wiped again meanwhile, or sealed: begin anew
 	}
 	a.levelUntil = m.group.cfg.Clock() + 4*retryInterval
 	return a.step(ctx)
@@ -74,19 +93,31 @@ func (a *admission) leastGuard(c *collected, from basis, voted bool) time.Durati
 
 // collected are the nodes' counters, and what else their records and clocks show.
 type collected struct {
+	list       protocol.List // in which this node stood last; else the one that most others show; zero: there is none
+	answers    []answer      // of the other nodes that are masters of it
 	counts     [protocol.Stripes]int64
 	longest    time.Duration
-	admitted   int           // other nodes that have a record
+	admitted   int           // other nodes that have a record of the list
 	unadmitted int           // nodes that answered that they have none, this one among them
-	ready      int           // of these, the ones whose quarantine is over
-	left       time.Duration // the least time that another one's quarantine has left; 0: none has any
+	remember   int           // nodes that stand in the list, or stood there last, this one among them
+	foreign    int           // other nodes that stand, or stood last, in another list
+	left       time.Duration // the greatest time that another one's quarantine has left; 0: all are over
+	unseen     bool          // no client has looked at another one
 	guard      time.Duration // the longest of the quarantines of the other unadmitted ones
 	firsts     []string      // the first quarantines of the other unadmitted ones
 	listed     string        // the list of those that forgot together, on a record that names this node
+	seal       string        // the seal that those had
+	own        string        // this node's seal; "" if it has none
 	times      []int64       // the server times among them, in microseconds
 	older      string        // the key of this node's record before this one; "" if there is none
 	olderRun   protocol.Run  // the run of that record, if known
 	hadRecord  bool          // that record is still there: the node has voted before
+}
+
+// answer is what another node answered.
+type answer struct {
+	inquiry
+	protocol.Standing
 }
 
 // basis is why collected counters can be trusted.
@@ -121,32 +152,28 @@ func (c *collected) countersFrom(beginning int64) [protocol.Stripes]int64 {
 	return counts
 }
 
-// together returns the list for the node's record of those that forgot together.
-func (c *collected) together(from basis) string {
-	switch from {
-	case together:
-		return c.listed
-	case clock:
-		return strings.Join(c.firsts, " ")
-	}
-	return ""
-}
-
-// isNew reports whether the cluster is new: no node had a record when counters began from the clock, and this node's
-// server has no older one.
+// isNew reports whether the cluster is new: no node had a record when counters began from the clock, this node's
+// server has no older one, and no server without a record remembers a list.
 func (c *collected) isNew(from basis, terms *Terms) bool {
-	return !c.hadRecord && len(strings.Fields(c.together(from))) == terms.Nodes-1
+	forgot := len(c.firsts)
+	if from == together {
+		forgot = len(strings.Fields(c.listed))
+	}
+	return !c.hadRecord && c.remember == c.admitted && forgot == terms.Nodes-1
 }
 
 // collect asks all other nodes for their records, and this one for an older one. first is
 // the node's first quarantine since its loss.
 func (a *admission) collect(ctx context.Context, first string) (*collected, error) {
-	c := &collected{unadmitted: 1, ready: 1}
+	c := &collected{}
 	asked := a.inquire() // all at once: it takes as long as the slowest of them
 	if err := c.addOwn(a); err != nil {
 		return nil, err
 	}
 	c.addOthers(ctx, a, asked, first)
+	if c.own != c.seal && a.list.ID == "" {
+		c.listed = "" // the seal is over: the list begins again
+	}
 	return c, ctx.Err()
 }
 
@@ -163,20 +190,67 @@ func (c *collected) addOthers(ctx context.Context, a *admission, asked []inquiry
 		if err != nil {
 			continue // without an answer the node counts neither as admitted nor as unadmitted
 		}
-		if its.Nodes == "" {
-			if !c.addUnadmitted(&its) {
-				o.member.Nudge()
-			}
-		} else if its.IsOf(a.member.group.terms.Nodes) {
-			c.admitted++
-			c.merge(&its.Memory, a.member.group.greatest.Load())
-			if slices.Contains(strings.Fields(its.Together), first) {
-				c.listed = its.Together
-			}
-		}
+		c.answers = append(c.answers, answer{o, its})
 		_ = c.addTime(o.member.Await(over, o.time)) // what cannot be read does not count
 	}
+	c.count(a, first)
 	raise(&a.member.counted, slices.Max(c.counts[:]))
+}
+
+// count chooses the list, and counts the answers of its masters.
+func (c *collected) count(a *admission, first string) {
+	terms := &a.member.group.terms
+	if c.list = a.list; c.list.ID == "" {
+		c.list = c.mostShown()
+	}
+	c.unadmitted = 1
+	if c.list.ID != "" && a.list.ID != "" {
+		c.remember++
+	}
+	c.answers = slices.DeleteFunc(c.answers, func(o answer) bool {
+		return c.list.ID != "" && o.member.masterOf(&c.list) == "" && o.List.ID != c.list.ID
+	})
+	for _, o := range c.answers {
+		switch {
+		case o.List.ID != "" && o.List.ID != c.list.ID, o.Nodes != "" && !o.IsOf(terms.Nodes):
+			c.foreign++
+			continue
+		case o.List.ID != "":
+			c.remember++
+		}
+		if o.Nodes == "" {
+			if !c.addUnadmitted(&o.Standing) {
+				o.member.Nudge()
+			}
+			continue
+		}
+		c.admitted++
+		c.merge(&o.Memory, a.member.group.greatest.Load())
+		if slices.Contains(strings.Fields(o.Together), first) && (c.listed == "" || o.Seal == c.own) {
+			c.listed, c.seal = o.Together, o.Seal
+		}
+	}
+}
+
+// mostShown returns the list that most of the others show, and of those with as many the first; one that nodes
+// only remember counts less than one of which there is a record.
+func (c *collected) mostShown() (most protocol.List) {
+	best := 0
+	for _, o := range c.answers {
+		shown := 0
+		for _, p := range c.answers {
+			if p.List.ID == o.List.ID {
+				shown++
+				if p.Nodes != "" {
+					shown += len(c.answers)
+				}
+			}
+		}
+		if o.List.ID != "" && shown > best {
+			best, most = shown, o.List
+		}
+	}
+	return most
 }
 
 // addUnadmitted adds another node that has no record. It reports false if no client has
@@ -184,16 +258,12 @@ func (c *collected) addOthers(ctx context.Context, a *admission, asked []inquiry
 func (c *collected) addUnadmitted(its *protocol.Standing) bool {
 	c.unadmitted++
 	if !its.Looked {
+		c.unseen = true
 		return false
 	}
 	c.firsts = append(c.firsts, its.First)
 	c.guard = max(c.guard, its.Guard)
-	switch {
-	case its.Left <= 0:
-		c.ready++
-	case c.left == 0 || its.Left < c.left:
-		c.left = its.Left
-	}
+	c.left = max(c.left, its.Left)
 	return true
 }
 
@@ -220,6 +290,8 @@ func (a *admission) level(ctx context.Context) {
 // inquiry is a pair of questions to another node.
 type inquiry struct {
 	member       *Member
+	pipe         *pipe.Pipe
+	run          protocol.Run
 	record, time node.Question
 }
 
@@ -231,7 +303,7 @@ func (a *admission) inquire() (all []inquiry) {
 			continue
 		}
 		all = append(all, inquiry{
-			member: other,
+			member: other, pipe: p, run: r.run,
 			record: other.Ask(p, "EVAL", protocol.RecordCall{Run: r.run}.Eval()...),
 			time:   other.Ask(p, "TIME"),
 		})
@@ -240,10 +312,18 @@ func (a *admission) inquire() (all []inquiry) {
 }
 
 // addOwn adds what this node reports of itself: the record before this one, if there is
-// one, and its time.
+// one, its seal and its time.
 func (c *collected) addOwn(a *admission) error {
-	older, err := redis.String(a.ask("GET", protocol.NewestKey))
+	m := a.member
+	asked := [...]node.Question{m.Ask(a.pipe, "GET", protocol.NewestKey), m.Ask(a.pipe, "GET", protocol.SealKey), m.Ask(a.pipe, "TIME")}
+	older, err := redis.String(a.await(asked[0]))
 	if err != nil && !errors.Is(err, redis.ErrNil) {
+		return err
+	}
+	if c.own, err = redis.String(a.await(asked[1])); err != nil && !errors.Is(err, redis.ErrNil) {
+		return err
+	}
+	if err := c.addTime(a.await(asked[2])); err != nil {
 		return err
 	}
 	if strings.HasPrefix(older, protocol.Key("record", "")) { // else another program wrote it
@@ -251,11 +331,11 @@ func (c *collected) addOwn(a *admission) error {
 		if err != nil {
 			return err
 		}
-		c.merge(&record, a.member.group.greatest.Load())
+		c.merge(&record, m.group.greatest.Load())
 		c.older, c.olderRun = older, protocol.RunOf(older)
 		c.hadRecord = record.Nodes != "" // else it was deleted, as by those who change the number of masters
 	}
-	return c.addTime(a.ask("TIME"))
+	return nil
 }
 
 // merge raises the counters to those of a record, as far as they are not above the greatest

@@ -12,10 +12,11 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/admission"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
-// A majority loses its memory, and not all of it comes back: those that forgot together are
+// A majority loses its memory, all but the list of masters, and not all of it comes back: those that forgot together are
 // admitted together, as soon as they are a quorum.
 
 // lockWithin locks and unlocks, and returns the token and how long the lock took.
@@ -31,11 +32,11 @@ func lockWithin(t *testing.T, c *redlock.Client, limit time.Duration) (token int
 	return lease.Token(), took
 }
 
-// kill ends the servers' runs; they have lost their memory when they come back.
+// kill ends the servers' runs; when they come back they remember their list of masters, and have lost all else.
 func kill(nodes ...*testnet.Node) {
 	for _, n := range nodes {
 		n.Down()
-		n.Restart(nil)
+		n.Restart(map[string]any{protocol.MembersKey: n.Snapshot()[protocol.MembersKey]})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/notify"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/system"
 )
@@ -96,8 +97,9 @@ type Grant struct {
 	Begun    time.Duration // when the attempt's ballot began
 	Validity time.Duration // from then; if it is shorter than that of the terms, a renewal follows at once
 	MayHold  quorum.NodeSet
-	Seat     Seat    // nil if the caller did not queue
-	Wanted   *Signal // nil if the holder is not to be told that others want the lock
+	Seat     Seat           // nil if the caller did not queue
+	List     *protocol.List // of masters, under which it was granted; nil where admission is off
+	Wanted   *Signal        // nil if the holder is not to be told that others want the lock
 }
 
 // Lease is one holding of a lock. Its grant, renewals and end are one state machine under one lock.

@@ -229,10 +229,7 @@ func (c *call) newAttempt(ctx context.Context) *Attempt {
 		a.Parked = w.Park(&a.Ballot)
 		a.Rule, a.Watcher = quorum.AcquireWaiting, a.Parked
 	}
-	for i := range a.Votes {
-		v := &a.Votes[i]
-		v.Right, v.Skip = v.Node.Right(l.terms.Lease.TTL)
-	}
+	a.AskVoters(l.terms.Lease.TTL)
 	l.PrepareAttempt(a)
 	if w != nil {
 		l.engine.spareAMinority(&a.Ballot)
@@ -287,7 +284,7 @@ func passedQueue(b *quorum.Ballot) (passed bool) {
 
 // newLease makes the lease that the attempt was granted.
 func (a *Attempt) newLease(token int64) *lease.Lease {
-	g := lease.Grant{Name: a.lock.Name, Owner: a.Owner, OwnerArg: a.set[ownerOfSet], Token: token, Begun: a.Start, Validity: a.validity, MayHold: a.Sent()}
+	g := lease.Grant{Name: a.lock.Name, Owner: a.Owner, OwnerArg: a.set[ownerOfSet], Token: token, Begun: a.Start, Validity: a.validity, MayHold: a.Sent(), List: a.List()}
 	if a.Waiter != nil {
 		g.Seat = a.Waiter
 		g.MayHold |= a.Waiter.Nodes()

@@ -63,8 +63,8 @@ func TestCountWithoutRecordIsRemoved(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.True(t, testhook.Engine(c).Cluster.Nodes[0].Current().Votes)
 		synctest.Wait()
-		require.Equal(t, "4", probes[0], "the first one names the key that is removed")
-		require.NotContains(t, probes[1:], "4", "and no other does")
+		require.Equal(t, "5", probes[0], "the first one names the key that is removed")
+		require.NotContains(t, probes[1:], "5", "and no other does")
 	})
 }
 

@@ -181,7 +181,7 @@ func TestForeignKeysWhileACallerWaits(t *testing.T) {
 						time.Sleep(10 * time.Second)
 						for _, n := range net.Nodes {
 							for _, key := range n.Keys() {
-								require.Regexp(t, `^redlock::(record|quarantine|newest|format|alive)`, key)
+								require.Regexp(t, `^redlock::(record|quarantine|newest|format|members|alive)`, key)
 								require.True(t, !strings.HasPrefix(key, protocol.Key("alive", "")) || n.Redis.TTL(key) > 0, "%s ends", key)
 							}
 						}

@@ -28,7 +28,7 @@ func unconnectedAs(name string, fencing bool) *Exclusive {
 	cfg := &node.Config{Clock: system.Now, Random: random, Events: events,
 		Identities: node.NewIdentities(), Majority: node.NewMajority(1, 1, system.Now, events), DeadAfter: time.Second}
 	group := admission.NewGroup(admission.Terms{TTL: ttl, MaxTTL: ttl, Nodes: 1, Quorum: 1}, cfg)
-	group.Add(node.New(0, "node 0", nil, cfg))
+	group.Add(node.New(0, "node 0", nil, cfg), "#0")
 	e := &Engine{ID: "client", Clock: system.Now, Random: random, NodeTimeout: timeout, Life: life.New(),
 		Cluster: &quorum.Cluster{Nodes: group.Members, Need: 1, Clock: system.Now}}
 	e.Life.Settle()

@@ -58,6 +58,7 @@ func newOthersNode(t *testing.T, net *testnet.Net, where string) *othersNode {
 	require.NoError(t, n.Redis.Set(mineKey, "me"))
 	n.Redis.SetTTL(mineKey, 5*time.Second)
 	n.Redis.HSet("record", "nodes", "5", "7", "50")
+	n.Redis.HSet("members", "id", "list")
 	for _, client := range []string{"AAAAAAAAAAAAAAAA", "CCCCCCCCCCCCCCCC"} {
 		require.NoError(t, n.Redis.Set(protocol.Key("alive", client), "!label"))
 	}
@@ -140,19 +141,19 @@ func othersRows() map[string]othersRow {
 	release := func(args ...any) []any { return testnet.Keys(othersKey, args...) }
 	releaseAll := func(args ...any) []any { return testnet.AllKeys([]string{othersKey, mineKey}, args...) }
 	one, both := []any{othersKey, "record"}, []any{othersKey, mineKey, "record"}
-	told, bothTold := append(one[:2:2], othersQueue, othersAsked), append(both[:3:3], othersQueue, mineQueue, othersAsked, "asked")
+	renewed, bothRenewed := append(one[:2:2], "members"), append(both[:3:3], "members")
+	told, bothTold := append(renewed[:3:3], othersQueue, othersAsked), append(bothRenewed[:4:4], othersQueue, mineQueue, othersAsked, "asked")
 	set := []any{othersKey, mineKey, othersQueue, mineQueue, "record"}
 	share := []any{othersKey, "record", othersQueue, othersReaders}
-	shareTold := append(share[:4:4], othersAsked)
-	queue := []any{"redlock::slots:redlock:x"}
-	permits := append(queue[:1:1], "record")
-	const dropped, kept = `, mine "" for 0s`, `, mine "redlock::reserved:` + ticket + `+" for 2s`
+	kept, keptTold := append(share[:4:4], "members"), append(share[:4:4], "members", othersAsked)
+	queue, permits := []any{"redlock::slots:redlock:x"}, []any{"redlock::slots:redlock:x", "record"}
+	const dropped, reserved = `, mine "" for 0s`, `, mine "redlock::reserved:` + ticket + `+" for 2s`
 	const noPermits = "redlock::permits 10000"
 	return map[string]othersRow{
 		"acquire":                   {protocol.Acquire, call(one, "me", 1000, "7", 1, ticket, "label", "", 0), "", "", grantedFirst},
 		"acquire, after an attempt": {protocol.Acquire, call(one, "me", 1000, "7", 1, ticket, "label", "before", 100), "", "", grantedFirst},
 		"acquireall":                {protocol.AcquireAll, call(set, "new", 1000, "7,8", 1, "", "label", "", 0), "", "", nil},
-		"acquireall, of a waiter": {protocol.AcquireAll, call(set, "new", 1000, "7,8", 1, ticket+"+", "label", "me", 0), "", kept,
+		"acquireall, of a waiter": {protocol.AcquireAll, call(set, "new", 1000, "7,8", 1, ticket+"+", "label", "me", 0), "", reserved,
 			map[string]string{forLater: `51: "new" for 1s, count 51, queue [` + testnet.ThirdTicket + `], mine "new" for 1s`}},
 		"read":                               {protocol.Read, call(share, "me", 1000, "7", 1, "", "label", "", 0), "", "", grantedRead},
 		"read, of a waiter":                  {protocol.Read, call(share, "me", 1000, "7", 1, ticket+"r", "label", "before", 0), "", "", grantedReadFirst},
@@ -161,13 +162,13 @@ func othersRows() map[string]othersRow {
 		"raise":                              {protocol.Raise, call(one, "me", "7", 100, 1), "0", "", nil},
 		"raise, of several":                  {protocol.Raise, call(both, "me", "7", 100, 1), "0", "", nil},
 		"raise, of a share":                  {protocol.Raise, call([]any{othersKey, "record", othersReaders}, "me", "7", 100, 1, 1), "0", "", nil},
-		"renew":                              {protocol.Renew, call(one, "me", 20_000, 2), "", "", restoredAs("2", `"me" for 20s, %s`)},
-		"renew, of a holder that is told":    {protocol.Renew, call(told, "me", 20_000, 2, ticket), "", "", restoredAs("12", `"me" for 20s, %s`)},
-		"renewall":                           {protocol.RenewAll, call(both, "me", 20_000, 2), "", "", restoredAs("2", `"me" for 20s, %s, mine "me" for 20s`)},
-		"renewall, of a holder that is told": {protocol.RenewAll, call(bothTold, "me", 20_000, 2, ticket+"+"), "", "", restoredAs("12", `"me" for 20s, %s, mine "me" for 20s`)},
-		"keep":                               {protocol.Keep, call(share, "me", 20_000, 2, ""), "", "", keptAs("2")},
-		"keep, of a holder that is told":     {protocol.Keep, call(shareTold, "me", 20_000, 2, ticket, 1), "", "", keptAs("12")},
-		"keep, that prolongs nothing":        {protocol.Keep, call(share, "me", 0, 2, ""), "", "", nil},
+		"renew":                              {protocol.Renew, call(renewed, "me", 20_000, "list"), "", "", restoredAs("2", `"me" for 20s, %s`)},
+		"renew, of a holder that is told":    {protocol.Renew, call(told, "me", 20_000, "list", ticket), "", "", restoredAs("12", `"me" for 20s, %s`)},
+		"renewall":                           {protocol.RenewAll, call(bothRenewed, "me", 20_000, "list"), "", "", restoredAs("2", `"me" for 20s, %s, mine "me" for 20s`)},
+		"renewall, of a holder that is told": {protocol.RenewAll, call(bothTold, "me", 20_000, "list", ticket+"+"), "", "", restoredAs("12", `"me" for 20s, %s, mine "me" for 20s`)},
+		"keep":                               {protocol.Keep, call(kept, "me", 20_000, "list", ""), "", "", keptAs("2")},
+		"keep, of a holder that is told":     {protocol.Keep, call(keptTold, "me", 20_000, "list", ticket, 1), "", "", keptAs("12")},
+		"keep, that prolongs nothing":        {protocol.Keep, call(kept, "me", 0, "list", ""), "", "", nil},
 		"release":                            {protocol.Release, release("me"), "0", "", nil},
 		"release, ahead of waiters":          {protocol.Release, release("me", ""), "0", "", nil},
 		"release, of a waiter":               {protocol.Release, release("me", ticket), "0", "", nil},
@@ -175,7 +176,7 @@ func othersRows() map[string]othersRow {
 		"releaseall":                         {protocol.ReleaseAll, releaseAll("me"), "0", dropped, nil},
 		"releaseall, ahead of waiters":       {protocol.ReleaseAll, releaseAll("me", ""), "0", dropped, nil},
 		"releaseall, of a waiter":            {protocol.ReleaseAll, releaseAll("me", ticket+"+"), "0", dropped, nil},
-		"releaseall, of a waiter that stays": {protocol.ReleaseAll, releaseAll("me", ticket+"+", "label"), "0", kept, nil},
+		"releaseall, of a waiter that stays": {protocol.ReleaseAll, releaseAll("me", ticket+"+", "label"), "0", reserved, nil},
 		"giveback":                           {protocol.GiveBack, call(queue, "me", slots, 1, "0"), "0", "", nil},
 		"giveback, of all slots":             {protocol.GiveBack, call(queue, "me", slots, 1, "", ticket+"/1*1"), "0", "", nil},
 		"rest":                               {protocol.Rest, release(1000, "me"), "0", "", nil},
@@ -197,7 +198,7 @@ func othersRows() map[string]othersRow {
 
 func TestEveryScriptLeavesAKeyToItsHolder(t *testing.T) {
 	rows := othersRows()
-	missing := []*protocol.Script{protocol.Look, protocol.Probe, protocol.Admit, protocol.Level, protocol.Record} // they are about no lock
+	missing := []*protocol.Script{protocol.Look, protocol.Probe, protocol.Seal, protocol.Admit, protocol.Level, protocol.Record} // they are about no lock
 	for _, s := range protocol.All {
 		has := false
 		for _, row := range rows {
@@ -257,9 +258,9 @@ func TestEveryScriptRefusesARestingKey(t *testing.T) {
 		"acquire, after an attempt of it": {protocol.Acquire, []any{1, "redlock:x", "you", 1000, "", 1, ticket, "label", "me", 0}, held},
 		"acquireall":                      {protocol.AcquireAll, []any{2, "redlock:x", "redlock::queue:redlock:x", "you", 1000, "", 1, "", "label", "", 0}, held},
 		"read":                            {protocol.Read, append([]any{5}, append(append(reads[1:len(reads):len(reads)], "challenged"), "you", 1000, "", 1, "", "label", "", 0)...), held},
-		"renew":                           {protocol.Renew, []any{2, "redlock:x", "record", "me", 20_000, 1}, held},
-		"renewall":                        {protocol.RenewAll, []any{2, "redlock:x", "record", "me", 20_000, 1}, held},
-		"keep":                            {protocol.Keep, append(reads, "me", 20_000, 1, ""), held},
+		"renew":                           {protocol.Renew, []any{3, "redlock:x", "record", "members", "me", 20_000, ""}, held},
+		"renewall":                        {protocol.RenewAll, []any{3, "redlock:x", "record", "members", "me", 20_000, ""}, held},
+		"keep":                            {protocol.Keep, []any{5, reads[1], reads[2], reads[3], reads[4], "members", "me", 20_000, "", ""}, held},
 		"raise":                           {protocol.Raise, []any{2, "redlock:x", "record", "me", 7, 100, 1}, int64(0)},
 		"raise, of a share":               {protocol.Raise, []any{3, "redlock:x", "record", "redlock::readers:redlock:x", "me", 7, 100, 1, 1}, int64(0)},
 		"release":                         {protocol.Release, testnet.Keys("redlock:x", "me"), int64(0)},

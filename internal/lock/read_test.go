@@ -206,7 +206,7 @@ func meaning(r *reader, reply any) quorum.Outcome {
 		return quorum.Unknown
 	}
 	confirmed := map[*reader]bool{acquiring: n >= 1, claiming: n == 1, raising: n == 1, renewing: n == 1 || n == 2 || n == 11 || n == 12, releasing: n >= 0 && n <= 4}
-	refused := map[*reader]bool{acquiring: n == -1, raising: n == 0, renewing: n == 0}
+	refused := map[*reader]bool{acquiring: n == -1, raising: n == 0, renewing: n == 0 || n == 5}
 	switch {
 	case confirmed[r]:
 		return quorum.Confirmed

@@ -127,7 +127,10 @@ func (l *Lock) BeginRenewal(ctx context.Context, at time.Duration, b *quorum.Bal
 	l.begin(b, opExtend, g.Owner, at, quorum.Renew, renewing)
 	b.Recorder = l.engine.Observer.Recorder(ctx, opExtend, l.Name, g.Owner, nil)
 	b.SetCommand("EVALSHA", nil)
-	call := protocol.RenewalCall{Owner: g.Owner, Ticket: "", TTL: l.terms.settings.TTL}
+	call := protocol.RenewalCall{Owner: g.Owner, Ticket: "", TTL: l.terms.settings.TTL, List: ""}
+	if g.List != nil {
+		call.List = g.List.Arg
+	}
 	if ttl != l.terms.Lease.TTL {
 		call.TTL = protocol.Milliseconds(ttl)
 	}

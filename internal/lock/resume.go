@@ -107,7 +107,7 @@ func (r *resumption) try(ctx context.Context) (*lease.Lease, *quorum.Failure, er
 	}
 	lacking := lackingKeys(a)
 	held := e.Renewer.New(a.lock, lease.Grant{Name: r.Name, Owner: r.owner, Token: token, Begun: a.Start, Validity: a.validity, MayHold: r.sent,
-		Wanted: r.signal})
+		Wanted: r.signal, List: a.List()})
 	if held.Remaining() <= 0 {
 		return nil, lateRefusal(&a.Ballot).Votes, nil
 	}
@@ -129,9 +129,10 @@ func (r *resumption) newBallot(ctx context.Context) *Attempt {
 	l.begin(&a.Ballot, opResume, r.owner, l.engine.Clock(), quorum.Confirm, resuming)
 	a.Recorder = l.engine.Observer.Recorder(ctx, opResume, l.Name, r.owner, nil)
 	a.SetCommand("EVAL", nil)
+	a.AskVoters(l.terms.Lease.TTL)
 	for i := range a.Votes {
 		v := &a.Votes[i]
-		if v.Right, v.Skip = v.Node.Right(l.terms.Lease.TTL); v.Skip != nil {
+		if v.Skip != nil {
 			continue
 		}
 		if !slices.Contains(r.from.Records, recordOf(v)) {

@@ -299,11 +299,11 @@ func standingAt(n *testnet.Node) (s standing, ttls [3]time.Duration) {
 
 // A renewal touches no key of another owner, and changes nothing where it does not prolong all keys.
 func TestRenewalOfASetProlongsAllKeysOrChangesNothing(t *testing.T) {
-	const kept, whole, off = protocol.Reservation + testnet.SecondTicket, "9", "1"
+	const kept, whole, off = protocol.Reservation + testnet.SecondTicket, "list", ""
 	for name, c := range map[string]struct {
 		has    standing
 		record bool
-		least  string // off where admission is off
+		list   string // off where admission is off
 		answer any    // the holder, of an answer that names one
 	}{
 		"all stand":                         {standing{"me", "me", "me"}, true, whole, int64(1)},
@@ -328,8 +328,9 @@ func TestRenewalOfASetProlongsAllKeysOrChangesNothing(t *testing.T) {
 			if c.record {
 				n.Redis.HSet("record", "nodes", "1")
 			}
+			n.Redis.HSet("members", "id", "list")
 			_, before := standingAt(n)
-			answer := eval(protocol.RenewAll, 4, "a", "b", "c", "record", "me", time.Minute.Milliseconds(), c.least)
+			answer := eval(protocol.RenewAll, 5, "a", "b", "c", "record", "members", "me", time.Minute.Milliseconds(), c.list)
 			after, ttls := standingAt(n)
 			if holder, isHolder := c.answer.(string); isHolder {
 				require.Equal(t, []any{[]byte(holder), int64(10_000)}, answer, name)

@@ -113,7 +113,7 @@ func TestForceUnlockAsksAgainWhereReadersCameMeanwhile(t *testing.T) {
 		}()
 		time.Sleep(15 * ms) // the question has been answered, and the command is not sent yet
 		for _, n := range net.Nodes {
-			n.Run(protocol.Keep, 4, "redlock:x", "record", "redlock::queue:redlock:x", "redlock::readers:redlock:x", lease.Owner(), 10_000, "1", "")
+			n.Run(protocol.Keep, 5, "redlock:x", "record", "redlock::queue:redlock:x", "redlock::readers:redlock:x", "members", lease.Owner(), 10_000, "", "")
 		}
 		require.NoError(t, <-done)
 		require.ErrorIs(t, lease.Unlock(t.Context()), redlock.ErrLost)
@@ -124,10 +124,10 @@ func TestForceUnlockAsksAgainWhereReadersCameMeanwhile(t *testing.T) {
 func TestKeyEndsWithTheLongestShareAlsoIfThatIsEarlier(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		n, eval := testnet.Scripted(t, net)
-		keys := []any{4, "redlock:y", "record", "redlock::queue:redlock:y", "redlock::readers:redlock:y"}
+		keys := []any{5, "redlock:y", "record", "redlock::queue:redlock:y", "redlock::readers:redlock:y", "members"}
 		eval(protocol.Read, 4, "redlock:y", "record", "redlock::queue:redlock:y", "redlock::readers:redlock:y",
 			"owner", 3_600_000, "", 1, "", "label", "", 0)
-		eval(protocol.Keep, append(keys, "owner", 10_000, "1", "")...)
+		eval(protocol.Keep, append(keys, "owner", 10_000, "", "")...)
 		require.Equal(t, 10*time.Second, n.Redis.TTL("redlock:y"))
 	})
 }
@@ -162,7 +162,7 @@ func TestAShareStandsAloneOrBesideThoseOfNow(t *testing.T) {
 	read := func(before string) []any {
 		return []any{5, "redlock:x", "record", "redlock::queue:redlock:x", "redlock::readers:redlock:x", "challenged", "me", 20_000, "", 1, ticket, "label", before, 0}
 	}
-	keep := []any{4, "redlock:x", "record", "redlock::queue:redlock:x", "redlock::readers:redlock:x", "me", 20_000, 1, ""}
+	keep := []any{5, "redlock:x", "record", "redlock::queue:redlock:x", "redlock::readers:redlock:x", "members", "me", 20_000, "", ""}
 	for name, c := range map[string]struct {
 		has    string   // the key's value
 		set    []string // of readers

@@ -316,12 +316,12 @@ func (m *Majority) votesWithout(s *Status) (votes, known bool) {
 	return votes, m.settled && n[unseen] == 0 && (votes || n[voting]+n[uncertain] < m.need)
 }
 
-// HasSeenAll reports whether each node has been looked at, could not be reached, or has not
+// HasSeenAll reports whether each node but s has been looked at, could not be reached, or has not
 // answered by the end of the first connections.
-func (m *Majority) HasSeenAll() bool {
+func (m *Majority) HasSeenAll(s *Status) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.settled || m.parts(nil)[unseen] == 0
+	return m.settled || m.parts(s)[unseen] == 0
 }
 
 // Awaited returns a channel that is closed when a majority votes; nil if one does now.

@@ -50,7 +50,7 @@ type ProbeCall struct {
 
 // Call returns the call of the script.
 func (c ProbeCall) Call() Call {
-	keys := []any{c.Run.Quarantine(), c.Run.Guard(), FormatKey}
+	keys := []any{c.Run.Quarantine(), c.Run.Guard(), FormatKey, MembersKey}
 	if c.Orphan != nil {
 		keys = append(keys, c.Orphan)
 	}
@@ -67,6 +67,8 @@ type ProbeReply struct {
 	Barred *Barred
 	Format bool          // clients of another format keep their keys there
 	Time   time.Duration // the server's clock, since 1970; 0 with Format
+	List   List          // in which the server stands or, in quarantine, stood last; zero: it has stood in none
+	Self   string        // which of the list's masters it is
 }
 
 // Whole is a server that has a record.
@@ -93,19 +95,26 @@ func ReadProbe(reply any, err error) (ProbeReply, error) {
 		return ProbeReply{}, err
 	}
 	var number, ms, now int64
-	switch word, _ := redis.String(values[0], nil); word {
-	case "format":
+	var r ProbeReply
+	word, _ := redis.String(values[0], nil)
+	if word == "format" {
 		return ProbeReply{Format: true}, nil
-	case "whole":
-		w := &Whole{}
-		_, err = redis.Scan(values[1:], &w.Record, &number, &ms, &now)
-		w.Nodes, w.Longest = int(number), milliseconds(ms)
-		return ProbeReply{Whole: w, Time: milliseconds(now)}, err
 	}
-	b := &Barred{}
-	_, err = redis.Scan(values[1:], &b.Quarantine, &number, &ms, &b.First, &now)
-	b.Left, b.Guard = milliseconds(number), milliseconds(ms)
-	return ProbeReply{Barred: b, Time: milliseconds(now)}, err
+	rest, err := redis.Scan(values[1:], &now, &r.List.ID, &r.List.Masters, &r.Self)
+	if err != nil {
+		return r, err
+	}
+	r.Time = milliseconds(now)
+	if word == "whole" {
+		r.Whole = &Whole{}
+		_, err = redis.Scan(rest, &r.Whole.Record, &number, &ms)
+		r.Whole.Nodes, r.Whole.Longest = int(number), milliseconds(ms)
+		return r, err
+	}
+	r.Barred = &Barred{}
+	_, err = redis.Scan(rest, &r.Barred.Quarantine, &number, &ms, &r.Barred.First)
+	r.Barred.Left, r.Barred.Guard = milliseconds(number), milliseconds(ms)
+	return r, err
 }
 
 func milliseconds(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
@@ -119,6 +128,9 @@ type AdmitCall struct {
 	Nodes      int
 	Longest    time.Duration // the longest ttl on record
 	Together   string        // the first quarantines of the servers that lost their memory with this one, with spaces between; "": none did
+	List       List          // in which the server stands from then on
+	Self       string        // which of its masters the server is
+	Seal       string        // that the server must have, if it has stood in no list
 	Counts     [Stripes]int64
 }
 
@@ -128,8 +140,8 @@ func (c AdmitCall) Eval() []any {
 	if older == "" {
 		older, olderQuarantine = record, c.Run.Quarantine() // these stay
 	}
-	return append(eval(Admit, []any{record, c.Run.Guard(), c.Run.Quarantine(), NewestKey, older, olderQuarantine, FormatKey},
-		c.Quarantine, c.Nodes, c.Longest.Milliseconds(), c.Together), counters(&c.Counts)...)
+	return append(eval(Admit, []any{record, c.Run.Guard(), c.Run.Quarantine(), NewestKey, older, olderQuarantine, FormatKey, MembersKey, SealKey},
+		c.Quarantine, c.Nodes, c.Longest.Milliseconds(), c.Together, c.List.ID, c.List.Masters, c.Self, c.Seal), counters(&c.Counts)...)
 }
 
 func counters(counts *[Stripes]int64) []any {
@@ -160,18 +172,21 @@ type RecordCall struct{ Run Run }
 
 // Eval returns the arguments of EVAL.
 func (c RecordCall) Eval() []any {
-	return eval(Record, []any{c.Run.Quarantine(), c.Run.Guard()}, c.Run.Record(""))
+	return eval(Record, []any{c.Run.Quarantine(), c.Run.Guard(), MembersKey}, c.Run.Record(""))
 }
 
 // Standing is a server's answer to a RecordCall.
 type Standing struct {
-	Memory // Nodes is "" without a record
+	Memory        // Nodes is "" without a record
+	List   List   // in which it stands or, without a record, stood last; zero: it has stood in none
+	Self   string // which of the list's masters it is
 
 	// Of a server without a record:
-	Looked bool          // whether a client has looked at it since it lost its memory
-	First  string        // its first quarantine since then
-	Left   time.Duration // of its quarantine
-	Guard  time.Duration // of its quarantine
+	Looked     bool          // whether a client has looked at it since it lost its memory
+	Quarantine string        // its name
+	First      string        // its first quarantine since then
+	Left       time.Duration // of its quarantine
+	Guard      time.Duration // of its quarantine
 }
 
 // ReadStanding reads the answer to a RecordCall.
@@ -180,7 +195,8 @@ func ReadStanding(reply any, err error) (Standing, error) {
 	if err != nil {
 		return Standing{}, err
 	}
-	s := Standing{Memory: memory(fields), First: fields["first"]}
+	s := Standing{Memory: memory(fields), List: List{ID: fields["id"], Masters: fields["masters"]}, Self: fields["self"],
+		Quarantine: fields["name"], First: fields["first"]}
 	ms, err := strconv.ParseInt(fields["left"], 10, 64)
 	s.Looked, s.Left = err == nil, milliseconds(ms)
 	if ms, err := strconv.ParseInt(fields["guard"], 10, 64); err == nil {
@@ -194,6 +210,7 @@ type Memory struct {
 	Nodes    string // of the cluster; "": it is no record
 	Longest  time.Duration
 	Together string         // as in AdmitCall
+	Seal     string         // as in AdmitCall, with Together
 	Counts   [Stripes]int64 // -1 where there is no number
 }
 
@@ -204,7 +221,7 @@ func ReadMemory(reply any, err error) (Memory, error) {
 }
 
 func memory(fields map[string]string) Memory {
-	m := Memory{Nodes: fields["nodes"], Together: fields["together"]}
+	m := Memory{Nodes: fields["nodes"], Together: fields["together"], Seal: fields["seal"]}
 	if ms, err := strconv.ParseInt(fields["ttl"], 10, 64); err == nil {
 		m.Longest = milliseconds(ms)
 	}

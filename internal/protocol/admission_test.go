@@ -25,11 +25,11 @@ func TestAdmissionNamesItsKeys(t *testing.T) {
 
 func TestProbeHasTheOrphanIfThereIsOne(t *testing.T) {
 	call := ProbeCall{Run: run, Nodes: 5, Longest: 10 * time.Second, Guard: 20 * time.Second, Default: 30 * time.Second, Name: "NAME"}
-	keys := []any{"redlock::quarantine:abc", "redlock::guard:abc", "redlock::format"}
+	keys := []any{"redlock::quarantine:abc", "redlock::guard:abc", "redlock::format", "redlock::members"}
 	args := []any{"redlock::record:abc:", 5, int64(10_000), int64(20_000), "NAME", int64(30_000)}
-	require.Equal(t, append(append([]any{Probe.Text(), 3}, keys...), args...), call.Call().Eval())
+	require.Equal(t, append(append([]any{Probe.Text(), 4}, keys...), args...), call.Call().Eval())
 	call.Orphan = "redlock::record:abc:OLD"
-	require.Equal(t, append(append(append([]any{Probe.Text(), 4}, keys...), "redlock::record:abc:OLD"), args...), call.Call().Eval())
+	require.Equal(t, append(append(append([]any{Probe.Text(), 5}, keys...), "redlock::record:abc:OLD"), args...), call.Call().Eval())
 }
 
 // A node that lacks a command which a mutex needs must not seem to be well, and a missing right must not leave a key.
@@ -64,20 +64,28 @@ func TestLookCallsEachCommandOfAMutex(t *testing.T) {
 }
 
 func TestAnswersToAProbe(t *testing.T) {
+	list := List{ID: "LIST", Masters: "a b c"}
+	const now, ms = int64(9), time.Millisecond
 	for name, c := range map[string]struct {
 		reply []any
 		want  ProbeReply
 	}{
-		"whole":  {[]any{"whole", "key", "5", int64(10_000), int64(9)}, ProbeReply{Whole: &Whole{"key", 5, 10 * time.Second}, Time: 9 * time.Millisecond}},
-		"barred": {[]any{"barred", "NAME", int64(7), int64(20_000), "FIRST", int64(9)}, ProbeReply{Barred: &Barred{"NAME", 7 * time.Millisecond, 20 * time.Second, "FIRST"}, Time: 9 * time.Millisecond}},
-		"over":   {[]any{"barred", "NAME", int64(0), int64(20_000), "NAME", int64(9)}, ProbeReply{Barred: &Barred{"NAME", 0, 20 * time.Second, "NAME"}, Time: 9 * time.Millisecond}},
-		"format": {[]any{"format", "2"}, ProbeReply{Format: true}},
+		"whole": {[]any{"whole", now, "LIST", "a b c", "b", "key", "5", int64(10_000)},
+			ProbeReply{Whole: &Whole{"key", 5, 10 * time.Second}, Time: 9 * ms, List: list, Self: "b"}},
+		"whole, in no list": {[]any{"whole", now, "", "", "", "key", "5", int64(10_000)},
+			ProbeReply{Whole: &Whole{"key", 5, 10 * time.Second}, Time: 9 * ms}},
+		"barred": {[]any{"barred", now, "", "", "", "NAME", int64(7), int64(20_000), "FIRST"},
+			ProbeReply{Barred: &Barred{"NAME", 7 * ms, 20 * time.Second, "FIRST"}, Time: 9 * ms}},
+		"over": {[]any{"barred", now, "LIST", "a b c", "b", "NAME", int64(0), int64(20_000), "NAME"},
+			ProbeReply{Barred: &Barred{"NAME", 0, 20 * time.Second, "NAME"}, Time: 9 * ms, List: list, Self: "b"}},
+		"format": {[]any{"format", "3"}, ProbeReply{Format: true}},
 	} {
 		got, err := ReadProbe(sent(c.reply...), nil)
 		require.NoError(t, err, name)
 		require.Equal(t, c.want, got, name)
 	}
-	for _, reply := range []any{nil, []any{}, "whole", int64(1), []any{[]byte("whole"), []byte("key"), []byte("five"), int64(1)}, []any{[]byte("barred"), []byte("NAME"), []byte("x"), int64(1), []byte("")}} {
+	for _, reply := range []any{nil, []any{}, "whole", int64(1), sent("whole"), sent("whole", now, "LIST"), sent("whole", "now", "", "", "", "key", "5", now),
+		sent("whole", now, "", "", "", "key", "five", now), sent("barred", now, "", "", "", "NAME", "x", now, "")} {
 		_, err := ReadProbe(reply, nil)
 		require.Error(t, err, "%v", reply)
 	}
@@ -87,32 +95,39 @@ func TestAnswersToAProbe(t *testing.T) {
 }
 
 func TestAdmitKeepsTheRecordBeforeWhereItsRunIsUnknown(t *testing.T) {
-	call := AdmitCall{Run: run, Quarantine: "NAME", Nodes: 3, Longest: time.Second, Together: "A B"}
+	call := AdmitCall{Run: run, Quarantine: "NAME", Nodes: 3, Longest: time.Second, Together: "A B",
+		List: List{ID: "LIST", Masters: "a b c"}, Self: "b", Seal: "SEAL"}
 	call.Counts[0], call.Counts[Stripes-1] = 5, 6
 	args := call.Eval()
 	record := "redlock::record:abc:NAME"
-	require.Equal(t, []any{Admit.Text(), 7, record, "redlock::guard:abc", "redlock::quarantine:abc", NewestKey, record, "redlock::quarantine:abc", FormatKey,
-		"NAME", 3, int64(1000), "A B", int64(5)}, args[:14])
-	require.Len(t, args, 13+Stripes)
+	require.Equal(t, []any{Admit.Text(), 9, record, "redlock::guard:abc", "redlock::quarantine:abc", NewestKey, record, "redlock::quarantine:abc", FormatKey,
+		MembersKey, SealKey, "NAME", 3, int64(1000), "A B", "LIST", "a b c", "b", "SEAL", int64(5)}, args[:20])
+	require.Len(t, args, 19+Stripes)
 	require.Equal(t, int64(6), args[len(args)-1])
 	call.Older, call.OlderRun = "redlock::record:old:X", "old"
 	require.Equal(t, []any{"redlock::record:old:X", "redlock::quarantine:old"}, call.Eval()[6:8])
 }
 
 func TestAnswersAboutARecord(t *testing.T) {
-	s, err := ReadStanding(sent("first", "A", "left", "70"), nil)
+	s, err := ReadStanding(sent("name", "B", "first", "A", "left", "70", "guard", "500"), nil)
 	require.NoError(t, err)
-	require.True(t, s.Looked)
-	require.Equal(t, Standing{Memory: s.Memory, Looked: true, First: "A", Left: 70 * time.Millisecond}, s)
+	require.Equal(t, Standing{Memory: s.Memory, Looked: true, Quarantine: "B", First: "A", Left: 70 * time.Millisecond,
+		Guard: 500 * time.Millisecond}, s)
 	require.Empty(t, s.Nodes)
 	s, err = ReadStanding(sent(), nil)
 	require.NoError(t, err)
 	require.False(t, s.Looked, "nobody has looked at it")
-	s, err = ReadStanding(sent("nodes", "5", "ttl", "1500", "together", "A B", "0", "5", "2", "?"), nil)
+	s, err = ReadStanding(sent("id", "LIST", "masters", "a b c", "self", "b"), nil)
+	require.NoError(t, err)
+	require.False(t, s.Looked)
+	list := List{ID: "LIST", Masters: "a b c"}
+	require.Equal(t, list, s.List, "in which it stood last")
+	s, err = ReadStanding(sent("self", "b", "id", "LIST", "masters", "a b c", "nodes", "5", "ttl", "1500", "together", "A B", "seal", "SEAL", "0", "5", "2", "?"), nil)
 	require.NoError(t, err)
 	require.True(t, s.IsOf(5))
 	require.False(t, s.IsOf(3))
-	require.Equal(t, "A B", s.Together)
+	require.Equal(t, list, s.List)
+	require.Equal(t, []string{"A B", "SEAL", "b"}, []string{s.Together, s.Seal, s.Self})
 	require.Equal(t, 1500*time.Millisecond, s.Longest)
 	require.Equal(t, []int64{5, -1, -1}, s.Counts[:3])
 	m, err := ReadMemory(sent("ttl", "?"), nil)
@@ -151,6 +166,6 @@ func FuzzAnswersOfAdmission(f *testing.F) {
 			}
 			_, _ = ReadAdmit(reply, nil)
 		}
-	}, []any{sent("whole", "key", "5", int64(10_000), int64(9)), sent("barred", "NAME", int64(7), int64(20_000), "FIRST", int64(9))},
-		[]any{sent("first", "A", "left", "70"), int64(1)}, []any{sent("nodes", "5", "ttl", "1500", "0", "7")})
+	}, []any{sent("whole", int64(9), "LIST", "a b", "a", "key", "5", int64(10_000)), sent("barred", int64(9), "", "", "", "NAME", int64(7), int64(20_000), "FIRST")},
+		[]any{sent("id", "LIST", "name", "B", "first", "A", "left", "70"), int64(1)}, []any{sent("nodes", "5", "ttl", "1500", "0", "7")})
 }

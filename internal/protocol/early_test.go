@@ -40,12 +40,7 @@ func TestEarlyExitsDoWhatTheRestOfTheScriptDoes(t *testing.T) {
 	for i, c := range earlyExits {
 		t.Run(c.script.Name, func(t *testing.T) {
 			t.Parallel()
-			var server *miniredis.Miniredis
-			embedded.Exempt(func() { server = miniredis.RunT(t) })
-			server.SetTime(time.UnixMilli(clock))
-			conn, err := redis.Dial("tcp", server.Addr())
-			require.NoError(t, err)
-			defer conn.Close()
+			conn := dial(t)
 			// Messages become entries of lists, so that they are compared too.
 			text := strings.ReplaceAll(c.script.Text().(string), "redis.pcall('PUBLISH',", "redis.pcall('RPUSH',")
 			require.Equal(t, 1, strings.Count(text, "if "+c.condition), "the script has the condition")
@@ -74,6 +69,18 @@ func TestEarlyExitsDoWhatTheRestOfTheScriptDoes(t *testing.T) {
 			require.Less(t, taken, states*9/10)
 		})
 	}
+}
+
+// dial starts an embedded server, whose clock stands at the instant clock.
+func dial(t *testing.T) redis.Conn {
+	t.Helper()
+	var server *miniredis.Miniredis
+	embedded.Exempt(func() { server = miniredis.RunT(t) })
+	server.SetTime(time.UnixMilli(clock))
+	conn, err := redis.Dial("tcp", server.Addr())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
 }
 
 const (
@@ -329,12 +336,15 @@ func drawKeep(s *state) []any {
 	s.drawLock("x", "r", pick(s, 3, 9))
 	s.drawTickets("x")
 	s.drawRecord("7")
-	keys := []any{4, "x", "record", "redlock::queue:x", "redlock::readers:x"}
-	args := []any{me, pick(s, 60_000, 60_000, 1000, 0), pick(s, "1", "10"), pick(s, "", own+"r")}
+	if !s.oneIn(8) {
+		s.do("HSET", protocol.MembersKey, "id", pick(s, "list", "list", "another"))
+	}
+	keys := []any{5, "x", "record", "redlock::queue:x", "redlock::readers:x", protocol.MembersKey}
+	args := []any{me, pick(s, 60_000, 60_000, 1000, 0), pick(s, "", "list", "list"), pick(s, "", own+"r")}
 	if s.oneIn(4) {
 		s.do("SET", "asked", pick(s, protocol.Shared, "them"), "PX", 9000)
 		keys, args = append(keys, "asked"), append(args, "1")
-		keys[0] = 5
+		keys[0] = 6
 	}
 	return append(keys, args...)
 }

@@ -14,6 +14,16 @@ const (
 	// FormatKey holds the version of the format of all other keys.
 	FormatKey = Reserved + "format"
 
+	// MembersKey is the hash that says in which list of masters the server stands, and as which of them. It is of the
+	// server, not of a run.
+	MembersKey = Reserved + "members"
+
+	// SealKey says which client is about to make the server one of a list's masters.
+	SealKey = Reserved + "seal"
+
+	// SealTTL is how long a seal lasts.
+	SealTTL = 10 * time.Second
+
 	// LookKey is the key that a look at a server writes: see look.lua.
 	LookKey = Reserved + "look"
 

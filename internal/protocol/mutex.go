@@ -66,6 +66,7 @@ type RenewalCall struct {
 	// else "".
 	Ticket any
 	TTL    any // from now on, in milliseconds
+	List   any // of masters, by which the lease was granted: its ID; "" where admission is off
 }
 
 // ReleaseCall gives back a lease or an attempt. With a ticket, it leaves the wait queue, unless Stay is set.
@@ -151,9 +152,9 @@ func (k *Keys) Raise(s *Settings, c RaiseCall, record any) []any {
 // Renew implements LockKind.
 func (k *Keys) Renew(s *Settings, c RenewalCall, record any) []any {
 	if k.asked == nil {
-		return []any{Renew.SHA(), "2", k.Key, record, c.Owner, c.TTL, s.Least}
+		return []any{Renew.SHA(), "3", k.Key, record, membersKey, c.Owner, c.TTL, c.List}
 	}
-	return []any{Renew.SHA(), "4", k.Key, record, k.Queue, k.asked, c.Owner, c.TTL, s.Least, c.Ticket}
+	return []any{Renew.SHA(), "5", k.Key, record, membersKey, k.Queue, k.asked, c.Owner, c.TTL, c.List, c.Ticket}
 }
 
 // Release implements LockKind, for whatever the owner holds, alone or as a reader.

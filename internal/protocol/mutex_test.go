@@ -20,7 +20,7 @@ var (
 	noTokens = NewSettings(10*time.Second, 1, "label", false)
 
 	ofWaiter = AttemptCall{Owner: "me", Ticket: "ticket", Before: "I before"}
-	renewal  = RenewalCall{Owner: "me", Ticket: "ticket", TTL: int64(5000)}
+	renewal  = RenewalCall{Owner: "me", Ticket: "ticket", TTL: int64(5000), List: "list"}
 )
 
 // A name has no tokens, or its holder wants to be told that others want it: then other keys and arguments go to the scripts.
@@ -35,8 +35,8 @@ func TestCallsAboutALock(t *testing.T) {
 		"acquire":          {[]any{Acquire.SHA(), "2", key, "record", "me", ttl, stripe, "1", "ticket", "label", "I before", "150"}, k.Acquire(&fencing, &ofWaiter, "record", "150")},
 		"without tokens":   {[]any{Acquire.SHA(), "1", key, "me", ttl, "", "1", "ticket", "label", "I before", "150"}, k.Acquire(&noTokens, &ofWaiter, "record", "150")},
 		"raise":            {[]any{Raise.SHA(), "2", key, "record", "me", stripe, "7", "1"}, k.Raise(&fencing, RaiseCall{"me", 7}, "record")},
-		"renew":            {[]any{Renew.SHA(), "2", key, "record", "me", int64(5000), "1"}, k.Renew(&fencing, renewal, "record")},
-		"renew, told":      {[]any{Renew.SHA(), "4", key, "record", queue, asked, "me", int64(5000), "1", "ticket"}, told.Keys.Renew(&fencing, renewal, "record")},
+		"renew":            {[]any{Renew.SHA(), "3", key, "record", MembersKey, "me", int64(5000), "list"}, k.Renew(&fencing, renewal, "record")},
+		"renew, told":      {[]any{Renew.SHA(), "5", key, "record", MembersKey, queue, asked, "me", int64(5000), "list", "ticket"}, told.Keys.Renew(&fencing, renewal, "record")},
 		"release":          {[]any{Release.SHA(), "3", key, queue, readers, "me"}, k.Release(&fencing, ReleaseCall{Owner: "me"})},
 		"leave":            {[]any{Release.SHA(), "3", key, queue, readers, "me", "ticket"}, k.Release(&fencing, ReleaseCall{Owner: "me", Ticket: "ticket"})},
 		"stay":             {[]any{Release.SHA(), "3", key, queue, readers, "me", "ticket", "label"}, k.Release(&fencing, ReleaseCall{Owner: "me", Ticket: "ticket", Stay: true})},
@@ -48,8 +48,8 @@ func TestCallsAboutALock(t *testing.T) {
 		"read without tokens": {[]any{Read.SHA(), "4", key, "record", queue, readers, "me", ttl, "", "1", "ticket", "label", "I before", "150"},
 			share.Acquire(&noTokens, &ofWaiter, "record", "150")},
 		"raise, of a share": {[]any{Raise.SHA(), "3", key, "record", readers, "me", stripe, "7", "1", "1"}, share.Raise(&fencing, RaiseCall{"me", 7}, "record")},
-		"keep":              {[]any{Keep.SHA(), "4", key, "record", queue, readers, "me", int64(5000), "1", "ticket"}, share.Renew(&fencing, renewal, "record")},
-		"keep, told":        {[]any{Keep.SHA(), "5", key, "record", queue, readers, asked, "me", int64(5000), "1", "ticket", "1"}, told.Renew(&fencing, renewal, "record")},
+		"keep":              {[]any{Keep.SHA(), "5", key, "record", queue, readers, MembersKey, "me", int64(5000), "list", "ticket"}, share.Renew(&fencing, renewal, "record")},
+		"keep, told":        {[]any{Keep.SHA(), "6", key, "record", queue, readers, MembersKey, asked, "me", int64(5000), "list", "ticket", "1"}, told.Renew(&fencing, renewal, "record")},
 		"transfer":          {[]any{Transfer.Text(), "1", key, "me", "secret", int64(2)}, TransferCall{Key: key, Owner: "me", Value: "secret", TTL: 1001 * time.Microsecond}.Eval()},
 		"take back":         {[]any{"1", key, "secret", "me"}, TakeBackCall{Key: key, Value: "secret", Owner: "me"}.Args()},
 		"resume":            {[]any{Resume.Text(), "2", key, "record", "secret", "me", ttl, stripe, "1"}, ResumeCall{Keys: &k, Record: "record", Value: "secret", Owner: "me"}.Eval(&fencing)},
@@ -71,9 +71,9 @@ func TestCallsAboutSeveralLocks(t *testing.T) {
 		"acquire":        {[]any{AcquireAll.SHA(), 5, "p:a", "p:b", a, b, "record", "me", ttl, stripes, "1", "ticket", "label", "I before", "150"}, k.Acquire(&fencing, &ofWaiter, "record", "150")},
 		"without tokens": {[]any{AcquireAll.SHA(), 4, "p:a", "p:b", a, b, "me", ttl, "", "1", "ticket", "label", "I before", "150"}, k.Acquire(&noTokens, &ofWaiter, "record", "150")},
 		"raise":          {[]any{Raise.SHA(), "3", "p:a", "p:b", "record", "me", stripes, "7", "1"}, k.Raise(&fencing, RaiseCall{"me", 7}, "record")},
-		"renew":          {[]any{RenewAll.SHA(), "3", "p:a", "p:b", "record", "me", int64(5000), "1"}, k.Renew(&fencing, renewal, "record")},
-		"renew, told": {[]any{RenewAll.SHA(), 7, "p:a", "p:b", "record", a, b, "redlock::asked:p:a", "redlock::asked:p:b", "me", int64(5000), "1", "ticket"},
-			told.Renew(&fencing, renewal, "record")},
+		"renew":          {[]any{RenewAll.SHA(), 4, "p:a", "p:b", "record", MembersKey, "me", int64(5000), "list"}, k.Renew(&fencing, renewal, "record")},
+		"renew, told": {[]any{RenewAll.SHA(), 8, "p:a", "p:b", "record", MembersKey, a, b, "redlock::asked:p:a", "redlock::asked:p:b",
+			"me", int64(5000), "list", "ticket"}, told.Renew(&fencing, renewal, "record")},
 		"release": {[]any{ReleaseAll.SHA(), "6", "p:a", "p:b", a, b, "redlock::readers:p:a", "redlock::readers:p:b", "me", "ticket"},
 			k.Release(&fencing, ReleaseCall{Owner: "me", Ticket: "ticket"})},
 	} {
@@ -93,7 +93,7 @@ func TestCallsAboutPermits(t *testing.T) {
 		"acquire":        {[]any{Permit.SHA(), "2", queue, "record", "me", ttl, first, "1", "ticket", "label", base, 3, 2, int64(9)}, k.Acquire(&fencing, &waits, "record", "150")},
 		"without tokens": {[]any{Permit.SHA(), "1", queue, "me", ttl, "", "1", "", "label", base, 3, 2, int64(9), "1"}, k.Acquire(&noTokens, &comes, "record", "150")},
 		"raise":          {[]any{Raise.SHA(), "3", base + "0", base + "2", "record", "me", stripes, "7", "1"}, k.Raise(&fencing, RaiseCall{"me", 7}, "record")},
-		"renew":          {[]any{RenewAll.SHA(), "3", base + "0", base + "2", "record", "me", int64(5000), "1"}, k.Renew(&fencing, renewal, "record")},
+		"renew":          {[]any{RenewAll.SHA(), 4, base + "0", base + "2", "record", MembersKey, "me", int64(5000), "list"}, k.Renew(&fencing, renewal, "record")},
 		"give back":      {[]any{GiveBack.SHA(), "1", queue, "me", base, 3, "0,2"}, k.Release(&fencing, ReleaseCall{Owner: "me"})},
 		"undo":           {[]any{GiveBack.SHA(), "1", queue, "me", base, 3, "", "ticket"}, k.Release(&fencing, ReleaseCall{Owner: "me", Ticket: "ticket", Undo: true})},
 	} {
@@ -261,7 +261,7 @@ func TestNumbersThatScriptsReturn(t *testing.T) {
 		"claim":      {1: {Kind: Done}},
 		"permits":    {-1: {Kind: Forgot}},
 		"raise":      {1: {Kind: Done}, 0: {Kind: Gone}},
-		"renewal":    {0: {Kind: Unproven}, 1: {Kind: Done}, 2: {Kind: Recreated}, 11: {Kind: Done, Wanted: true}, 12: {Kind: Recreated, Wanted: true}},
+		"renewal":    {0: {Kind: Unproven}, 1: {Kind: Done}, 2: {Kind: Recreated}, 5: {Kind: Stranger}, 11: {Kind: Done, Wanted: true}, 12: {Kind: Recreated, Wanted: true}},
 		"release":    {0: {Kind: NotFound}, 1: {Kind: Done}, 2: {Kind: Kept}, 3: {Kind: HandedOff}, 4: {Kind: StillHeld}},
 		"transfer":   {0: {Kind: KeyGone}, 1: {Kind: Done}},
 		"resumption": {7: {Kind: Done, Token: 7}, 1: {Kind: Done, Token: 1}, 0: {Kind: KeyGone}, -1: {Kind: Forgot}},

@@ -2,22 +2,30 @@
 --
 -- KEYS[1]  the quarantine of this run
 -- KEYS[2]  the guard of this run
+-- KEYS[3]  the server's list of masters
 -- ARGV[1]  the prefix of this run's records, before the name
 --
--- Returns the record's fields and values; where there is no record, {'first', the name of
--- the first quarantine since the loss, 'left', milliseconds of the quarantine, 'guard', its guard}, or an empty
--- list if the server has lost its memory and no client has looked since.
+-- Returns fields and values: those of the list of masters in which the server stands, or stood last; and those of the
+-- record. Where there is no record, and clients have looked since the server lost its memory: 'name' of the quarantine,
+-- 'first', the name of the first one since the loss, 'left', milliseconds of the quarantine, 'guard', its guard.
+local fields = redis.call('HGETALL', KEYS[3])
+local function add(...)
+  for _, text in ipairs({...}) do
+    fields[#fields + 1] = text
+  end
+end
 local name = redis.call('HGET', KEYS[1], 'name')
-if not name then
-  return {}
+if name then
+  local record = redis.call('HGETALL', ARGV[1] .. name)
+  if #record > 0 then
+    add(unpack(record))
+  elseif not redis.call('HGET', KEYS[1], 'used') then
+    local left = redis.call('PTTL', KEYS[2])
+    if left == 0 then
+      left = 1 -- less than a millisecond, but not over
+    end
+    add('name', name, 'first', redis.call('HGET', KEYS[1], 'first') or name, 'left', tostring(math.max(left, 0)),
+      'guard', redis.call('HGET', KEYS[1], 'guard'))
+  end
 end
-local record = redis.call('HGETALL', ARGV[1] .. name)
-if #record > 0 or redis.call('HGET', KEYS[1], 'used') then
-  return record
-end
-local left = redis.call('PTTL', KEYS[2])
-if left == 0 then
-  left = 1 -- less than a millisecond, but not over
-end
-return {'first', redis.call('HGET', KEYS[1], 'first') or name, 'left', tostring(math.max(left, 0)),
-  'guard', redis.call('HGET', KEYS[1], 'guard')}
+return fields

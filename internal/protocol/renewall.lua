@@ -3,14 +3,16 @@
 --
 -- KEYS[1]…[n]  the locks' keys
 -- KEYS[n+1]    the record of this run of the server
--- KEYS[n+2]…   only with ARGV[4]: the locks' wait queues, and then the keys that say who was asked to let each go
+-- KEYS[n+2]    the server's list of masters
+-- KEYS[n+3]…   only with ARGV[4]: the locks' wait queues, and then the keys that say who was asked to let each go
 -- ARGV         as renew's
 --
 -- Returns as renew does: 1 when all keys were still the lease's; 2 when some were missing, or
 -- only reserved, and have been created; 0 when some were missing or reserved and this server
--- has no record; else {holder, remaining milliseconds} of the first that is another's.
+-- has no record; 5 when it stands in another list of masters, or in none; else {holder, remaining milliseconds} of the first that is another's.
 --@value
-local n = ARGV[4] and (#KEYS - 1) / 3 or #KEYS - 1
+local n = ARGV[4] and (#KEYS - 2) / 3 or #KEYS - 2
+local stranger = ARGV[3] ~= '' and redis.call('HGET', KEYS[n + 2], 'id') ~= ARGV[3]
 local mine = 0
 for i = 1, n do
   if redis.call('GETRANGE', KEYS[i], '0', '511') == ARGV[1] then
@@ -21,7 +23,9 @@ if mine == n then
   for i = 1, n do
     redis.call('PEXPIRE', KEYS[i], ARGV[2])
   end
-  if not ARGV[4] then
+  if stranger then
+    return 5
+  elseif not ARGV[4] then
     return 1
   end
 end
@@ -34,7 +38,7 @@ local function withAwaited(reply)
   local awaited = false
   for i = 1, ARGV[4] and n or 0 do
     at(KEYS[i])
-    awaited = isAwaited(ARGV[1], ARGV[4], KEYS[2 * n + 1 + i]) or awaited
+    awaited = isAwaited(ARGV[1], ARGV[4], KEYS[2 * n + 2 + i]) or awaited
   end
   return awaited and reply + 10 or reply
 end
@@ -47,8 +51,10 @@ for i = 1, n do
     return {holder, redis.call('PTTL', KEYS[i])}
   end
 end
-if ARGV[3] ~= '1' and redis.call('HEXISTS', KEYS[n + 1], 'nodes') == 0 then
+if ARGV[3] ~= '' and redis.call('HEXISTS', KEYS[n + 1], 'nodes') == 0 then
   return 0
+elseif stranger then
+  return 5
 end
 for i = 1, n do
   at(KEYS[i])

@@ -23,6 +23,7 @@ const (
 	Refused        // another owner has the lock there, or too few permits are free
 	Forgot         // its record is not whole, so it may have forgotten a vote
 	Unproven       // renewal: a key was missing, and without a record that proves nothing
+	Stranger       // renewal: the server stands in another list of masters than the lease, or in none
 	Gone           // raise: the lease, or the record, is gone
 	KeyGone        // transfer, resumption: the lease's key is gone
 	NotFound       // release: it had nothing of the owner
@@ -140,6 +141,8 @@ func ReadRenewal(reply any) (Reply, bool) {
 		n -= wanted
 	} else if n == 0 {
 		return Reply{Kind: Unproven}, true
+	} else if n == 5 {
+		return Reply{Kind: Stranger}, true
 	}
 	r.Kind = Done
 	if n == 2 {

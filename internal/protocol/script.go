@@ -55,6 +55,7 @@ var (
 	Permit     = newScript("permit")
 	GiveBack   = newScript("giveback")
 	Probe      = newScript("probe")
+	Seal       = newScript("seal")
 	Admit      = newScript("admit")
 	Level      = newScript("level")
 	Record     = newScript("record")
@@ -107,7 +108,7 @@ func (f Families) Scripts() (all []*Script) {
 var Loaded = allFamilies.Scripts()
 
 // All are the scripts that are called by their hash, and those that are sent as text.
-var All = slices.Concat(Loaded, []*Script{Admit, Level, Record, Inspect, Ask, InspectSlots, Seize, Wake, Transfer, TakeBack, Resume, Trim})
+var All = slices.Concat(Loaded, []*Script{Seal, Admit, Level, Record, Inspect, Ask, InspectSlots, Seize, Wake, Transfer, TakeBack, Resume, Trim})
 
 var redisCall = regexp.MustCompile(`redis\.p?call\('(\w+)'`)
 

@@ -27,7 +27,9 @@ func (h *Held) Raise(s *Settings, c RaiseCall, record any) []any {
 
 // Renew returns the arguments of a RenewalCall of a holder that is not told that others want the locks.
 func (h *Held) Renew(s *Settings, c RenewalCall, record any) []any {
-	return h.call(RenewAll, record, c.Owner, c.TTL, s.Least)
+	args := append(make([]any, 0, len(h.Keys)+7), RenewAll.SHA(), len(h.Keys)+2)
+	args = append(append(args, h.Keys...), record, membersKey)
+	return append(args, c.Owner, c.TTL, c.List)
 }
 
 // call returns the arguments of a script whose keys are the locks' and the server's record.
@@ -86,9 +88,9 @@ func (k *SetKeys) Renew(s *Settings, c RenewalCall, record any) []any {
 	if k.wanted == nil {
 		return k.Held.Renew(s, c, record)
 	}
-	args := append(make([]any, 0, len(k.wanted)+len(k.Keys)+7), RenewAll.SHA(), 1+3*len(k.Keys))
-	args = append(append(append(args, k.Keys...), record), k.wanted...)
-	return append(args, c.Owner, c.TTL, s.Least, c.Ticket)
+	args := append(make([]any, 0, len(k.wanted)+len(k.Keys)+8), RenewAll.SHA(), 2+3*len(k.Keys))
+	args = append(append(append(args, k.Keys...), record, membersKey), k.wanted...)
+	return append(args, c.Owner, c.TTL, c.List, c.Ticket)
 }
 
 // Release implements LockKind.

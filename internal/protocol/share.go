@@ -27,7 +27,7 @@ func (k *ShareKeys) Raise(s *Settings, c RaiseCall, record any) []any {
 // Renew implements LockKind. The first renewal of a lease that held the lock alone makes it a share.
 func (k *ShareKeys) Renew(s *Settings, c RenewalCall, record any) []any {
 	if k.asked == nil {
-		return []any{Keep.SHA(), "4", k.Key, record, k.Queue, k.readers, c.Owner, c.TTL, s.Least, c.Ticket}
+		return []any{Keep.SHA(), "5", k.Key, record, k.Queue, k.readers, membersKey, c.Owner, c.TTL, c.List, c.Ticket}
 	}
-	return []any{Keep.SHA(), "5", k.Key, record, k.Queue, k.readers, k.asked, c.Owner, c.TTL, s.Least, c.Ticket, "1"}
+	return []any{Keep.SHA(), "6", k.Key, record, k.Queue, k.readers, membersKey, k.asked, c.Owner, c.TTL, c.List, c.Ticket, "1"}
 }

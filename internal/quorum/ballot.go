@@ -12,6 +12,7 @@ import (
 	"github.com/redlock-go/redlock/internal/admission"
 	"github.com/redlock-go/redlock/internal/life"
 	"github.com/redlock-go/redlock/internal/node"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/system"
 )
 
@@ -147,6 +148,28 @@ func (b *Ballot) SetCommand(command string, args []any) {
 	for i := range b.Votes {
 		b.Votes[i].Call.Command, b.Votes[i].Call.Args = command, args
 	}
+}
+
+// AskVoters fills in the nodes' rights to vote for a lease of this ttl. All are of one list of masters: votes of two lists
+// are never added up.
+func (b *Ballot) AskVoters(ttl time.Duration) {
+	for i := range b.Votes {
+		v := &b.Votes[i]
+		v.Right, v.Skip = v.Node.Right(ttl)
+		if list := b.List(); v.Skip == nil && v.Right.List != list {
+			v.Right, v.Skip = nil, admission.ErrOtherList
+		}
+	}
+}
+
+// List returns the list of masters that vote; nil where admission is off.
+func (b *Ballot) List() *protocol.List {
+	for i := range b.Votes {
+		if r := b.Votes[i].Right; r != nil {
+			return r.List
+		}
+	}
+	return nil
 }
 
 // Queue puts the ballot into the nodes' queues: what is queued for a node later is

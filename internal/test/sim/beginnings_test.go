@@ -134,16 +134,16 @@ func (s *simBeginnings) executed(at time.Duration, node int, client string, args
 	case args[1] == protocol.Record.Text():
 		s.tells(client, func(other int, q *simInquiry) {
 			if other != node {
-				q.admits[node] = len(answer) > 0 && simText(answer[0]) != "first"
+				q.admits[node] = slices.ContainsFunc(answer, func(field any) bool { return simText(field) == "nodes" })
 			}
 		})
-	case args[1] == protocol.Probe.Text() && len(answer) == 5:
+	case args[1] == protocol.Probe.Text() && len(answer) == 8:
 		s.knows[client] = simKnowledge{s.knows[client].ahead, true}
-	case args[1] == protocol.Probe.Text() && len(answer) == 6:
+	case args[1] == protocol.Probe.Text() && len(answer) == 9:
 		if s.asked == nil {
 			s.asked, s.begun = make(map[simAdmitter]*simInquiry), make(map[string]bool)
 		}
-		s.asked[me] = &simInquiry{first: simText(answer[4]), admits: make(map[int]bool)}
+		s.asked[me] = &simInquiry{first: simText(answer[8]), admits: make(map[int]bool)}
 	case args[1] == protocol.Admit.Text() && reply == int64(1):
 		s.admitted(at, client, s.asked[me], args[3:])
 	}
@@ -162,7 +162,7 @@ func (s *simBeginnings) tells(client string, f func(node int, q *simInquiry)) {
 // nothing. Counters come from a quorum of other nodes, if so many have a record; from one node, if its
 // record lists this one's first quarantine; else from the clock.
 func (s *simBeginnings) admitted(at time.Duration, client string, q *simInquiry, args []string) {
-	const keys = 7
+	const keys = 9
 	record, together := args[0], args[keys+3]
 	if s.begun[record] || q == nil {
 		return
@@ -241,14 +241,14 @@ func TestBeginningsAreFoundInWhatNodesExecute(t *testing.T) {
 		return time.Time{}
 	}
 	probe := func(node int, first string) {
-		s.executed(0, node, client, []string{"EVAL", protocol.Probe.Text().(string)}, text("barred", "name", "0", "20000", first, "1"))
+		s.executed(0, node, client, []string{"EVAL", protocol.Probe.Text().(string)}, text("barred", "1", "", "", "", "name", "0", "20000", first))
 	}
 	time := func(node int, seconds string) { s.executed(0, node, client, []string{"TIME"}, text(seconds, "7")) }
 	record := func(node int, answer ...string) {
 		s.executed(0, node, client, []string{"EVAL", protocol.Record.Text().(string)}, text(answer...))
 	}
 	admit := func(node int, record, together string, reply int64) {
-		args := []string{"EVAL", protocol.Admit.Text().(string), "7", record, "", "", "", "", "", "", "name", "5", "6000", together}
+		args := []string{"EVAL", protocol.Admit.Text().(string), "9", record, "", "", "", "", "", "", "", "", "name", "5", "6000", together}
 		s.executed(9, node, client, args, reply)
 	}
 	for _, row := range []struct {
@@ -289,15 +289,15 @@ func TestBeginningsAreFoundInWhatNodesExecute(t *testing.T) {
 		}, []*simBeginning{{9, client, 7_000_007}}},
 		{"a quorum of others remembers", func() {
 			probe(0, "q0")
-			record(1, "about", "")
-			record(2, "about", "")
-			record(3, "about", "")
+			record(1, "nodes", "5")
+			record(2, "nodes", "5")
+			record(3, "nodes", "5")
 			admit(0, "r0", "", 1)
 		}, nil},
 		{"fewer than a quorum remember", func() {
 			probe(0, "q0")
-			record(1, "about", "")
-			record(2, "about", "")
+			record(1, "nodes", "5")
+			record(2, "nodes", "5")
 			record(3)
 			record(4)
 			time(3, "5")
@@ -316,7 +316,7 @@ func TestBeginningsAreFoundInWhatNodesExecute(t *testing.T) {
 			admit(0, "r0", "q1", 1)
 		}, []*simBeginning{{9, "client 2", 30_000_000}}},
 		{"the client's wall clock is ahead, and it has seen a vote", func() {
-			s.executed(0, 1, client, []string{"EVAL", protocol.Probe.Text().(string)}, text("whole", "r1", "5", "1", "1"))
+			s.executed(0, 1, client, []string{"EVAL", protocol.Probe.Text().(string)}, text("whole", "1", "", "", "", "r1", "5", "1"))
 			probe(0, "q0")
 			time(0, "7")
 			admit(0, "r0", "q1", 1)
@@ -324,7 +324,7 @@ func TestBeginningsAreFoundInWhatNodesExecute(t *testing.T) {
 		}, []*simBeginning{{9, "client 2", 7_000_007}}},
 		{"it forgot together with another", func() {
 			probe(0, "q0")
-			record(1, "about", "")
+			record(1, "nodes", "5")
 			admit(0, "r0", "q2 q0", 1)
 		}, nil},
 	} {

@@ -123,7 +123,7 @@ func noteRest(r *simRun, node int, args []string, reply any) {
 			h.rested[simRested{args[owner], node}] = true
 		}
 	case protocol.Renew.SHA(), protocol.Renew.Text():
-		const owner = 5 // behind the script and its two keys
+		const owner = 6 // behind the script and its three keys
 		key := simRested{args[owner], node}
 		switch {
 		case reply == int64(2) && h.rested[key]: // it had ended

@@ -88,7 +88,7 @@ func admittedTogether(h *simHistory) (wrong []string) {
 			continue
 		}
 		for _, c := range h.run.clients {
-			free := keptFromAdmittingTogether(c, q).longest(max(q.from, q.last), q.to)
+			free := keptFromAdmittingTogether(c).longest(max(q.from, q.last), q.to)
 			if free.to-free.from > h.plan.togetherTakes()*time.Duration(1+h.stepsIn(q.from, q.to)) {
 				wrong = append(wrong, q.tooLong(c, free))
 			}
@@ -97,14 +97,12 @@ func admittedTogether(h *simHistory) (wrong []string) {
 	return wrong
 }
 
-// keptFromAdmittingTogether returns when a client did not reach all nodes that forgot
-// together with this one.
-func keptFromAdmittingTogether(c *simClient, q *simQuarantine) simSpans {
+// keptFromAdmittingTogether returns when a client did not reach all nodes: those that forgot together have no list of masters
+// any more, and it begins where all of its masters answer.
+func keptFromAdmittingTogether(c *simClient) simSpans {
 	var all []simSpan
 	for n := range c.run.plan.nodes {
-		if q.with.Has(n) {
-			all = append(all, c.run.wellness.illBut(notAdmitted, n, c.index)...)
-		}
+		all = append(all, c.run.wellness.illBut(notAdmitted, n, c.index)...)
 	}
 	return merged(slices.Concat(all, c.ended()))
 }

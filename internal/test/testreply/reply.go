@@ -15,18 +15,28 @@ const maxGrown = 16
 // they never give.
 func Samples() []any {
 	return []any{
-		nil, int64(0), int64(1), int64(2), int64(3), int64(4), int64(11), int64(12), int64(-1), int64(math.MaxInt64), int64(math.MinInt64), "PONG", []byte("owner"), []byte("looked"),
+		nil, int64(0), int64(1), int64(2), int64(3), int64(4), int64(5), int64(11), int64(12), int64(-1), int64(math.MaxInt64), int64(math.MinInt64), "PONG", []byte("owner"), []byte("looked"),
 		[]any{}, []any{nil}, []any{[]byte("owner"), int64(1500)}, []any{[]byte("owner"), int64(-1), int64(7), []byte("ncd1250")},
 		[]any{[]byte("owner"), int64(9), int64(7), []byte("dx")}, []any{[]byte(""), int64(-1), int64(7)},
 		[]any{[]byte("owner"), int64(math.MaxInt64)}, redis.Error("OOM command not allowed"), redis.Error(""), redis.Error("NOSCRIPT"),
-		[]any{[]byte("whole"), []byte("redlock::record:run:name"), []byte("1"), int64(10000)}, []any{[]byte("whole"), nil, []byte("1"), int64(-1)},
-		[]any{[]byte("barred"), []byte("name"), int64(5000), int64(10000)}, []any{[]byte("barred"), []byte("name"), int64(0), int64(math.MaxInt64)},
-		[]any{[]byte("barred"), []byte("name"), int64(1), int64(10000)}, []any{[]byte("format"), []byte("2")}, []any{[]byte("message")},
+		whole([]byte("redlock::record:run:name"), 10000), whole(nil, -1),
+		barred(5000, 10000), barred(0, math.MaxInt64), barred(1, 10000),
+		[]any{[]byte("format"), []byte("3")}, []any{[]byte("message")},
 		[]any{[]byte("subscribe"), []byte("channel"), int64(1)}, []any{[]byte("message"), []byte("channel"), []byte("ready ticket key")},
 		[]any{[]byte("message"), nil, []byte("look ticket")}, []any{[]byte("message"), []byte("c"), redis.Error("ready")},
 		[]any{[]byte("owner"), int64(5), []byte("42"), []any{[]byte("0001-id-1"), []byte("label"), []byte("odd")}},
 		[]any{[]byte("1700000000"), []byte("999999")}, []any{[]byte("1"), []byte("2"), []byte("3")},
 	}
+}
+
+// whole is probe's answer of a server that has a record.
+func whole(record any, longest int64) []any {
+	return []any{[]byte("whole"), int64(9), []byte("list"), []byte("a b c"), []byte("a"), record, []byte("1"), longest}
+}
+
+// barred is probe's answer of a server in quarantine.
+func barred(left, guard int64) []any {
+	return []any{[]byte("barred"), int64(9), []byte(""), []byte(""), []byte(""), []byte("name"), left, guard, []byte("name")}
 }
 
 // Fuzz runs a fuzz test that reads replies. It calls test with one reply or more. The seeds are

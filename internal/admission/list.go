@@ -1,0 +1,233 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/system"
+)
+
+// The list of masters is at the masters. A vote counts under the list in which its server stands, and votes of two lists
+// are never added up. docs/safety.md (Lists of masters) has the argument.
+
+var (
+	// ErrOtherList is why a node is not asked that stands in another list than this client's locks.
+	ErrOtherList = errors.New("it is a master of another list than the other nodes")
+
+	// errSealed is why a node is not admitted now: another client, or one with another list, is about to.
+	errSealed = fmt.Errorf("another client has sealed it, or another master of its list: %w", ErrAdmitting)
+
+	// errInTurn is why a node waits for the first master without a record: with that the list begins.
+	errInTurn = fmt.Errorf("it is admitted after the first of its list's masters: %w", ErrAdmitting)
+)
+
+// masters returns the masters of a new list: as this client's settings name them.
+func (g *Group) masters() (all []string) {
+	for _, m := range g.Members {
+		all = append(all, m.master)
+	}
+	return all
+}
+
+// masterOf returns which of a list's masters the node is: by its address in the settings or, where others name it in
+// another way, by what its server said while it had a record. It returns "" if it is none of them, as far as known.
+func (m *Member) masterOf(l *protocol.List) string {
+	switch {
+	case l.Has(m.master):
+		return m.master
+	case m.group.terms.Nodes == 1:
+		return l.Masters // there is no other one
+	}
+	if alias := m.alias.Load(); alias != nil && l.Has(*alias) {
+		return *alias
+	}
+	return ""
+}
+
+// placeIn returns which of a list's masters the node is, or why it is not admitted to the list.
+func (a *admission) placeIn(l *protocol.List) (self string, misfit error) {
+	m := a.member
+	self = m.masterOf(l)
+	switch mine := protocol.NewList("", m.group.masters()); {
+	case l.Len() != m.group.terms.Nodes:
+		return "", m.otherNumber(l.Len())
+	case self == "":
+		return "", m.Status.Unfit(fmt.Sprintf("it is no master of the list in force, %s; this client has %s: give all clients "+
+			"the list in force, or change that (docs/operations.md#replacing-a-master)", l.Masters, mine.Masters))
+	case a.self != "" && a.self != self:
+		return "", m.Status.Unfit(fmt.Sprintf("it has the data of another master, %s: wipe it, or give it the old address", a.self))
+	}
+	return self, nil
+}
+
+// stand records that the node's server has a record of the list, as self. It returns why the node does not vote all
+// the same; nil if the list is the client's: the one in which a quorum of the nodes stands or, until then, the first one.
+func (m *Member) stand(list protocol.List, self string) (*protocol.List, error) {
+	g := m.group
+	if list.ID == "" {
+		return nil, m.Status.Unfit("its key redlock::members is gone, which says of which list it is a master: copy the fields id and masters from another master, and set self to its own place among them")
+	}
+	g.standing.Lock()
+	defer g.standing.Unlock()
+	m.stands = place{list.ID, self}
+	n, now := 0, g.list.Load()
+	inForce := 0
+	for _, other := range g.Members {
+		switch {
+		case other.stands.list != list.ID:
+			if now != nil && other.stands.list == now.ID {
+				inForce++
+			}
+			continue
+		case other != m && other.stands.self == self:
+			return nil, m.Status.Unfit(fmt.Sprintf("it is the same server as node %d; every pool must lead to a server of its own", other.Index))
+		}
+		n++
+	}
+	if now == nil || now.ID != list.ID && n >= g.terms.Quorum {
+		before := now
+		list.Arg = list.ID
+		now = &list
+		g.list.Store(now)
+		for _, other := range g.Members {
+			if before != nil && other != m {
+				other.Nudge()
+			}
+		}
+	}
+	if now.ID == list.ID {
+		m.alias.Store(&self)
+		return now, nil
+	}
+	if inForce >= g.terms.Quorum {
+		return nil, m.Status.Unfit(fmt.Sprintf("it is a master of another list, %s; the list in force is %s: give this pool the address of one of its masters",
+			list.Masters, now.Masters))
+	}
+	return nil, ErrOtherList
+}
+
+// leave records that the node's server stands in no list.
+func (m *Member) leave() {
+	m.group.standing.Lock()
+	m.stands = place{}
+	m.group.standing.Unlock()
+}
+
+// place is in which list a server stands, and as which of its masters; zero: in none.
+type place struct{ list, self string }
+
+// blank is a server that remembers no list.
+type blank struct {
+	inquiry
+	master, quarantine string
+}
+
+// begin has a list begin, or begin again, with this node. All of its masters must have answered, and the quarantines of
+// those without a record be over; or that must be so of a quorum of them that remembers the list. This client seals those that
+// remember no list, in the order of the list. ok reports whether the node can be admitted; else next is after what time
+// to try again.
+func (a *admission) begin(ctx context.Context, q *protocol.Barred, c *collected, self, seal string) (next time.Duration, ok bool) {
+	terms := &a.member.group.terms
+	fail := func(why error) (time.Duration, bool) { return a.failAs(VoteRight{bare: true, why: why}), false }
+	blanks, remember, ahead := c.blanks(a, q, self)
+	switch answered := 1 + len(c.answers); {
+	case c.foreign > 0:
+		return fail(ErrOtherList)
+	case remember >= terms.Quorum:
+	case answered < terms.Nodes:
+		return fail(fmt.Errorf("it is new, or lost its memory with others, and votes again when all nodes answer (%d of %d did)", answered, terms.Nodes))
+	case c.left > 0:
+		return a.wait(c.left, ""), false
+	case c.unseen:
+		return a.putOff(errInTurn), false
+	}
+	if ahead {
+		return a.putOff(errInTurn), false
+	}
+	for i, b := range blanks {
+		err := a.reserve(ctx, b, seal)
+		if err == nil || remember >= terms.Quorum && b.member != a.member {
+			continue // the quorum that remembers the list keeps other lists from beginning
+		}
+		for _, b := range blanks[:i] { // another client may have the rest
+			b.member.Ask(b.pipe, "EVAL", a.sealCall(b, seal, true).Eval()...)
+		}
+		if err == errSealed {
+			return a.putOff(err), false
+		}
+		return fail(fmt.Errorf("it is new, or lost its memory with others; %s cannot be sealed: %w", b.member.Name, err))
+	}
+	return 0, true
+}
+
+// blanks returns the servers that remember no list, in the order of the list's masters. remember is how many remember it and
+// can be admitted, or are. ahead reports whether a master that can be admitted stands ahead of this one.
+func (c *collected) blanks(a *admission, q *protocol.Barred, self string) (all []blank, remember int, ahead bool) {
+	if a.list.ID == "" {
+		all = append(all, a.blank(q, self))
+	} else {
+		remember++
+	}
+	for _, o := range c.answers {
+		master := o.member.masterOf(&c.list)
+		able := o.Looked && o.Left <= 0 && o.member.Status.Refusal() == nil
+		switch {
+		case o.Nodes != "":
+			remember++
+			continue
+		case able && o.List.ID != "":
+			remember++
+		case o.List.ID == "" && o.Looked && o.Left <= 0:
+			all = append(all, blank{o.inquiry, master, o.Quarantine})
+		}
+		ahead = ahead || able && master != "" && master < self
+	}
+	slices.SortFunc(all, func(x, y blank) int { return strings.Compare(x.master, y.master) })
+	return all, remember, ahead
+}
+
+// putOff keeps a node from voting that is about to be admitted, and returns after what time to try again. Where its
+// quarantine was known, it goes on to wait at its end.
+func (a *admission) putOff(why error) time.Duration {
+	if r := a.member.right.Load(); r.isBare() && r.until > 0 {
+		return system.Jitter(a.member.group.cfg.Random, retryInterval, a.member.Name)
+	}
+	return a.failAs(VoteRight{bare: true, why: why})
+}
+
+// reserveOwn seals the node, which joins a list in force. The records of the others count that are read after the seal.
+func (a *admission) reserveOwn(ctx context.Context, q *protocol.Barred, seal string, began time.Duration) (next time.Duration) {
+	switch err := a.reserve(ctx, a.blank(q, ""), seal); {
+	case err == errSealed:
+		return a.putOff(err)
+	case err != nil:
+		return a.fail(a.explain(err))
+	}
+	a.seal, a.sealed = a.member.group.terms.Client+seal, began
+	return time.Millisecond
+}
+
+// blank returns this node as a server that remembers no list.
+func (a *admission) blank(q *protocol.Barred, self string) blank {
+	return blank{inquiry{member: a.member, pipe: a.pipe, run: a.run}, self, q.Quarantine}
+}
+
+// reserve seals a server. Errors: errSealed, or why the server did not answer.
+func (a *admission) reserve(ctx context.Context, b blank, seal string) error {
+	ctx, stop := context.WithTimeout(ctx, a.member.group.cfg.DeadAfter)
+	defer stop()
+	sealed, err := protocol.ReadAdmit(b.member.Await(ctx, b.member.Ask(b.pipe, "EVAL", a.sealCall(b, seal, false).Eval()...)))
+	if err == nil && !sealed {
+		err = errSealed
+	}
+	return err
+}
+
+func (a *admission) sealCall(b blank, seal string, undo bool) protocol.SealCall {
+	return protocol.SealCall{Run: b.run, Client: a.member.group.terms.Client, Seal: seal, Quarantine: b.quarantine, Undo: undo}
+}

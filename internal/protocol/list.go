@@ -1,0 +1,46 @@
+package protocol
+
+import (
+	"slices"
+	"strings"
+)
+
+// List is a list of masters: those of whose votes a majority is needed. Two lists with the same masters can have begun apart
+// from each other, so a list has a name.
+type List struct {
+	ID      string
+	Masters string // sorted, with spaces between
+	Arg     any    // ID, as commands have it; nil: it was not made yet
+}
+
+// NewList makes a list.
+func NewList(id string, masters []string) List {
+	return List{ID: id, Masters: strings.Join(slices.Sorted(slices.Values(masters)), " ")}
+}
+
+// Has reports whether a master stands in the list.
+func (l List) Has(master string) bool { return slices.Contains(strings.Fields(l.Masters), master) }
+
+// Len returns how many masters the list has.
+func (l List) Len() int { return len(strings.Fields(l.Masters)) }
+
+// membersKey is MembersKey, boxed once.
+var membersKey any = MembersKey
+
+// SealCall reserves a server for a client that is about to make it one of a list's masters.
+type SealCall struct {
+	Run        Run
+	Client     string
+	Seal       string // behind the client's name; no other seal has it
+	Quarantine string // its name
+	Undo       bool   // take the client's seal away
+}
+
+// Eval returns the arguments of EVAL.
+func (c SealCall) Eval() []any {
+	ttl := SealTTL.Milliseconds()
+	if c.Undo {
+		ttl = 0
+	}
+	return eval(Seal, []any{MembersKey, SealKey, c.Run.Quarantine(), c.Run.Guard()}, c.Client, c.Seal, c.Quarantine, ttl)
+}
