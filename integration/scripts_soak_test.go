@@ -71,18 +71,14 @@ func prices() []price {
 			{"acquire", func(i int) []any {
 				return call(append(keys(one(i), ""), "record"), "owner", 60_000, "7", least, "1-A-1", "label", "", 0)
 			}, granted},
-			{"renew", func(i int) []any {
-				return call(append(keys(one(i), ""), "record", "members"), "owner", 60_000, list)
-			}, "1"},
+			{"renew", func(i int) []any { return call(append(keys(one(i), ""), "record", "members"), "owner", 60_000, list) }, "1"},
 			{"release", func(i int) []any { return call(keys(one(i), "", "queue", "readers"), "owner") }, "1"},
 		}},
 		{"set of three", []pricedCall{
 			{"acquireall", func(i int) []any {
 				return call(append(keys(set(i), "", "queue"), "record"), "owner", 60_000, "7,8,9", least, "", "label", "", 0)
 			}, granted},
-			{"renewall", func(i int) []any {
-				return call(append(keys(set(i), ""), "record", "members"), "owner", 60_000, list)
-			}, "1"},
+			{"renewall", func(i int) []any { return call(append(keys(set(i), ""), "record", "members"), "owner", 60_000, list) }, "1"},
 			{"releaseall", func(i int) []any { return call(keys(set(i), "", "queue", "readers"), "owner") }, "1"},
 		}},
 		{"share", []pricedCall{
