@@ -83,8 +83,7 @@ func prices() []price {
 		}},
 		{"share", []pricedCall{
 			{"read", func(i int) []any {
-				all := append(keys(one(i), ""), "record")
-				return call(append(all, keys(one(i), "queue", "readers")...), "owner", 60_000, "7", least, "", "label", "", 0)
+				return call(append(append(keys(one(i), ""), "record"), keys(one(i), "queue", "readers")...), "owner", 60_000, "7", least, "", "label", "", 0)
 			}, granted},
 			{"keep", func(i int) []any {
 				all := append(append(keys(one(i), ""), "record"), keys(one(i), "queue", "readers")...)
