@@ -281,9 +281,7 @@ func (a *admission) votes() bool {
 // lacks returns why a node does not begin to vote, by a look: it lacks a command for good, and would grant locks that it
 // cannot renew. Of all other refusals the node's Status knows.
 func (a *admission) lacks(look node.Question) error {
-	ctx, stop := context.WithTimeout(context.Background(), a.member.group.cfg.DeadAfter)
-	defer stop()
-	if _, err := a.member.Await(ctx, look); node.IsPermanent(err) && !a.votes() {
+	if _, err := a.member.AwaitInTime(look); node.IsPermanent(err) && !a.votes() {
 		return err
 	}
 	return nil
@@ -312,9 +310,7 @@ func (a *admission) ask(command string, args ...any) (any, error) {
 }
 
 func (a *admission) await(q node.Question) (any, error) {
-	ctx, stop := context.WithTimeout(context.Background(), a.member.group.cfg.DeadAfter)
-	defer stop()
-	reply, err := a.member.Await(ctx, q)
+	reply, err := a.member.AwaitInTime(q)
 	if err == nil {
 		a.member.group.progress.answered.Store(int64(a.member.group.cfg.Clock()))
 	}

@@ -39,8 +39,8 @@ type Group struct {
 	longest  atomic.Int64 // the longest ttl seen on record, or used by this client; nanoseconds
 	voted    atomic.Bool  // a node was seen to vote: the cluster is not new
 
-	standing sync.Mutex                    // protects writes of list, and Member.stands; nothing else is locked under it but a Status
-	list     atomic.Pointer[protocol.List] // of the masters by which this client's locks are granted; nil: no server with a record was seen
+	standing sync.Mutex                    // protects writes of list, and Member.stands; of other locks, only a Status's is taken under it
+	list     atomic.Pointer[protocol.List] // by which this client's locks are granted; nil: it has seen no record
 }
 
 // NewGroup makes a group without members.

@@ -53,43 +53,38 @@ func (m *Member) masterOf(l *protocol.List) string {
 func (a *admission) placeIn(l *protocol.List) (self string, misfit error) {
 	m := a.member
 	self = m.masterOf(l)
-	switch mine := protocol.NewList("", m.group.masters()); {
+	switch {
 	case l.Len() != m.group.terms.Nodes:
 		return "", m.otherNumber(l.Len())
 	case self == "":
+		mine := protocol.NewList("", m.group.masters())
 		return "", m.Status.Unfit(fmt.Sprintf("it is no master of the list in force, %s; this client has %s: give all clients "+
 			"the list in force, or change that (docs/operations.md#replacing-a-master)", l.Masters, mine.Masters))
 	case a.self != "" && a.self != self:
-		return "", m.Status.Unfit(fmt.Sprintf("it has the data of another master, %s: wipe it, or give it the old address", a.self))
+		return "", m.Status.Unfit(fmt.Sprintf("it has the data of another master, %s: wipe it, or give it the old address",
+			a.self))
 	}
 	return self, nil
 }
 
-// stand records that the node's server has a record of the list, as self. It returns why the node does not vote all
-// the same; nil if the list is the client's: the one in which a quorum of the nodes stands or, until then, the first one.
+// stand records that the node's server has a record of the list, as self. It returns the list if that is the client's, or
+// why the node does not vote. The client's list is the one in which a quorum of the nodes stands; until then, the first one.
 func (m *Member) stand(list protocol.List, self string) (*protocol.List, error) {
 	g := m.group
 	if list.ID == "" {
-		return nil, m.Status.Unfit("its key redlock::members is gone, which says of which list it is a master: copy the fields id and masters from another master, and set self to its own place among them")
+		return nil, m.Status.Unfit("its key redlock::members is gone: copy the fields id and masters from another master, " +
+			"and set self to its own name in masters")
 	}
 	g.standing.Lock()
 	defer g.standing.Unlock()
 	m.stands = place{list.ID, self}
-	n, now := 0, g.list.Load()
-	inForce := 0
 	for _, other := range g.Members {
-		switch {
-		case other.stands.list != list.ID:
-			if now != nil && other.stands.list == now.ID {
-				inForce++
-			}
-			continue
-		case other != m && other.stands.self == self:
-			return nil, m.Status.Unfit(fmt.Sprintf("it is the same server as node %d; every pool must lead to a server of its own", other.Index))
+		if other != m && other.stands == m.stands {
+			return nil, m.Status.SameServer(other.Index)
 		}
-		n++
 	}
-	if now == nil || now.ID != list.ID && n >= g.terms.Quorum {
+	now := g.list.Load()
+	if now == nil || now.ID != list.ID && g.standingIn(list.ID) >= g.terms.Quorum {
 		before := now
 		list.Arg = list.ID
 		now = &list
@@ -100,15 +95,25 @@ func (m *Member) stand(list protocol.List, self string) (*protocol.List, error) 
 			}
 		}
 	}
-	if now.ID == list.ID {
+	switch {
+	case now.ID == list.ID:
 		m.alias.Store(&self)
 		return now, nil
-	}
-	if inForce >= g.terms.Quorum {
-		return nil, m.Status.Unfit(fmt.Sprintf("it is a master of another list, %s; the list in force is %s: give this pool the address of one of its masters",
-			list.Masters, now.Masters))
+	case g.standingIn(now.ID) >= g.terms.Quorum:
+		return nil, m.Status.Unfit(fmt.Sprintf("it is a master of another list, %s; the list in force is %s: give this pool "+
+			"the address of one of its masters", list.Masters, now.Masters))
 	}
 	return nil, ErrOtherList
+}
+
+// standingIn returns how many nodes stand in a list. Called under g.standing.
+func (g *Group) standingIn(list string) (n int) {
+	for _, m := range g.Members {
+		if m.stands.list == list {
+			n++
+		}
+	}
+	return n
 }
 
 // leave records that the node's server stands in no list.
@@ -128,10 +133,11 @@ type blank struct {
 }
 
 // begin has a list begin, or begin again, with this node. All of its masters must have answered, and the quarantines of
-// those without a record be over; or that must be so of a quorum of them that remembers the list. This client seals those that
-// remember no list, in the order of the list. ok reports whether the node can be admitted; else next is after what time
-// to try again.
-func (a *admission) begin(ctx context.Context, q *protocol.Barred, c *collected, self, seal string) (next time.Duration, ok bool) {
+// those without a record must be over. Where a quorum remembers the list, this is asked of that quorum alone. The client
+// then seals the servers that remember no list, in the order of the list. ok reports whether the node can be admitted; else
+// next is after what time to try again.
+func (a *admission) begin(ctx context.Context, q *protocol.Barred, c *collected, self, seal string) (
+	next time.Duration, ok bool) {
 	terms := &a.member.group.terms
 	fail := func(why error) (time.Duration, bool) { return a.failAs(VoteRight{bare: true, why: why}), false }
 	blanks, remember, ahead := c.blanks(a, q, self)
@@ -140,7 +146,8 @@ func (a *admission) begin(ctx context.Context, q *protocol.Barred, c *collected,
 		return fail(ErrOtherList)
 	case remember >= terms.Quorum:
 	case answered < terms.Nodes:
-		return fail(fmt.Errorf("it is new, or lost its memory with others, and votes again when all nodes answer (%d of %d did)", answered, terms.Nodes))
+		return fail(fmt.Errorf("it is new, or lost its memory with others, and votes again when all nodes answer (%d of %d did)",
+			answered, terms.Nodes))
 	case c.left > 0:
 		return a.wait(c.left, ""), false
 	case c.unseen:
@@ -160,13 +167,14 @@ func (a *admission) begin(ctx context.Context, q *protocol.Barred, c *collected,
 		if err == errSealed {
 			return a.putOff(err), false
 		}
-		return fail(fmt.Errorf("it is new, or lost its memory with others; %s cannot be sealed: %w", b.member.Name, err))
+		return fail(fmt.Errorf("it is new, or lost its memory with others; %s cannot be sealed: %w",
+			b.member.Name, err))
 	}
 	return 0, true
 }
 
-// blanks returns the servers that remember no list, in the order of the list's masters. remember is how many remember it and
-// can be admitted, or are. ahead reports whether a master that can be admitted stands ahead of this one.
+// blanks returns the servers that remember no list, in the order of the list's masters. remember is how many servers
+// remember the list, and are admitted or can be. ahead reports whether a master that can be admitted comes before this one.
 func (c *collected) blanks(a *admission, q *protocol.Barred, self string) (all []blank, remember int, ahead bool) {
 	if a.list.ID == "" {
 		all = append(all, a.blank(q, self))
@@ -191,8 +199,8 @@ func (c *collected) blanks(a *admission, q *protocol.Barred, self string) (all [
 	return all, remember, ahead
 }
 
-// putOff keeps a node from voting that is about to be admitted, and returns after what time to try again. Where its
-// quarantine was known, it goes on to wait at its end.
+// putOff keeps a node from voting that is about to be admitted, and returns after what time to try again. A node whose
+// quarantine this client knew keeps that as its reason.
 func (a *admission) putOff(why error) time.Duration {
 	if r := a.member.right.Load(); r.isBare() && r.until > 0 {
 		return system.Jitter(a.member.group.cfg.Random, retryInterval, a.member.Name)
@@ -200,8 +208,8 @@ func (a *admission) putOff(why error) time.Duration {
 	return a.failAs(VoteRight{bare: true, why: why})
 }
 
-// reserveOwn seals the node, which joins a list in force. The records of the others count that are read after the seal.
-func (a *admission) reserveOwn(ctx context.Context, q *protocol.Barred, seal string, began time.Duration) (next time.Duration) {
+// reserveOwn seals the node, which joins a list in force. Records of the others count only if they are read after that.
+func (a *admission) reserveOwn(ctx context.Context, q *protocol.Barred, seal string, began time.Duration) time.Duration {
 	switch err := a.reserve(ctx, a.blank(q, ""), seal); {
 	case err == errSealed:
 		return a.putOff(err)
@@ -221,7 +229,8 @@ func (a *admission) blank(q *protocol.Barred, self string) blank {
 func (a *admission) reserve(ctx context.Context, b blank, seal string) error {
 	ctx, stop := context.WithTimeout(ctx, a.member.group.cfg.DeadAfter)
 	defer stop()
-	sealed, err := protocol.ReadAdmit(b.member.Await(ctx, b.member.Ask(b.pipe, "EVAL", a.sealCall(b, seal, false).Eval()...)))
+	call := a.sealCall(b, seal, false)
+	sealed, err := protocol.ReadAdmit(b.member.Await(ctx, b.member.Ask(b.pipe, "EVAL", call.Eval()...)))
 	if err == nil && !sealed {
 		err = errSealed
 	}
@@ -229,5 +238,6 @@ func (a *admission) reserve(ctx context.Context, b blank, seal string) error {
 }
 
 func (a *admission) sealCall(b blank, seal string, undo bool) protocol.SealCall {
-	return protocol.SealCall{Run: b.run, Client: a.member.group.terms.Client, Seal: seal, Quarantine: b.quarantine, Undo: undo}
+	client := a.member.group.terms.Client
+	return protocol.SealCall{Run: b.run, Client: client, Seal: seal, Quarantine: b.quarantine, Undo: undo}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,17 +22,11 @@ import (
 
 // clientOf makes a client with these nodes as its list, and pools that can be cut off.
 func clientOf(net *testnet.Net, list []int, opts ...redlock.ClientOption) (*redlock.Client, []*testnet.Cuttable) {
-	cuttable := make([]*testnet.Cuttable, len(list))
-	pools := make([]redlock.Pool, len(list))
-	for i, node := range list {
-		cuttable[i] = &testnet.Cuttable{Node: net.Nodes[node]}
-		pools[i] = cuttable[i]
+	var nodes testnet.Nodes
+	for _, i := range list {
+		nodes = append(nodes, net.Nodes[i])
 	}
-	c, err := redlock.New(pools, append([]redlock.ClientOption{redlock.WithLogger(nil), redlock.WithTTL(2 * time.Second),
-		redlock.WithRestartGuard(time.Millisecond), testnet.WithClock(net.Clock.Now)}, opts...)...)
-	require.NoError(net.T, err)
-	net.Add(c)
-	return c, cuttable
+	return net.CuttableClientOf(nodes, append(slices.Clone(shortGuard), opts...)...)
 }
 
 // A client got its new list too early: the old master is alive, and in the list in force.
@@ -61,13 +56,7 @@ func TestClientFindsTheMastersUnderOtherAddresses(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		first, _ := clientOf(net, []int{0, 1, 2})
 		held := net.Must(first.Mutex("x").Lock(t.Context()))
-		pools := make([]redlock.Pool, 3)
-		for i, n := range net.Nodes {
-			pools[i] = redlock.DialPool(n.DialContext, redlock.DialConfig{Addr: fmt.Sprintf("proxy-%d", 2-i)})
-		}
-		second, err := redlock.New(pools, redlock.WithLogger(nil), redlock.WithTTL(2*time.Second), redlock.WithRestartGuard(time.Millisecond))
-		require.NoError(t, err)
-		net.Add(second)
+		second := named(net, "proxy-2", "proxy-1", "proxy-0")
 		net.Held(second.Mutex("x").TryLock(t.Context()))
 		require.NoError(t, held.Unlock(t.Context()))
 		net.Must(second.Mutex("x").Lock(t.Context()))
@@ -143,7 +132,6 @@ func beginAtOnce(t *testing.T, net *testnet.Net, lists [2][]int, seed uint64) {
 				if err != nil {
 					continue
 				}
-				// A lease that was valid before and after another one came in: both are in the nodes' hands at once.
 				if lease.Valid() {
 					others := inside.Add(1)
 					leases.Add(1)

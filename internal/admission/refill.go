@@ -26,15 +26,16 @@ func (a *admission) refill(ctx context.Context, q *protocol.Barred, seal string)
 		return a.fail(a.explain(err))
 	}
 	from := c.basis(terms)
+	if from == nothing {
+		return a.failAs(VoteRight{bare: true, why: fmt.Errorf("it is new, or lost its memory, and votes again with "+
+			"the counters of %d other nodes that vote (%d answered)", terms.Quorum, c.admitted)})
+	}
 	if c.list.ID == "" {
 		c.list = protocol.NewList(seal, m.group.masters())
 	}
 	self, misfit := a.placeIn(&c.list)
 	least := a.leastGuard(c, from, voted)
 	switch {
-	case from == nothing:
-		return a.failAs(VoteRight{bare: true, why: fmt.Errorf("it is new, or lost its memory, and votes again with the counters of %d other nodes that vote (%d answered)",
-			terms.Quorum, c.admitted)})
 	case misfit != nil:
 		return a.fail(misfit)
 	case from != others && !looked:
@@ -56,7 +57,8 @@ func (a *admission) refill(ctx context.Context, q *protocol.Barred, seal string)
 		if m.group.cfg.Clock()-began > protocol.SealTTL/2 {
 			return a.putOff(errSealed)
 		}
-		call.Together, call.Seal, call.Counts = strings.Join(c.firsts, " "), terms.Client+seal, c.countersFrom(m.group.beginning(c.latest()))
+		call.Together, call.Seal = strings.Join(c.firsts, " "), terms.Client+seal
+		call.Counts = c.countersFrom(m.group.beginning(c.latest()))
 	case others:
 		if a.list.ID == "" && (a.seal == "" || began-a.sealed > protocol.SealTTL/2) {
 			return a.reserveOwn(ctx, q, seal, began)
@@ -204,7 +206,7 @@ func (c *collected) count(a *admission, first string) {
 		c.list = c.mostShown()
 	}
 	c.unadmitted = 1
-	if c.list.ID != "" && a.list.ID != "" {
+	if a.list.ID != "" {
 		c.remember++
 	}
 	c.answers = slices.DeleteFunc(c.answers, func(o answer) bool {
@@ -232,8 +234,8 @@ func (c *collected) count(a *admission, first string) {
 	}
 }
 
-// mostShown returns the list that most of the others show, and of those with as many the first; one that nodes
-// only remember counts less than one of which there is a record.
+// mostShown returns the list that most of the others show; of two with as many, the first. A record of a list counts for
+// more than any number of nodes that only remember another one.
 func (c *collected) mostShown() (most protocol.List) {
 	best := 0
 	for _, o := range c.answers {
@@ -315,7 +317,8 @@ func (a *admission) inquire() (all []inquiry) {
 // one, its seal and its time.
 func (c *collected) addOwn(a *admission) error {
 	m := a.member
-	asked := [...]node.Question{m.Ask(a.pipe, "GET", protocol.NewestKey), m.Ask(a.pipe, "GET", protocol.SealKey), m.Ask(a.pipe, "TIME")}
+	asked := [...]node.Question{m.Ask(a.pipe, "GET", protocol.NewestKey), m.Ask(a.pipe, "GET", protocol.SealKey),
+		m.Ask(a.pipe, "TIME")}
 	older, err := redis.String(a.await(asked[0]))
 	if err != nil && !errors.Is(err, redis.ErrNil) {
 		return err

@@ -90,7 +90,12 @@ func (n *Node) Await(ctx context.Context, q Question) (any, error) {
 
 // Request sends the server a command over p, and waits for the answer.
 func (n *Node) Request(p *pipe.Pipe, command string, args ...any) (any, error) {
+	return n.AwaitInTime(n.Ask(p, command, args...))
+}
+
+// AwaitInTime waits for the answer to a question, for as long as an answer may be overdue.
+func (n *Node) AwaitInTime(q Question) (any, error) {
 	ctx, stop := context.WithTimeout(context.Background(), n.cfg.DeadAfter)
 	defer stop()
-	return n.Await(ctx, n.Ask(p, command, args...))
+	return n.Await(ctx, q)
 }

@@ -70,11 +70,15 @@ func (h handshake) refuse(id identity) (err error) {
 func (h handshake) judge(id identity, noInfo error) error {
 	n := h.node
 	if other, ok := n.cfg.Identities.register(n.Index, id.runID); !ok {
-		return n.Status.Unfit(fmt.Sprintf("it is the same server as node %d; every pool must lead to a "+
-			"server of its own", other))
+		return n.Status.SameServer(other)
 	}
 	n.Status.logProblems(hazards(id, noInfo)...)
 	return nil
+}
+
+// SameServer is why a node does not vote whose server another one leads to.
+func (s *Status) SameServer(other int) error {
+	return s.Unfit(fmt.Sprintf("it is the same server as node %d; every pool must lead to a server of its own", other))
 }
 
 // hazards returns descriptions of the dangers for locks at a node that votes all the same.

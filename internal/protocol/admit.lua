@@ -20,10 +20,9 @@
 -- ARGV[8]  the seal of the beginning of the list, or the client's own
 -- ARGV[9]… the counters, from stripe 0 on
 --
--- Returns 1 when there is a record now, 0 when the quarantine is another one, not over,
--- or used, when the server has stood in another list, or has stood in none and has another seal or none: then nothing is
--- changed. The record after a used quarantine is gone: the
--- counters of this client may lack leases that the server forgot with it.
+-- Returns 1 when there is a record now. Returns 0, and changes nothing, in these cases: the quarantine is another one,
+-- not over, or used; the server remembers another list; it remembers none, and does not have this seal. The record after a
+-- used quarantine is gone: the counters of this client may lack leases that the server forgot with it.
 if redis.call('HEXISTS', KEYS[1], 'nodes') == 1 then
   return 1
 end

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// List is a list of masters: those of whose votes a majority is needed. Two lists with the same masters can have begun apart
-// from each other, so a list has a name.
+// List is a list of masters: a lock needs votes of a majority of them. It has a name, since lists with the same masters can
+// begin one after the other.
 type List struct {
 	ID      string
 	Masters string // sorted, with spaces between

@@ -71,7 +71,7 @@ func TestCallsAboutSeveralLocks(t *testing.T) {
 		"acquire":        {[]any{AcquireAll.SHA(), 5, "p:a", "p:b", a, b, "record", "me", ttl, stripes, "1", "ticket", "label", "I before", "150"}, k.Acquire(&fencing, &ofWaiter, "record", "150")},
 		"without tokens": {[]any{AcquireAll.SHA(), 4, "p:a", "p:b", a, b, "me", ttl, "", "1", "ticket", "label", "I before", "150"}, k.Acquire(&noTokens, &ofWaiter, "record", "150")},
 		"raise":          {[]any{Raise.SHA(), "3", "p:a", "p:b", "record", "me", stripes, "7", "1"}, k.Raise(&fencing, RaiseCall{"me", 7}, "record")},
-		"renew":          {[]any{RenewAll.SHA(), 4, "p:a", "p:b", "record", MembersKey, "me", int64(5000), "list"}, k.Renew(&fencing, renewal, "record")},
+		"renew":          {[]any{RenewAll.SHA(), "4", "p:a", "p:b", "record", MembersKey, "me", int64(5000), "list"}, k.Renew(&fencing, renewal, "record")},
 		"renew, told": {[]any{RenewAll.SHA(), 8, "p:a", "p:b", "record", MembersKey, a, b, "redlock::asked:p:a", "redlock::asked:p:b",
 			"me", int64(5000), "list", "ticket"}, told.Renew(&fencing, renewal, "record")},
 		"release": {[]any{ReleaseAll.SHA(), "6", "p:a", "p:b", a, b, "redlock::readers:p:a", "redlock::readers:p:b", "me", "ticket"},
@@ -93,7 +93,7 @@ func TestCallsAboutPermits(t *testing.T) {
 		"acquire":        {[]any{Permit.SHA(), "2", queue, "record", "me", ttl, first, "1", "ticket", "label", base, 3, 2, int64(9)}, k.Acquire(&fencing, &waits, "record", "150")},
 		"without tokens": {[]any{Permit.SHA(), "1", queue, "me", ttl, "", "1", "", "label", base, 3, 2, int64(9), "1"}, k.Acquire(&noTokens, &comes, "record", "150")},
 		"raise":          {[]any{Raise.SHA(), "3", base + "0", base + "2", "record", "me", stripes, "7", "1"}, k.Raise(&fencing, RaiseCall{"me", 7}, "record")},
-		"renew":          {[]any{RenewAll.SHA(), 4, base + "0", base + "2", "record", MembersKey, "me", int64(5000), "list"}, k.Renew(&fencing, renewal, "record")},
+		"renew":          {[]any{RenewAll.SHA(), "4", base + "0", base + "2", "record", MembersKey, "me", int64(5000), "list"}, k.Renew(&fencing, renewal, "record")},
 		"give back":      {[]any{GiveBack.SHA(), "1", queue, "me", base, 3, "0,2"}, k.Release(&fencing, ReleaseCall{Owner: "me"})},
 		"undo":           {[]any{GiveBack.SHA(), "1", queue, "me", base, 3, "", "ticket"}, k.Release(&fencing, ReleaseCall{Owner: "me", Ticket: "ticket", Undo: true})},
 	} {

@@ -9,7 +9,8 @@
 --
 -- Returns as renew does: 1 when all keys were still the lease's; 2 when some were missing, or
 -- only reserved, and have been created; 0 when some were missing or reserved and this server
--- has no record; 5 when it stands in another list of masters, or in none; else {holder, remaining milliseconds} of the first that is another's.
+-- has no record; 5 when it stands in another list of masters, or in none; else {holder, remaining
+-- milliseconds} of the first that is another's.
 --@value
 local n = ARGV[4] and (#KEYS - 2) / 3 or #KEYS - 2
 local stranger = ARGV[3] ~= '' and redis.call('HGET', KEYS[n + 2], 'id') ~= ARGV[3]

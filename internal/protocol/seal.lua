@@ -18,7 +18,8 @@ end
 local seal = redis.call('GET', KEYS[2])
 if seal and string.sub(seal, 1, #ARGV[1]) ~= ARGV[1] then
   local left = redis.call('PTTL', KEYS[2])
-  if left == -1 or left > tonumber(ARGV[4]) then -- another program took its end away, or the server's clock was set back
+  -- Another program took its end away, or the server's clock was set back.
+  if left == -1 or left > tonumber(ARGV[4]) then
     redis.call('PEXPIRE', KEYS[2], ARGV[4])
   end
   return 0

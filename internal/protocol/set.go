@@ -22,21 +22,19 @@ func NewHeld(keys []any, stripes []string) Held {
 
 // Raise implements LockKind.
 func (h *Held) Raise(s *Settings, c RaiseCall, record any) []any {
-	return h.call(Raise, record, c.Owner, h.stripes, strconv.FormatInt(c.Token, 10), s.Least)
+	return h.call(Raise, []any{record}, c.Owner, h.stripes, strconv.FormatInt(c.Token, 10), s.Least)
 }
 
 // Renew returns the arguments of a RenewalCall of a holder that is not told that others want the locks.
 func (h *Held) Renew(s *Settings, c RenewalCall, record any) []any {
-	args := append(make([]any, 0, len(h.Keys)+7), RenewAll.SHA(), len(h.Keys)+2)
-	args = append(append(args, h.Keys...), record, membersKey)
-	return append(args, c.Owner, c.TTL, c.List)
+	return h.call(RenewAll, []any{record, membersKey}, c.Owner, c.TTL, c.List)
 }
 
-// call returns the arguments of a script whose keys are the locks' and the server's record.
-func (h *Held) call(script *Script, record any, rest ...any) []any {
-	args := append(make([]any, 0, len(h.Keys)+8), script.SHA(), strconv.Itoa(len(h.Keys)+1))
-	args = append(append(args, h.Keys...), record)
-	return append(args, rest...)
+// call returns the arguments of a script whose keys are the locks' and, behind them, the server's.
+func (h *Held) call(script *Script, servers []any, rest ...any) []any {
+	keys := len(h.Keys) + len(servers)
+	args := append(make([]any, 0, keys+2+len(rest)), script.SHA(), strconv.Itoa(keys))
+	return append(append(append(args, h.Keys...), servers...), rest...)
 }
 
 // SetKeys are those of several locks, in the order of the names' bytes.

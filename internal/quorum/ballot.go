@@ -150,13 +150,17 @@ func (b *Ballot) SetCommand(command string, args []any) {
 	}
 }
 
-// AskVoters fills in the nodes' rights to vote for a lease of this ttl. All are of one list of masters: votes of two lists
-// are never added up.
+// AskVoters fills in the nodes' rights to vote for a lease of this ttl. All rights are of one list of masters: votes of two
+// lists are never added up.
 func (b *Ballot) AskVoters(ttl time.Duration) {
+	var first *admission.VoteRight
 	for i := range b.Votes {
 		v := &b.Votes[i]
-		v.Right, v.Skip = v.Node.Right(ttl)
-		if list := b.List(); v.Skip == nil && v.Right.List != list {
+		switch v.Right, v.Skip = v.Node.Right(ttl); {
+		case v.Skip != nil:
+		case first == nil:
+			first = v.Right
+		case v.Right.List != first.List:
 			v.Right, v.Skip = nil, admission.ErrOtherList
 		}
 	}

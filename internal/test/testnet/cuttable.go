@@ -69,16 +69,23 @@ func Hold(pools []*Cuttable, cut bool) {
 // CuttableClient makes a client that can be cut off alone. Nodes need no admission unless an option says so.
 func (w *Net) CuttableClient(opts ...redlock.ClientOption) (*redlock.Client, []*Cuttable) {
 	w.T.Helper()
-	mine := make([]*Cuttable, len(w.Nodes))
-	pools := make([]redlock.Pool, len(w.Nodes))
-	for i, n := range w.Nodes {
+	c, mine := w.CuttableClientOf(w.Nodes, opts...)
+	require.NoError(w.T, c.Ping(w.T.Context()))
+	return c, mine
+}
+
+// CuttableClientOf makes such a client of some of the nodes, and does not await its connections.
+func (w *Net) CuttableClientOf(nodes Nodes, opts ...redlock.ClientOption) (*redlock.Client, []*Cuttable) {
+	w.T.Helper()
+	mine := make([]*Cuttable, len(nodes))
+	pools := make([]redlock.Pool, len(nodes))
+	for i, n := range nodes {
 		mine[i] = &Cuttable{Node: n}
 		pools[i] = mine[i]
 	}
 	c, err := redlock.New(pools, append([]redlock.ClientOption{redlock.WithLogger(nil), redlock.WithRestartGuard(0), WithClock(w.Clock.Now)}, opts...)...)
 	require.NoError(w.T, err)
 	w.Add(c)
-	require.NoError(w.T, c.Ping(w.T.Context()))
 	return c, mine
 }
 
