@@ -201,7 +201,7 @@ func TestPingLoadsTheScriptsThatAServerHasForgotten(t *testing.T) {
 }
 
 // A client without work sends the text of no script: neither by its probes nor by its looks. Where the server has
-// forgotten the probe, it gets the text once.
+// forgotten the probe, it gets the text once, or not at all where a look comes first and loads all scripts.
 func TestIdleClientSendsNoScripts(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		var texts, probes, bytes atomic.Int64 // counted by the server's goroutines
@@ -226,7 +226,8 @@ func TestIdleClientSendsNoScripts(t *testing.T) {
 		require.Less(t, bytes.Load(), int64(3000), "of a minute")
 		forgetScripts(t, net.Nodes[0])
 		time.Sleep(30 * time.Second)
-		require.EqualValues(t, 1, texts.Load())
+		require.LessOrEqual(t, texts.Load(), int64(1))
+		require.InDelta(t, 9, probes.Load(), 2)
 	})
 }
 
