@@ -17,7 +17,6 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +28,7 @@ import (
 	"github.com/redlock-go/redlock/internal/lock"
 	"github.com/redlock-go/redlock/internal/node"
 	"github.com/redlock-go/redlock/internal/notify"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorum"
 )
 
@@ -183,7 +183,7 @@ func (c *Client) newGroup(pools []Pool) *admission.Group {
 		if s, ok := p.(fmt.Stringer); ok && s.String() != "" {
 			address := endpoint.WithoutUser(s.String())
 			name += " (" + address + ")"
-			if word := strings.Join(strings.Fields(address), "_"); !masters[word] {
+			if word := protocol.MasterName(address); !masters[word] {
 				master = word
 			}
 		}

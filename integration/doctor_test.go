@@ -239,12 +239,15 @@ func letVote(t *testing.T, nodes cluster.Nodes) {
 func TestDoctorNamesNodesThatMayNotVote(t *testing.T) {
 	t.Parallel()
 	notInShort(t)
-	nodes := cluster.Use(t, 3)
+	all := cluster.Use(t, 4)
+	nodes := all[:3]
 	d := doctor(t, nodes.URLs())
 	assert.Zero(t, d.code)
 	assert.Len(t, d.nodesWith("note", "no-quorum-yet"), 1, "no client has used them")
 
 	letVote(t, nodes)
+	early := append(nodes[:2].URLs(), all[3:].URLs()...)
+	assert.Equal(t, named(t, "2", early[2]), doctor(t, early).nodesWith("danger", "other-list"), "the list in force has another one")
 
 	nodes[1].Do(t, "FLUSHALL")
 	assert.Equal(t, named(t, "1", nodes.URLs()[1]), doctor(t, nodes.URLs()).nodesWith("warning", "not-admitted"), "wiped")

@@ -44,6 +44,8 @@ type nodeFacts struct {
 	unknown       map[purpose][]string // commands that the server does not know
 	info          map[string]string    // the fields of INFO
 	host          string
+	master        string          // its name in lists of masters, by the address that was given
+	list          string          // the name of the list in which it stands, or stood last; "" if there is none
 	expiry        endpoint.Expiry // of the certificates
 	readings      []reading
 	record        protocol.Memory         // by which the node votes
@@ -67,11 +69,15 @@ type clockFacts struct {
 
 // admittance is the node's right to vote, as its keys show it.
 type admittance struct {
-	State string  `json:"state"` // "votes", "waits", "new", "damaged" or "unknown"
+	State string  `json:"state"` // "votes", "waits", "new", "damaged", "other list" or "unknown"
 	Left  float64 `json:"left_s"`
 	Nodes int     `json:"nodes"` // N on its record
 	TTL   float64 `json:"longest_ttl_s"`
-	Error string  `json:"error,omitempty"`
+
+	// Masters is the list of masters in which the node stands, or stood last; Self says which of them it is.
+	Masters []string `json:"masters,omitempty"`
+	Self    string   `json:"self,omitempty"`
+	Error   string   `json:"error,omitempty"`
 }
 
 // reading is one look at a node's clock, and a round trip.
@@ -107,6 +113,7 @@ func examine(ctx context.Context, index int, url string, l look, begun time.Time
 	e, err := endpoint.Parse(url)
 	f := &nodeFacts{Node: fmt.Sprintf("node %d (%s)", index, e.Address), RDB: "unknown", AOF: "unknown"}
 	f.Admitted.State, f.Server.Support = "unknown", notKnown
+	f.master = protocol.MasterName(e.Address)
 	if f.host = e.Address; e.Network == "tcp" {
 		f.host = e.Address[:strings.LastIndex(e.Address, ":")]
 	}
@@ -219,6 +226,12 @@ func (f *nodeFacts) admission(a *asker) {
 	}
 	adm := &f.Admitted
 	run := protocol.Run(cmp.Or(f.RunID, "unknown"))
+	list, self, err := protocol.ReadList(a.do("HGETALL", protocol.MembersKey))
+	if err != nil {
+		adm.Error = err.Error()
+		return
+	}
+	f.list, adm.Masters, adm.Self = list.ID, strings.Fields(list.Masters), self
 	name, err := redis.String(a.do("HGET", run.Quarantine(), "name"))
 	if errors.Is(err, redis.ErrNil) {
 		adm.State = "new"

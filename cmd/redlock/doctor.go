@@ -66,7 +66,7 @@ median_ms, max_ms), version (of Redis, or the one that the server is compatible 
 (program, version; row: its row in docs/servers.md; support: tested, read (not tested, works
 by its documentation), no, unknown), role, run_id, uptime_s, eviction_policy, rdb and aof (on,
 off, unknown), clock (known, offset_ms from this machine's, drift_ppm, uncertainty_ppm)
-and admission (state: votes, waits, new, damaged, unknown; left_s, nodes, longest_ttl_s, error).
+and admission (state: votes, waits, new, damaged, other list, unknown; left_s, nodes, longest_ttl_s, masters, self, error).
 Fields and codes may be added, never renamed.`
 
 func newDoctor(s *settings) *cobra.Command {
@@ -278,7 +278,7 @@ func (f *nodeFacts) row() []string {
 	}
 	persistence := "rdb " + f.RDB + ", aof " + f.AOF
 	votes := map[string]string{"votes": "yes", "waits": fmt.Sprintf("in %.0f s", f.Admitted.Left), "new": "not yet",
-		"damaged": "no (damaged)", "unknown": "?"}[f.Admitted.State]
+		"damaged": "no (damaged)", "other list": "no (other list)", "unknown": "?"}[f.Admitted.State]
 	up := "?"
 	if f.info["uptime_in_seconds"] != "" {
 		up = (time.Duration(f.Uptime) * time.Second).String()

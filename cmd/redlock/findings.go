@@ -63,6 +63,7 @@ func (x *examination) judge() {
 		x.limits.guard = x.guardWith(f)
 	}
 	x.findDamage()
+	x.findStrangers()
 	for _, f := range x.Nodes {
 		if f.err != nil {
 			x.judgeSilence(f)
@@ -173,8 +174,11 @@ func (x *examination) judgeAdmission(f *nodeFacts) {
 			"it does not vote for clients with this list; clients with different lists count different majorities",
 			"give every client the same, whole list; how to change it: docs/protocol.md, Changes")
 	}
-	if adm.State == "damaged" {
+	switch adm.State {
+	case "damaged":
 		x.judgeDamage(f)
+	case "other list":
+		x.judgeStranger(f)
 	}
 	switch {
 	case adm.State == "unknown" && strings.Contains(adm.Error, "WRONGTYPE"):
@@ -191,6 +195,7 @@ func (x *examination) judgeAdmission(f *nodeFacts) {
 		"new":   "the wait begins when a client connects",
 		"waits": fmt.Sprintf("it waits for another %.0f s", math.Ceil(adm.Left)),
 		"votes": "it votes already", "unknown": "whether it votes cannot be read", "damaged": "its record is damaged",
+		"other list": "it belongs to another list",
 	}[adm.State]
 	if adm.State == "waits" && adm.Left == 0 {
 		state = "its wait is over, and the next client lets it vote"

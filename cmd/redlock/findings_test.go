@@ -39,6 +39,13 @@ func healthy(n int) *examination {
 	return x
 }
 
+// haveList gives all nodes one list of masters.
+func haveList(x *examination, name string, masters ...string) {
+	for _, f := range x.Nodes {
+		f.list, f.Admitted.Masters = name, masters
+	}
+}
+
 // codes returns the findings, as severity and code.
 func (x *examination) codes() []string {
 	var all []string
@@ -185,7 +192,21 @@ func TestEveryFaultHasItsFinding(t *testing.T) {
 		"full":              {func(_ *examination, f *nodeFacts) { f.info["used_memory"], f.info["maxmemory"] = "95", "100" }, []string{"warning memory"}},
 		"saves fail":        {func(_ *examination, f *nodeFacts) { f.info["rdb_last_bgsave_status"] = "err" }, []string{"danger save-fails"}},
 		"other list":        {func(_ *examination, f *nodeFacts) { f.Admitted.Nodes = 5 }, []string{"danger other-list"}},
-		"no rights":         {func(_ *examination, f *nodeFacts) { f.Admitted.State = "unknown" }, []string{"warning admission-unknown"}},
+		"a master of another list": {func(x *examination, f *nodeFacts) {
+			haveList(x, "x", "a", "b", "c")
+			f.list, f.Admitted.Masters = "y", []string{"a", "b", "d"}
+		}, []string{"danger other-list"}},
+		"no master of the list": {func(x *examination, f *nodeFacts) {
+			haveList(x, "x", "a", "b", "c")
+			f.list, f.Admitted = "", admittance{State: "waits"}
+			f.master = "d"
+		}, []string{"danger other-list"}},
+		"new in the list": {func(x *examination, f *nodeFacts) {
+			haveList(x, "x", "a", "b", "c")
+			f.list, f.Admitted = "", admittance{State: "waits"}
+			f.master = "c"
+		}, []string{"warning not-admitted"}},
+		"no rights": {func(_ *examination, f *nodeFacts) { f.Admitted.State = "unknown" }, []string{"warning admission-unknown"}},
 		"foreign keys": {func(_ *examination, f *nodeFacts) {
 			f.Admitted = admittance{State: "unknown", Error: "WRONGTYPE Operation against a key holding the wrong kind of value"}
 		}, []string{"danger foreign-keys"}},

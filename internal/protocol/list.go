@@ -3,6 +3,8 @@ package protocol
 import (
 	"slices"
 	"strings"
+
+	"github.com/gomodule/redigo/redis"
 )
 
 // List is a list of masters: a lock needs votes of a majority of them. It has a name, since lists with the same masters can
@@ -11,6 +13,16 @@ type List struct {
 	ID      string
 	Masters string // sorted, with spaces between
 	Arg     any    // ID, as commands have it; nil: it was not made yet
+}
+
+// MasterName returns how lists name the master at an address.
+func MasterName(address string) string { return strings.Join(strings.Fields(address), "_") }
+
+// ReadList reads the answer to HGETALL of MembersKey: the list in which a server stands, or stood last, and its own name there.
+// Without one it returns a list without an ID.
+func ReadList(reply any, err error) (l List, self string, _ error) {
+	fields, err := redis.StringMap(reply, err)
+	return List{ID: fields["id"], Masters: fields["masters"]}, fields["self"], err
 }
 
 // NewList makes a list.

@@ -23,7 +23,10 @@ func (h *simHistory) leases(lock string) []*simVisit {
 // another one's token, or with a token lower than one that was handed out before it asked.
 func (h *simHistory) check() []string {
 	if h.plan.setBack && !h.plan.knows(checksSetBack) {
-		return h.checkSetBack()
+		return h.checkSafety()
+	}
+	if h.plan.lists != nil {
+		return append(h.checkSafety(), h.failures...)
 	}
 	wrong := slices.Concat(h.failures, h.brokenScripts)
 	for _, name := range h.plan.lockNames() {

@@ -23,7 +23,8 @@ type simClient struct {
 	run    *simRun
 	index  int
 	client *redlock.Client
-	links  []*simredis.Link // to each node
+	nodes  []int            // the servers that it takes for the masters
+	links  []*simredis.Link // to each of them
 	random *simRandom
 	doom   atomic.Int32 // the simDoom that befalls it when it is the next waiter
 
@@ -45,10 +46,11 @@ func (r *simRun) newClient(i int) *simClient {
 	c := &simClient{run: r, index: i, simClock: clock, random: r.newSimRandom(i), holds: make(map[*simVisit]bool)}
 	c.life, c.end = context.WithCancel(context.Background())
 	pools := make([]redlock.Pool, p.nodes)
-	for n, s := range r.servers {
-		link := s.Link(c.name(), r.fate(i, n))
+	c.nodes = p.masters(i)
+	for place, n := range c.nodes {
+		link := r.servers[n].Link(c.name(), r.fate(i, n))
 		c.links = append(c.links, link)
-		pools[n] = link
+		pools[place] = link
 	}
 	opts := []redlock.ClientOption{redlock.WithTTL(p.ttls[i]), redlock.WithLogger(nil), redlock.WithOwnerLabel(""), testnet.WithClock(clock.clock), withWall(r.wallOf(i)), withRandom(c.random)}
 	if !p.renewal {
@@ -137,7 +139,8 @@ func (c *simClient) block(nodes quorum.NodeSet, ways int, held bool) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for n, l := range c.links {
+	for place, l := range c.links {
+		n := c.nodes[place]
 		for way := range c.blocked {
 			if !nodes.Has(n) || ways>>way&1 == 0 {
 				continue

@@ -96,8 +96,8 @@ func (h *simHistory) stepsIn(from, to time.Duration) (n int) {
 	return n
 }
 
-// checkSetBack returns the violations that must not be where servers' clocks are set back.
-func (h *simHistory) checkSetBack() []string {
+// checkSafety returns the violations that must not be also where servers' clocks are set back, or clients have two lists.
+func (h *simHistory) checkSafety() []string {
 	wrong := slices.Clone(h.brokenScripts)
 	check := func(name string, leases []*simVisit) {
 		wrong = append(wrong, h.exclusion(leases, name)...)

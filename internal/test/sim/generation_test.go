@@ -11,7 +11,7 @@ import (
 
 // simLatest is the generation of a run that names none. A change that draws something more raises
 // it by one, unless the latest is not in use yet, by a patch or by a published run.
-const simLatest = 5
+const simLatest = 6
 
 var simGeneration = flag.Int("sim.generation", simLatest, "what the simulation draws: that of this generation and of those before it")
 
@@ -37,7 +37,8 @@ var simDraws = []simDraw{
 	{checksSetBack, 0x57e9, drawSteps},
 	{5, 0xd1e5, drawLastTurns},
 	{5, 0x11e, drawLine},
-	{5, 0xdeaf, drawDeafness}, // last: subscriptions break as long as there is trouble
+	{5, 0xdeaf, drawDeafness}, // last of these: subscriptions break as long as there is trouble
+	{6, 0x1157, drawLists},
 }
 
 // drawLater plans what later generations than the first draw.

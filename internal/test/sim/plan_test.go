@@ -63,6 +63,7 @@ type simPlan struct {
 	setBack    bool             // clocks of servers are set back
 	burst      *simBurst        // nil: there is none
 	mortals    *simMortals      // nil: there are none
+	lists      *simLists        // nil: all clients have the same
 	line       *simWaitLine     // nil: there is none
 	deafness   simDeafness      // who cannot be woken
 	outside    string           // which assumption it breaks; "" if none

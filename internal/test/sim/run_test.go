@@ -57,7 +57,7 @@ func (t *simInstants) awake() time.Duration { return time.Since(t.began) }
 
 // simulate runs a plan in the bubble of the caller, and returns its history.
 func simulate(p *simPlan, verbose bool) *simHistory {
-	r := &simRun{plan: p, simInstants: &simInstants{began: time.Now()}, wellness: &simWellness{}, strays: &simStrays{}, disks: make([]any, p.nodes), calls: make(map[*simCall]bool)}
+	r := &simRun{plan: p, simInstants: &simInstants{began: time.Now()}, wellness: &simWellness{}, strays: &simStrays{}, disks: make([]any, p.servers()), calls: make(map[*simCall]bool)}
 	r.history.run, r.history.plan, r.history.outside = r, p, p.outside
 	r.history.rested, r.history.renewed = make(map[simRested]bool), make(map[string]time.Duration)
 	r.history.passed = make(map[string]string)
@@ -71,7 +71,7 @@ func simulate(p *simPlan, verbose bool) *simHistory {
 	if p.uses.lateness {
 		r.world.ForbidClient()
 	}
-	for i := range p.nodes {
+	for i := range p.servers() {
 		c := &simServerClock{ahead: p.nodeAhead[i], rate: p.nodeRate[i]}
 		r.clocks = append(r.clocks, c)
 		r.servers = append(r.servers, r.world.Server(i, c.show))
@@ -156,7 +156,7 @@ func (r *simRun) happen(events []simEvent) {
 	}
 }
 
-func (r *simRun) all() quorum.NodeSet { return 1<<r.plan.nodes - 1 }
+func (r *simRun) all() quorum.NodeSet { return 1<<r.plan.servers() - 1 }
 
 // rest lets the nodes come to rest, and records what is left there.
 func (r *simRun) rest() {
