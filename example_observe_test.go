@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"slices"
 	"time"
 
 	"github.com/redlock-go/redlock"
@@ -175,4 +176,27 @@ func ExampleStatus() {
 	// Output:
 	// shop holds a permit, for less than a minute: true
 	// true <nil>
+}
+
+func ExampleClient_Members() {
+	nodes, err := redlocktest.New(3)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer nodes.Close()
+	client, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(time.Millisecond), redlock.WithTTL(time.Second))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	if err := client.WaitReady(context.Background()); err != nil { // a majority votes
+		log.Fatal(err)
+	}
+	for _, m := range client.Members() {
+		if !slices.Contains(nodes.URLs(), "redis://"+m.Master) || m.Node < 0 {
+			fmt.Println(m.Master, "is a master, and not among the nodes")
+		}
+	}
+	fmt.Println(len(client.Members()), "masters")
+	// Output: 3 masters
 }

@@ -41,9 +41,14 @@ type result struct {
 
 // call runs the tool in this process.
 func call(nodes *redlocktest.Nodes, args ...string) result {
+	return toolSays(append(nodesArgs(nodes), args...)...)
+}
+
+// toolSays runs the tool with these arguments alone.
+func toolSays(args ...string) result {
 	var out bytes.Buffer
 	var log lockedBuffer
-	code := execute(append(nodesArgs(nodes), args...), &out, &log)
+	code := execute(args, &out, &log)
 	return result{code, out.String(), log.String()}
 }
 

@@ -77,7 +77,7 @@ Messages of redlock itself, on stderr, begin with "redlock:". Colours need a ter
 	})
 	root.SetHelpTemplate(helpTemplate())
 	root.SetVersionTemplate("redlock {{.Version}}\n")
-	root.AddCommand(newRun(s), newResume(s), newInspect(s), newLs(s), newTop(s), newWatch(s), newDoctor(s), newAsk(s),
+	root.AddCommand(newRun(s), newResume(s), newInspect(s), newLs(s), newTop(s), newWatch(s), newDoctor(s), newMembers(s), newAsk(s),
 		newUnlock(s), newBench(s), newVersion())
 	return root
 }

@@ -49,22 +49,32 @@ func (m *Member) masterOf(l *protocol.List) string {
 	return ""
 }
 
-// placeIn returns which of a list's masters the node is, or why it is not admitted to the list.
-func (a *admission) placeIn(l *protocol.List) (self string, misfit error) {
-	m := a.member
+// placeIn returns which of the masters of the collected list the node is, or why it is not admitted to that list.
+func (a *admission) placeIn(c *collected) (self string, misfit error) {
+	m, l := a.member, &c.list
 	self = m.masterOf(l)
 	switch {
 	case l.Len() != m.group.terms.Nodes:
 		return "", m.otherNumber(l.Len())
 	case self == "":
 		mine := protocol.NewList("", m.group.masters())
-		return "", m.Status.Unfit(fmt.Sprintf("it is no master of the list in force, %s; this client has %s: give all clients "+
-			"the list in force, or change that (docs/operations.md#replacing-a-master)", l.Masters, mine.Masters))
+		return "", m.Status.Unfit(fmt.Sprintf("it is no master of the list that %s has, %s; this client has %s: give all clients "+
+			"one list (docs/operations.md#replacing-a-master)", c.shownBy(a), l.Masters, mine.Masters))
 	case a.self != "" && a.self != self:
 		return "", m.Status.Unfit(fmt.Sprintf("it has the data of another master, %s: wipe it, or give it the old address",
 			a.self))
 	}
 	return self, nil
+}
+
+// shownBy returns the name of a node that stands in the collected list, or stood there last.
+func (c *collected) shownBy(a *admission) string {
+	for _, o := range c.answers {
+		if o.List.ID == c.list.ID {
+			return o.member.Name
+		}
+	}
+	return a.member.Name
 }
 
 // stand records that the node's server has a record of the list, as self. It returns the list if that is the client's, or
@@ -104,6 +114,25 @@ func (m *Member) stand(list protocol.List, self string) (*protocol.List, error) 
 			"the address of one of its masters", list.Masters, now.Masters))
 	}
 	return nil, ErrOtherList
+}
+
+// InForce returns the list in which a quorum of the nodes stands, and which of its masters each node is, "" for none of them.
+// The list is nil if there is none.
+func (g *Group) InForce() (l *protocol.List, places []string) {
+	g.standing.Lock()
+	defer g.standing.Unlock()
+	l = g.list.Load()
+	if l == nil || g.standingIn(l.ID) < g.terms.Quorum {
+		return nil, nil
+	}
+	for _, m := range g.Members {
+		place := ""
+		if m.stands.list == "" || m.stands.list == l.ID {
+			place = m.masterOf(l)
+		}
+		places = append(places, place)
+	}
+	return l, places
 }
 
 // standingIn returns how many nodes stand in a list. Called under g.standing.

@@ -33,7 +33,7 @@ func (a *admission) refill(ctx context.Context, q *protocol.Barred, seal string)
 	if c.list.ID == "" {
 		c.list = protocol.NewList(seal, m.group.masters())
 	}
-	self, misfit := a.placeIn(&c.list)
+	self, misfit := a.placeIn(c)
 	least := a.leastGuard(c, from, voted)
 	switch {
 	case misfit != nil:

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/redlocktest"
+)
+
+func TestMembersShowsTheListInForceAndWhoIsNotInIt(t *testing.T) {
+	nodes := redlocktest.Start(t, 4)
+	urls := nodes.URLs()
+	in, early := strings.Join(urls[:3], ","), strings.Join(append(append([]string(nil), urls[:2]...), urls[3]), ",")
+	r := toolSays("members", "--nodes", in, "--restart-guard", "1ms")
+	assert.Equal(t, codeNoQuorum, r.code, "a tool that only reads sees no list yet")
+	require.Zero(t, toolSays("run", "job", "--nodes", in, "--restart-guard", "1ms", "--ttl", "1s", "--", "true").code)
+
+	r = toolSays("members", "--nodes", in)
+	require.Zero(t, r.code, r.log)
+	assert.Len(t, strings.Split(strings.TrimSpace(r.out), "\n"), 3)
+	assert.NotContains(t, r.out, "no master")
+	assert.NotContains(t, r.out, "not among")
+	r = toolSays("members", "--nodes", early, "--json")
+	require.Zero(t, r.code, r.log)
+	var v membersView
+	require.NoError(t, json.Unmarshal([]byte(r.out), &v))
+	require.Len(t, v.Others, 1)
+	assert.Contains(t, v.Others[0].Node, strings.TrimPrefix(urls[3], "redis://"))
+	given := 0
+	for _, m := range v.Masters {
+		if m.Node != "" {
+			given++
+		}
+	}
+	assert.Equal(t, []int{3, 2}, []int{len(v.Masters), given})
+	assert.Contains(t, toolSays("members", "--nodes", early).out, strings.TrimPrefix(urls[2], "redis://")+"  not among the nodes that were given")
+}
