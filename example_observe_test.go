@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"slices"
 	"time"
 
 	"github.com/redlock-go/redlock"
@@ -192,9 +191,9 @@ func ExampleClient_Members() {
 	if err := client.WaitReady(context.Background()); err != nil { // a majority votes
 		log.Fatal(err)
 	}
-	for _, m := range client.Members() {
-		if !slices.Contains(nodes.URLs(), "redis://"+m.Master) || m.Node < 0 {
-			fmt.Println(m.Master, "is a master, and not among the nodes")
+	for _, n := range client.Stats().Nodes {
+		if n.Master == "" {
+			fmt.Println(n.Node, "is none of the masters:", n.Err)
 		}
 	}
 	fmt.Println(len(client.Members()), "masters")

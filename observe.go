@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -339,8 +340,16 @@ func (c *Client) Stats() Stats {
 		Dropped:   c.events.Dropped(),
 		Nodes:     make([]NodeStats, len(c.cluster.Nodes)),
 	}
+	_, places := c.group.InForce()
 	for i, n := range c.cluster.Nodes {
 		s.Nodes[i] = c.statsOf(n)
+		s.Nodes[i].Master = places[i]
 	}
 	return s
+}
+
+// Members returns the list of masters in force, as a majority of its nodes has it; empty: none yet.
+func (c *Client) Members() []string {
+	list, _ := c.group.InForce()
+	return strings.Fields(list.Masters)
 }

@@ -73,8 +73,9 @@ func (p *dialPool) String() string { return p.name }
 
 // NodeStats is the part of Stats for one node. Each vote is counted once, by its Outcome.
 type NodeStats struct {
-	Index int    // place in the list given to New or Open
-	Node  string // name in errors and logs
+	Index  int    // place in the list given to New or Open
+	Node   string // name in errors and logs
+	Master string // its name in Client.Members, if any
 
 	// State is "up"; "stalled": answers are overdue; "refusing" what locks need; "quarantined": no vote
 	// for new leases yet; "down"; or "unfit": no vote until a person acts.

@@ -240,7 +240,7 @@ func (c *Client) Ping(ctx context.Context) error {
 	}
 }
 
-// WaitReady returns nil as soon as Ping does. Call it at start-up, with a deadline.
+// WaitReady returns nil as soon as Ping does.
 //
 // Errors: ctx's Err and cause, joined with the last *QuorumError; ErrNoQuorum after 0.1 s if waiting
 // cannot help; ErrClosed.

@@ -18,14 +18,12 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
-// ForceUnlock takes a lock away from its holder, or all its readers, at a quorum of the nodes, and
-// frees it. It returns what it found; the Status's Token is greater than that of every earlier
-// lease. The holder is not stopped: show this Token to the protected resource. Slot k of the
-// Semaphore "jobs" is the lock "jobs#k". Success takes half a second or more. Once the lock is
-// taken, ctx does not stop the call.
+// ForceUnlock takes a lock away from its holder, or all its readers, at a quorum of the nodes, and frees it. It returns what
+// it found; the Status's Token is greater than that of every earlier lease. The holder is not stopped: show this Token to
+// the protected resource. Success takes half a second or more. Once the lock is taken, ctx does not stop the call.
 //
-// Errors: a *QuorumError (ErrNoQuorum) or ctx's cause (repeat the call); ErrClosed; ErrConfig for a
-// bad name. See docs/operations.md, A lock is stuck.
+// Errors: a *QuorumError (ErrNoQuorum) or ctx's cause (repeat the call); ErrClosed; ErrConfig for a bad name. See
+// docs/operations.md, A lock is stuck.
 func (c *Client) ForceUnlock(ctx context.Context, name string) (Status, error) {
 	for try := 1; ; try++ {
 		s, err := c.Inspect(ctx, name)

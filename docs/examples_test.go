@@ -46,7 +46,6 @@ var shownBy = map[string]map[string]string{
 		"Outcome":          "ExampleQuorumError",
 		"Vote":             "ExampleQuorumError Votes",
 		"Pool":             "ExampleNew",
-		"Member":           "ExampleClient_Members Master",
 		"Stats":            "ExampleClient_Stats",
 		"NodeStats":        "ExampleClient_Stats State",
 		"NodeStatus":       "ExampleWaiterStatus Nodes",

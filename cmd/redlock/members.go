@@ -71,17 +71,17 @@ func newMembers(s *settings) *cobra.Command {
 	return cmd
 }
 
-func newMembersView(members []redlock.Member, nodes []redlock.NodeStats) membersView {
+func newMembersView(masters []string, nodes []redlock.NodeStats) membersView {
 	v := membersView{Masters: []memberView{}, Others: []strangerView{}}
-	for _, m := range members {
-		row := memberView{Master: m.Master}
-		if m.Node >= 0 {
-			row.Node, row.State = nodes[m.Node].Node, nodes[m.Node].State
+	for _, master := range masters {
+		row := memberView{Master: master}
+		if i := slices.IndexFunc(nodes, func(n redlock.NodeStats) bool { return n.Master == master }); i >= 0 {
+			row.Node, row.State = nodes[i].Node, nodes[i].State
 		}
 		v.Masters = append(v.Masters, row)
 	}
 	for _, n := range nodes {
-		if !slices.ContainsFunc(members, func(m redlock.Member) bool { return m.Node == n.Index }) {
+		if n.Master == "" {
 			row := strangerView{Node: n.Node, State: n.State}
 			if n.Err != nil {
 				row.Cause = n.Err.Error()

@@ -117,22 +117,21 @@ func (m *Member) stand(list protocol.List, self string) (*protocol.List, error) 
 }
 
 // InForce returns the list in which a quorum of the nodes stands, and which of its masters each node is, "" for none of them.
-// The list is nil if there is none.
-func (g *Group) InForce() (l *protocol.List, places []string) {
+// The list is zero if there is none.
+func (g *Group) InForce() (l protocol.List, places []string) {
 	g.standing.Lock()
 	defer g.standing.Unlock()
-	l = g.list.Load()
-	if l == nil || g.standingIn(l.ID) < g.terms.Quorum {
-		return nil, nil
+	places = make([]string, len(g.Members))
+	now := g.list.Load()
+	if now == nil || g.standingIn(now.ID) < g.terms.Quorum {
+		return l, places
 	}
-	for _, m := range g.Members {
-		place := ""
-		if m.stands.list == "" || m.stands.list == l.ID {
-			place = m.masterOf(l)
+	for i, m := range g.Members {
+		if m.stands.list == "" || m.stands.list == now.ID {
+			places[i] = m.masterOf(now)
 		}
-		places = append(places, place)
 	}
-	return l, places
+	return *now, places
 }
 
 // standingIn returns how many nodes stand in a list. Called under g.standing.
