@@ -228,9 +228,6 @@ func (m *Member) otherNumber(nodes int) error {
 // whole lets the node vote by the record that it has.
 func (a *admission) whole(ctx context.Context, w *protocol.Whole) time.Duration {
 	m := a.member
-	m.hasVoted = true // maybe in another list: its leases count, too, when the guard is chosen
-	m.group.voted.Store(true)
-	m.group.raiseLongest(w.Longest)
 	if want := m.group.terms.Nodes; w.Nodes != want {
 		return a.fail(m.otherNumber(w.Nodes))
 	}
@@ -247,6 +244,9 @@ func (a *admission) whole(ctx context.Context, w *protocol.Whole) time.Duration 
 		return a.fail(err)
 	}
 	a.set(VoteRight{Record: w.Record, Votes: true, List: list})
+	m.group.raiseLongest(w.Longest)
+	m.hasVoted = true
+	m.group.voted.Store(true)
 	a.minGuard = 0
 	if m.group.cfg.Clock() < a.levelUntil {
 		return retryInterval
