@@ -12,7 +12,7 @@ import (
 )
 
 // Two lists of masters: some clients have spare servers in the place of some of the plan's nodes, as in a roll-out that came too
-// early. The lists share enough masters for their majorities to miss each other by one.
+// early. The lists are related (docs/safety.md, Lists of masters), and a majority of one may have no server of a majority of the other.
 
 // simLists is who has which list. The servers behind the plan's nodes are the spares.
 type simLists struct {
