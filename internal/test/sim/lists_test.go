@@ -38,7 +38,7 @@ func (p *simPlan) masters(client int) (all []int) {
 
 // drawLists decides that clients have two lists, in some of the schedules that break no assumption.
 func drawLists(p *simPlan, draw *rand.Rand) {
-	if draw.IntN(3) == 0 || p.outside != "" || p.setBack || p.burst != nil || p.mortals != nil || p.line != nil || p.lacks != nil {
+	if draw.IntN(2) > 0 || p.outside != "" || p.setBack || p.burst != nil || p.mortals != nil || p.line != nil || p.lacks != nil {
 		return
 	}
 	l := &simLists{replaced: draw.Perm(p.nodes)[:1+draw.IntN(p.quorum()-1)], other: make([]bool, p.clients)}
@@ -52,16 +52,13 @@ func drawLists(p *simPlan, draw *rand.Rand) {
 		p.victims.Add(p.nodes + i)
 	}
 	p.lists = l
-	p.uses.eager = draw.IntN(2) == 0 // more of the leases meet
-	for range draw.IntN(4) {         // some of it while the lists begin
+	for range draw.IntN(4) { // some of it while the lists begin
 		p.failsFor(draw, draw.IntN(p.servers()), below(draw, p.busy), p.calm)
 	}
 	for range draw.IntN(3) {
 		p.cutsFor(draw, below(draw, p.calm), p.calm)
 	}
-	for range 1 + draw.IntN(2) {
-		p.wipesShared(draw)
-	}
+	p.wipesShared(draw)
 }
 
 // wipesShared takes the memory of the masters that both lists have, of all of them or of some, so that either list may begin,
