@@ -41,8 +41,10 @@ func (n *Node) Snapshot() map[string]any {
 			data[key] = fields
 			continue
 		}
-		value, _ := n.Redis.Get(key)
-		data[key] = savedString{value, time.Now().Add(n.Redis.TTL(key)), n.Redis.TTL(key) > 0}
+		ttl := n.Redis.TTL(key)
+		if value, err := n.Redis.Get(key); err == nil { // else a command has deleted it meanwhile, or it is a queue
+			data[key] = savedString{value, time.Now().Add(ttl), ttl > 0}
+		}
 	}
 	return data
 }
