@@ -38,7 +38,7 @@ func (p *simPlan) masters(client int) (all []int) {
 
 // drawLists decides that clients have two lists, in some of the schedules that break no assumption.
 func drawLists(p *simPlan, draw *rand.Rand) {
-	if draw.IntN(2) > 0 || p.outside != "" || p.setBack || p.burst != nil || p.mortals != nil || p.line != nil || p.lacks != nil {
+	if draw.IntN(4) > 0 || p.outside != "" || p.setBack || p.burst != nil || p.mortals != nil || p.line != nil || p.lacks != nil {
 		return
 	}
 	l := &simLists{replaced: draw.Perm(p.nodes)[:1+draw.IntN(p.quorum()-1)], other: make([]bool, p.clients)}
