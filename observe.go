@@ -348,7 +348,7 @@ func (c *Client) Stats() Stats {
 	return s
 }
 
-// Members returns the list of masters in force, as a majority of its nodes has it; empty: none yet.
+// Members returns the masters of the list that a majority of the nodes has; empty: there is none.
 func (c *Client) Members() []string {
 	list, _ := c.group.InForce()
 	return strings.Fields(list.Masters)

@@ -179,13 +179,14 @@ func (c *Client) newGroup(pools []Pool) *admission.Group {
 		Nodes: len(pools), Quorum: c.cluster.Need}, cfg)
 	masters := make(map[string]bool)
 	for i, p := range pools {
-		name, master := fmt.Sprintf("node %d", i), fmt.Sprintf("#%d", i)
+		name, master := fmt.Sprintf("node %d", i), ""
 		if s, ok := p.(fmt.Stringer); ok && s.String() != "" {
 			address := endpoint.WithoutUser(s.String())
 			name += " (" + address + ")"
-			if word := protocol.MasterName(address); !masters[word] {
-				master = word
-			}
+			master = protocol.MasterName(address)
+		}
+		if master == "" || masters[master] {
+			master = fmt.Sprintf("#%d", i)
 		}
 		masters[master] = true
 		group.Add(node.New(i, name, p, cfg), master)

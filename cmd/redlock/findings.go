@@ -50,7 +50,8 @@ type examination struct {
 	Findings []finding    `json:"findings"`
 
 	limits limits
-	last   *lastLook // nil: none is known
+	last   *lastLook  // nil: none is known
+	shows  *nodeFacts // a node that stands in the list of masters in force; nil: none votes
 }
 
 func (x *examination) add(s severity, code, node, what, consequence, remedy string) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,7 +15,7 @@ import (
 func TestMembersShowsTheListInForceAndWhoIsNotInIt(t *testing.T) {
 	nodes := redlocktest.Start(t, 4)
 	urls := nodes.URLs()
-	in, early := strings.Join(urls[:3], ","), strings.Join(append(append([]string(nil), urls[:2]...), urls[3]), ",")
+	in, early := strings.Join(urls[:3], ","), strings.Join(slices.Concat(urls[:2], urls[3:]), ",")
 	require.Zero(t, toolSays("run", "job", "--nodes", in, "--restart-guard", "1ms", "--ttl", "1s", "--", "true").code)
 
 	r := toolSays("members", "--nodes", in)

@@ -95,14 +95,10 @@ func (m *Member) stand(list protocol.List, self string) (*protocol.List, error) 
 	}
 	now := g.list.Load()
 	if now == nil || now.ID != list.ID && g.standingIn(list.ID) >= g.terms.Quorum {
-		before := now
 		list.Arg = list.ID
 		now = &list
-		g.list.Store(now)
-		for _, other := range g.Members {
-			if before != nil && other != m {
-				other.Nudge()
-			}
+		if g.list.Swap(now) != nil {
+			g.nudgeOthers(m)
 		}
 	}
 	switch {
@@ -114,6 +110,15 @@ func (m *Member) stand(list protocol.List, self string) (*protocol.List, error) 
 			"the address of one of its masters", list.Masters, now.Masters))
 	}
 	return nil, ErrOtherList
+}
+
+// nudgeOthers makes the other nodes check their admissions soon.
+func (g *Group) nudgeOthers(m *Member) {
+	for _, other := range g.Members {
+		if other != m {
+			other.Nudge()
+		}
+	}
 }
 
 // InForce returns the list in which a quorum of the nodes stands, and which of its masters each node is, "" for none of them.
@@ -168,11 +173,11 @@ func (a *admission) begin(ctx context.Context, q *protocol.Barred, c *collected,
 	next time.Duration, ok bool) {
 	terms := &a.member.group.terms
 	fail := func(why error) (time.Duration, bool) { return a.failAs(VoteRight{bare: true, why: why}), false }
-	blanks, remember, ahead := c.blanks(a, q, self)
+	blanks, ready, ahead := c.blanks(a, q, self)
 	switch answered := 1 + len(c.answers); {
 	case c.foreign > 0:
 		return fail(ErrOtherList)
-	case remember >= terms.Quorum:
+	case ready >= terms.Quorum:
 	case answered < terms.Nodes:
 		return fail(fmt.Errorf("it is new, or lost its memory with others, and votes again when all nodes answer (%d of %d did)",
 			answered, terms.Nodes))
@@ -186,7 +191,7 @@ func (a *admission) begin(ctx context.Context, q *protocol.Barred, c *collected,
 	}
 	for i, b := range blanks {
 		err := a.reserve(ctx, b, seal)
-		if err == nil || remember >= terms.Quorum && b.member != a.member {
+		if err == nil || ready >= terms.Quorum && b.member != a.member {
 			continue // the quorum that remembers the list keeps other lists from beginning
 		}
 		for _, b := range blanks[:i] { // another client may have the rest
@@ -201,30 +206,30 @@ func (a *admission) begin(ctx context.Context, q *protocol.Barred, c *collected,
 	return 0, true
 }
 
-// blanks returns the servers that remember no list, in the order of the list's masters. remember is how many servers
-// remember the list, and are admitted or can be. ahead reports whether a master that can be admitted comes before this one.
-func (c *collected) blanks(a *admission, q *protocol.Barred, self string) (all []blank, remember int, ahead bool) {
+// blanks returns the servers that remember no list, in the order of the list's masters. ready is how many remember the
+// list, and are admitted or can be. ahead reports whether a master that can be admitted comes before this one.
+func (c *collected) blanks(a *admission, q *protocol.Barred, self string) (all []blank, ready int, ahead bool) {
 	if a.list.ID == "" {
 		all = append(all, a.blank(q, self))
 	} else {
-		remember++
+		ready++
 	}
 	for _, o := range c.answers {
 		master := o.member.masterOf(&c.list)
 		able := o.Looked && o.Left <= 0 && o.member.Status.Refusal() == nil
 		switch {
 		case o.Nodes != "":
-			remember++
+			ready++
 			continue
 		case able && o.List.ID != "":
-			remember++
+			ready++
 		case o.List.ID == "" && o.Looked && o.Left <= 0:
 			all = append(all, blank{o.inquiry, master, o.Quarantine})
 		}
 		ahead = ahead || able && master != "" && master < self
 	}
 	slices.SortFunc(all, func(x, y blank) int { return strings.Compare(x.master, y.master) })
-	return all, remember, ahead
+	return all, ready, ahead
 }
 
 // putOff keeps a node from voting that is about to be admitted, and returns after what time to try again. A node whose

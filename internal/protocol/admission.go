@@ -195,8 +195,8 @@ func ReadStanding(reply any, err error) (Standing, error) {
 	if err != nil {
 		return Standing{}, err
 	}
-	s := Standing{Memory: memory(fields), List: List{ID: fields["id"], Masters: fields["masters"]}, Self: fields["self"],
-		Quarantine: fields["name"], First: fields["first"]}
+	s := Standing{Memory: memory(fields), Quarantine: fields["name"], First: fields["first"]}
+	s.List, s.Self = listOf(fields)
 	ms, err := strconv.ParseInt(fields["left"], 10, 64)
 	s.Looked, s.Left = err == nil, milliseconds(ms)
 	if ms, err := strconv.ParseInt(fields["guard"], 10, 64); err == nil {

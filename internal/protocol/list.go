@@ -18,11 +18,16 @@ type List struct {
 // MasterName returns how lists name the master at an address.
 func MasterName(address string) string { return strings.Join(strings.Fields(address), "_") }
 
-// ReadList reads the answer to HGETALL of MembersKey: the list in which a server stands, or stood last, and its own name there.
-// Without one it returns a list without an ID.
+// ReadList reads the answer to HGETALL of MembersKey: the list in which a server stands, or stood last, and its own name
+// there. The list is zero if there is none.
 func ReadList(reply any, err error) (l List, self string, _ error) {
 	fields, err := redis.StringMap(reply, err)
-	return List{ID: fields["id"], Masters: fields["masters"]}, fields["self"], err
+	l, self = listOf(fields)
+	return l, self, err
+}
+
+func listOf(fields map[string]string) (l List, self string) {
+	return List{ID: fields["id"], Masters: fields["masters"]}, fields["self"]
 }
 
 // NewList makes a list.

@@ -19,13 +19,18 @@ func (p *simPlan) fault(draw *rand.Rand, node int) {
 	case 6:
 		p.add(at, func(r *simRun) { r.servers[node].FlushScripts() }, "node %d's scripts are flushed", node)
 	case 0, 1:
-		p.add(at, func(r *simRun) { r.freeze(node, true) }, "node %d freezes", node)
-		p.add(at+last, func(r *simRun) { r.freeze(node, false) }, "node %d goes on", node)
+		p.freezes(node, at, at+last)
 	case 2:
 		p.wipe(draw, node, at)
 	default:
 		p.crash(draw, node, at, last)
 	}
+}
+
+// freezes freezes a node for a while.
+func (p *simPlan) freezes(node int, from, to time.Duration) {
+	p.add(from, func(r *simRun) { r.freeze(node, true) }, "node %d freezes", node)
+	p.add(to, func(r *simRun) { r.freeze(node, false) }, "node %d goes on", node)
 }
 
 // wipe deletes a node's keys: all of them, or all but those of its quarantine.

@@ -46,8 +46,7 @@ func drawLists(p *simPlan, draw *rand.Rand) {
 		l.other[client] = i == 0 || i > 1 && draw.IntN(2) == 0
 	}
 	for i := range l.replaced {
-		p.nodeRate = append(p.nodeRate, 1-float64(draw.IntN(2))*draw.Float64()*driftFactor)
-		p.nodeAhead = append(p.nodeAhead, below(draw, 10*time.Second))
+		p.addServerClock(draw)
 		p.trip = append(p.trip, p.trip[draw.IntN(p.nodes)])
 		p.victims.Add(p.nodes + i)
 	}
@@ -92,8 +91,7 @@ func (p *simPlan) failsFor(draw *rand.Rand, node int, at, most time.Duration) {
 	case 1:
 		p.crashWith(node, at, last, draw.IntN(3), below(draw, time.Second), draw.IntN(3) == 0)
 	default:
-		p.add(at, func(r *simRun) { r.freeze(node, true) }, "node %d freezes", node)
-		p.add(at+last, func(r *simRun) { r.freeze(node, false) }, "node %d goes on", node)
+		p.freezes(node, at, at+last)
 	}
 }
 
@@ -104,9 +102,7 @@ func (p *simPlan) cutsFor(draw *rand.Rand, at, most time.Duration) {
 	for _, n := range draw.Perm(p.servers())[:1+draw.IntN(p.servers())] {
 		nodes.Add(n)
 	}
-	ways, last := 1+draw.IntN(3), below(draw, most)
-	p.add(at, func(r *simRun) { r.clients[client].block(nodes, ways, true) }, "client %d is cut off from %b, ways %d", client, nodes, ways)
-	p.add(at+last, func(r *simRun) { r.clients[client].block(nodes, ways, false) }, "client %d reaches %b", client, nodes)
+	p.cutOffFrom(client, nodes, 1+draw.IntN(3), at, below(draw, most))
 }
 
 // mayLackVotes reports whether a client may get no lock even where all is well: a list is in force that is not its own, or none.
@@ -117,7 +113,7 @@ func (r *simRun) mayLackVotes(c *simClient) bool {
 	standing := 0
 	for _, n := range c.nodes {
 		for _, k := range r.servers[n].Keys() {
-			if k.Name == protocol.MembersKey && r.lists(k.Fields["masters"], c.nodes) {
+			if k.Name == protocol.MembersKey && r.isListOf(k.Fields["masters"], c.nodes) {
 				standing++
 			}
 		}
@@ -125,8 +121,8 @@ func (r *simRun) mayLackVotes(c *simClient) bool {
 	return standing < r.plan.nodes
 }
 
-// lists reports whether a list has these servers as its masters.
-func (r *simRun) lists(masters string, servers []int) bool {
+// isListOf reports whether a list has these servers as its masters.
+func (r *simRun) isListOf(masters string, servers []int) bool {
 	var names []string
 	for _, n := range servers {
 		names = append(names, r.servers[n].String())

@@ -33,7 +33,10 @@ func (p *simPlan) cutOff(draw *rand.Rand, client int, at, last time.Duration) {
 			from.Add(i)
 		}
 	}
-	ways := 1 + draw.IntN(3)
+	p.cutOffFrom(client, from, 1+draw.IntN(3), at, last)
+}
+
+func (p *simPlan) cutOffFrom(client int, from quorum.NodeSet, ways int, at, last time.Duration) {
 	p.add(at, func(r *simRun) { r.clients[client].block(from, ways, true) }, "client %d is cut off from %b, ways %d", client, from, ways)
 	p.add(at+last, func(r *simRun) { r.clients[client].block(from, ways, false) }, "client %d reaches %b", client, from)
 }

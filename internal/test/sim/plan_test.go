@@ -271,9 +271,13 @@ func (p *simPlan) clocks(draw *rand.Rand) {
 		p.clientFrom = append(p.clientFrom, time.Hour+below(draw, time.Hour))
 	}
 	for range p.nodes {
-		p.nodeRate = append(p.nodeRate, 1-float64(draw.IntN(2))*draw.Float64()*driftFactor)
-		p.nodeAhead = append(p.nodeAhead, below(draw, 10*time.Second))
+		p.addServerClock(draw)
 	}
+}
+
+func (p *simPlan) addServerClock(draw *rand.Rand) {
+	p.nodeRate = append(p.nodeRate, 1-float64(draw.IntN(2))*draw.Float64()*driftFactor)
+	p.nodeAhead = append(p.nodeAhead, below(draw, 10*time.Second))
 }
 
 func (p *simPlan) network(draw *rand.Rand) {

@@ -25,8 +25,7 @@ func (p *simPlan) drawTogether(draw *rand.Rand) {
 	}
 	for _, node := range away {
 		if draw.IntN(2) == 0 {
-			p.add(at, func(r *simRun) { r.freeze(node, true) }, "node %d freezes", node)
-			p.add(until, func(r *simRun) { r.freeze(node, false) }, "node %d goes on", node)
+			p.freezes(node, at, until)
 			continue
 		}
 		p.crashWith(node, at, until-at, draw.IntN(3), below(draw, time.Second), false)
@@ -45,17 +44,13 @@ func (p *simPlan) forgetsAlone(draw *rand.Rand, back, away []int) {
 	lone := back[draw.IntN(len(back))]
 	apart := at + 2*time.Second + below(draw, time.Second)
 	p.busy = apart + admission.MajorityLossGuard*102/100 + 3*p.longest() + 2*time.Second // it would be admitted meanwhile
-	freeze := func(node int, from, to time.Duration) {
-		p.add(from, func(r *simRun) { r.freeze(node, true) }, "node %d freezes", node)
-		p.add(to, func(r *simRun) { r.freeze(node, false) }, "node %d goes on", node)
-	}
 	for _, node := range back {
 		if node != lone {
-			freeze(node, at, apart)
+			p.freezes(node, at, apart)
 		}
 	}
 	for _, node := range away {
-		freeze(node, apart, p.busy)
+		p.freezes(node, apart, p.busy)
 	}
 	p.crashWith(lone, apart, time.Millisecond, simEmpty, 0, false)
 }
