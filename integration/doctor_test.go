@@ -95,7 +95,7 @@ func TestDoctorFindsEachPlantedFault(t *testing.T) {
 			nodes[1].Do(t, "ACL", "SETUSER", "default", "resetkeys", "~redlock:[^:]*", "~redlock::[^w]*", "~redlock::watched:*")
 		}},
 		{"no right to the keys of semaphores", "warning", "no-permits", 0, false, func(t *testing.T, nodes cluster.Nodes, _ []string) {
-			nodes[1].Do(t, "ACL", "SETUSER", "default", "resetkeys", "~redlock:[^:]*", "~redlock::[^s]*")
+			nodes[1].Do(t, "ACL", "SETUSER", "default", "resetkeys", "~redlock:[^:]*", "~redlock::[^s]*", "~redlock::se*")
 		}},
 		{"no right to the keys of WithWanted", "warning", "no-wanted", 0, false, func(t *testing.T, nodes cluster.Nodes, _ []string) {
 			nodes[1].Do(t, "ACL", "SETUSER", "default", "resetkeys", "~redlock:[^:]*", "~redlock::[^a]*", "~redlock::alive:*")
