@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
+	"net"
 	"os"
 	"time"
 
@@ -111,4 +112,41 @@ func ExampleWithoutFencing() {
 	// Output:
 	// token: 0
 	// <nil>
+}
+
+// The client gets pools of two of three masters, and reaches the third one by its address.
+func ExampleWithMembers() {
+	nodes, err := redlocktest.New(3)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer nodes.Close()
+	others, err := redlock.Open(nodes.URLs(), redlock.WithRestartGuard(time.Millisecond), redlock.WithTTL(time.Second))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer others.Close()
+	if err := others.WaitReady(context.Background()); err != nil { // the masters have their list
+		log.Fatal(err)
+	}
+
+	open := func(addr string) (redlock.Pool, error) {
+		dial := func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", addr) }
+		return redlock.DialPool(dial, redlock.DialConfig{Addr: addr}), nil
+	}
+	var pools []redlock.Pool
+	for _, addr := range others.Members()[:2] {
+		pool, _ := open(addr)
+		pools = append(pools, pool)
+	}
+	client, err := redlock.New(pools, redlock.WithMembers(open), redlock.WithTTL(time.Second))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	if err := client.WaitReady(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(len(client.Stats().Nodes), "nodes")
+	// Output: 3 nodes
 }

@@ -98,7 +98,7 @@ func (c *Client) Inspect(ctx context.Context, name string) (Status, error) {
 
 // nodes returns the nodes as operators ask them.
 func (c *Client) nodes() *operate.Nodes {
-	return &operate.Nodes{Members: c.cluster.Nodes, Timeout: c.opts.voteTimeout()}
+	return &operate.Nodes{Members: c.cluster.Nodes(), Timeout: c.opts.voteTimeout()}
 }
 
 // status returns what the nodes answered about a name, and a *QuorumError if less than a quorum
@@ -108,15 +108,15 @@ func (c *Client) status(op string, f *operate.Found) (Status, error) {
 	reasons := make([]error, len(f.Answers))
 	for i := range f.Answers {
 		n, a := &s.Nodes[i], &f.Answers[i]
-		n.Index, n.Node = i, c.cluster.Nodes[i].Name
+		n.Index, n.Node = i, c.cluster.Nodes()[i].Name
 		if reasons[i] = a.Err; a.Err != nil {
 			n.Err = printableError{a.Err}
 			continue
 		}
 		n.understand(&a.Inspection)
 	}
-	s.sum(c.cluster.Need)
-	q := &QuorumError{Op: op, Name: f.Name, Need: c.cluster.Need, Elapsed: f.Took, Votes: c.votesFor(reasons)}
+	s.sum(c.cluster.Need())
+	q := &QuorumError{Op: op, Name: f.Name, Need: c.cluster.Need(), Elapsed: f.Took, Votes: c.votesFor(reasons)}
 	if s.Incomplete = q.count("granted") < q.Need; s.Incomplete {
 		return s, q
 	}
@@ -127,7 +127,7 @@ func (c *Client) status(op string, f *operate.Found) (Status, error) {
 func (c *Client) votesFor(reasons []error) []Vote {
 	votes := make([]Vote, len(reasons))
 	for i, why := range reasons {
-		votes[i] = Vote{Index: i, Node: c.cluster.Nodes[i].Name, Outcome: "granted"}
+		votes[i] = Vote{Index: i, Node: c.cluster.Nodes()[i].Name, Outcome: "granted"}
 		if why == nil {
 			continue
 		}

@@ -39,7 +39,7 @@ func (l *Lease) Names() []string {
 // Owner returns the value that marks the lease at the nodes.
 func (l *Lease) Owner() string { return l.state().Owner }
 
-// Label returns the owner's label, as set by WithOwnerLabel.
+// Label returns the label of WithOwnerLabel.
 func (l *Lease) Label() string { return protocol.LabelOf(l.state().Owner) }
 
 // Since returns when the lease was granted, to the second, by this client's wall clock. After a
@@ -159,7 +159,7 @@ func (l *Lease) extension(op string, e lease.Extension) error {
 }
 
 // Unlock releases the lease and returns when a quorum has confirmed, within one node timeout,
-// even if ctx has ended. A second call returns nil, and so does a call after Transfer. With
+// even if ctx has ended. A second call, or one after Transfer, returns nil. With
 // WithReentry it ends this Lease alone, and the last one releases the lock.
 //
 // Errors: ErrLost; ErrClosed; ErrNoQuorum: the lease has ended, but the lock may stay taken for

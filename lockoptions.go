@@ -180,7 +180,7 @@ func WithLockDelay(d time.Duration) Option {
 
 // WithWanted closes Lease.Wanted when another caller (of a reader: a writer) waits for the lock, or
 // calls Client.Ask. The holder may go on. TryLock and callers WithBackoff do not count. Methods of
-// a Semaphore return ErrConfig. See docs/primitives.md, A holder that lets go.
+// a Semaphore return ErrConfig.
 func WithWanted() Option {
 	return option(func(o *options) error {
 		o.wanted = true

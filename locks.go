@@ -14,7 +14,7 @@ import (
 
 // Locks lists the locks that are held or waited for and match a pattern of Redis's SCAN, in no
 // order, each as Inspect returns it. Without a quorum it yields what the other nodes say, with
-// Incomplete set. See docs/operations.md, What is locked?
+// Incomplete set.
 //
 // A last pair may have an error: a *QuorumError (ErrNoQuorum), ctx's cause, ErrClosed, or ErrConfig
 // for an empty pattern.
@@ -27,7 +27,7 @@ func (c *Client) Locks(ctx context.Context, pattern string) iter.Seq2[Status, er
 		ended, incomplete := false, error(nil)
 		failure := c.listing().Run(ctx, pattern, func(f *operate.Found) (shown, more bool) {
 			s, err := c.status("list", f)
-			least := c.cluster.Need
+			least := c.cluster.Need()
 			if f.Said() < least {
 				least, incomplete = 1, cmp.Or(incomplete, err)
 			}
@@ -45,7 +45,7 @@ func (c *Client) Locks(ctx context.Context, pattern string) iter.Seq2[Status, er
 
 // listing returns what a listing needs of the client.
 func (c *Client) listing() *operate.Listing {
-	return &operate.Listing{Clock: c.opts.clock, Life: c.life, Nodes: c.cluster.Nodes, Need: c.cluster.Need,
+	return &operate.Listing{Clock: c.opts.clock, Life: c.life, Nodes: c.cluster.Nodes(), Need: c.cluster.Need(),
 		Timeout: c.opts.voteTimeout(), PageTimeout: c.deadAfter(), Prefix: c.opts.prefix}
 }
 
@@ -55,6 +55,7 @@ func init() {
 		o.readsOnly = true
 		return nil
 	}))
+	peek.SetGroup(func(client any) any { return client.(*Client).group })
 	peek.Set(func(ctx context.Context, c *Client, names []string, semaphores bool, show func(*Status, time.Duration)) error {
 		failure := c.listing().Look(ctx, names, semaphores, func(f *operate.Found) {
 			s, _ := c.status("inspect", f) // which says if it is incomplete

@@ -338,10 +338,10 @@ func (c *Client) Stats() Stats {
 		Waits:     c.observe.counts.waits.Load(),
 		WaitTime:  time.Duration(c.observe.counts.waited.Load()),
 		Dropped:   c.events.Dropped(),
-		Nodes:     make([]NodeStats, len(c.cluster.Nodes)),
+		Nodes:     make([]NodeStats, len(c.cluster.Nodes())),
 	}
 	_, places := c.group.InForce()
-	for i, n := range c.cluster.Nodes {
+	for i, n := range c.cluster.Nodes() {
 		s.Nodes[i] = c.statsOf(n)
 		s.Nodes[i].Master = places[i]
 	}

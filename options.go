@@ -86,6 +86,7 @@ type options struct {
 	noFencing   bool
 	logger      *slog.Logger
 	trace       *Trace
+	members     func(list []string, master string) (Pool, error) // nil: masters that the pools do not lead to are left out
 	clock       system.Clock
 	wall        system.Wall
 	random      system.Random
@@ -140,6 +141,18 @@ func WithRestartGuard(d time.Duration) ClientOption {
 			return configError("WithRestartGuard(%v): the guard must be between 0 and a year", d)
 		}
 		o.guard, o.noGuard = d, d == 0
+		return nil
+	})
+}
+
+// WithMembers sets how the client reaches masters that it was not given: open returns a pool for one of
+// Client.Members. Default with Open: like the first URL.
+func WithMembers(open func(addr string) (Pool, error)) ClientOption {
+	return clientOption(func(o *options) error {
+		if open == nil {
+			return configError("WithMembers: the function is nil")
+		}
+		o.members = func(_ []string, addr string) (Pool, error) { return open(addr) }
 		return nil
 	})
 }

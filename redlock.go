@@ -15,8 +15,10 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -32,7 +34,7 @@ import (
 	"github.com/redlock-go/redlock/internal/quorum"
 )
 
-// Client locks names over a fixed list of nodes. It is safe for concurrent use. It ends with Close.
+// Client locks names over the masters of one list. It is safe for concurrent use, until Close.
 type Client struct {
 	opts    options
 	life    *life.Life
@@ -67,10 +69,9 @@ func New(pools []Pool, opts ...ClientOption) (*Client, error) {
 // rediss:// for TLS, valkey:// and valkeys:// likewise, or
 // unix://[user:password@]/path/to/socket[?db=n]. With TLS, a URL may end with
 // ?ca=file&cert=file&key=file&servername=name. Instead of a password, each may have
-// passwordfile=file there, which is read at each connection.
+// passwordfile=file there, read at each connection.
 //
-// It returns ErrConfig as New, and where a URL is bad or given twice. The error repeats no part of
-// a bad URL.
+// It returns ErrConfig as New, and for a bad URL, of which the error repeats no part, or one given twice.
 func Open(urls []string, opts ...ClientOption) (*Client, error) {
 	settings, err := optionsWith(defaultOptions(), opts)
 	if err != nil {
@@ -78,6 +79,7 @@ func Open(urls []string, opts ...ClientOption) (*Client, error) {
 	}
 	pools := make([]Pool, len(urls))
 	known := make(map[string]int)
+	var first endpoint.Endpoint
 	for i, raw := range urls {
 		e, err := endpoint.Parse(raw)
 		if err != nil {
@@ -91,11 +93,28 @@ func Open(urls []string, opts ...ClientOption) (*Client, error) {
 			return nil, configError("URL %d of %d: %v", i+1, len(urls), err)
 		}
 		pools[i] = &dialPool{connector: e.Connector(), name: e.Address}
+		if i == 0 {
+			first = e
+		}
 	}
 	if err := checkPools(pools); err != nil {
 		return nil, err
 	}
+	if settings.members == nil {
+		settings.members = func(list []string, master string) (Pool, error) { return openLike(first, known, list, master) }
+	}
 	return start(pools, settings), nil
+}
+
+// openLike returns a pool of a master of a list, with the user, the TLS and the database of another one's URL. That takes that the
+// list has addresses as the URLs have them, known so far. One client calls it, and never twice at once.
+func openLike(other endpoint.Endpoint, known map[string]int, list []string, master string) (Pool, error) {
+	if !slices.ContainsFunc(list, func(name string) bool { _, named := known[name]; return named }) {
+		return nil, errors.New("the list has other addresses than this client's URLs: use WithMembers")
+	}
+	known[master] = len(known) // the next list may have this one, and none of the URLs
+	other.Address = master
+	return &dialPool{connector: other.Connector(), name: master}, nil
 }
 
 func checkPools(pools []Pool) error {
@@ -118,10 +137,10 @@ func checkPools(pools []Pool) error {
 
 // start makes a client and its goroutines.
 func start(pools []Pool, settings options) *Client {
-	c := newClient(len(pools), settings)
+	c := newClient(settings)
 	c.group = c.newGroup(pools)
 	first := make(chan bool, len(pools))
-	for _, n := range c.cluster.Nodes {
+	for _, n := range c.cluster.Nodes() {
 		c.life.Go(func() { n.Run(c.life.Context(), first) })
 	}
 	c.life.Go(func() { c.renewer.Run(c.life.Context()) })
@@ -152,10 +171,10 @@ func (c *Client) deliverEvents() (end func()) {
 }
 
 // newClient makes a client that has no nodes yet. Nothing runs.
-func newClient(nodes int, settings options) *Client {
+func newClient(settings options) *Client {
 	id := settings.random.ID("client").String()[:16] // names the client in logs, in tickets and at the nodes
 	c := &Client{opts: settings, life: life.New(), closed: make(chan struct{}),
-		cluster: quorum.Cluster{Need: majority(nodes), Clock: settings.clock}}
+		cluster: quorum.Cluster{Clock: settings.clock}}
 	c.events = notify.NewQueue(settings.logger.With("client", id), settings.trace != nil)
 	c.observe = newObserver(settings.trace, c.events, settings.clock)
 	c.renewer = lease.NewRenewer(&lease.Config{Clock: settings.clock, Events: c.events,
@@ -168,15 +187,16 @@ func newClient(nodes int, settings options) *Client {
 
 // newGroup makes the client's nodes, one for each pool. Nothing runs yet.
 func (c *Client) newGroup(pools []Pool) *admission.Group {
-	o := &c.opts
+	o, need := &c.opts, majority(len(pools))
 	cfg := &node.Config{Clock: o.clock, Wall: o.wall, Random: o.random, Events: c.events, Identities: node.NewIdentities(),
-		Majority: node.NewMajority(len(pools), c.cluster.Need, o.clock, c.events), Closed: ErrClosed, Misconfigured: ErrConfig, DeadAfter: c.deadAfter()}
+		Majority: node.NewMajority(need, o.clock, c.events), Closed: ErrClosed, Misconfigured: ErrConfig, DeadAfter: c.deadAfter()}
 	c.votes = cfg.Majority
 	if c.observe.hooks != nil {
 		cfg.Observer = c.observe
 	}
 	group := admission.NewGroup(admission.Terms{Client: c.locks.ID, Guard: o.guard, Off: o.noGuard, TTL: o.keyTTL(), MaxTTL: maxTTL, ReadsOnly: o.readsOnly,
-		Nodes: len(pools), Quorum: c.cluster.Need}, cfg)
+		Nodes: len(pools), Quorum: need, Life: c.life.Context(), Open: c.openMaster, Moved: c.moved}, cfg)
+	c.cluster.Roster = &group.Roster
 	masters := make(map[string]bool)
 	for i, p := range pools {
 		name, master := fmt.Sprintf("node %d", i), ""
@@ -191,8 +211,28 @@ func (c *Client) newGroup(pools []Pool) *admission.Group {
 		masters[master] = true
 		group.Add(node.New(i, name, p, cfg), master)
 	}
-	c.cluster.Nodes = group.Members
 	return group
+}
+
+// openMaster returns a pool of a master of the list that the client was not given.
+func (c *Client) openMaster(list []string, master string) (node.Pool, error) {
+	if c.opts.members == nil {
+		return nil, errors.New("the client was made by New without WithMembers")
+	}
+	p, err := c.opts.members(list, master)
+	if err == nil && isNil(p) {
+		err = errors.New("the function of WithMembers returned no pool")
+	}
+	return p, err
+}
+
+// moved comes when the client takes another list of masters, some of which its settings do not name.
+func (c *Client) moved(joined []*admission.Member) {
+	for _, m := range joined {
+		c.locks.Join(m)
+		c.life.Go(func() { m.Run(m.Life(), make(chan bool, 1)) })
+	}
+	c.locks.Moved()
 }
 
 // settle ends the time in which locks await connections: when every node has
@@ -207,18 +247,18 @@ func (c *Client) settle(ctx context.Context, first <-chan bool) {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	connected := 0
-	for range c.cluster.Nodes {
+	for range c.cluster.Nodes() {
 		select {
 		case ok := <-first:
 			if ok {
 				connected++
 			}
-			if ok && connected == c.cluster.Need {
+			if ok && connected == c.cluster.Need() {
 				limit = timeout
 				deadline.Reset(limit)
 			}
 		case <-deadline.C:
-			for _, n := range c.cluster.Nodes {
+			for _, n := range c.cluster.Nodes() {
 				n.NoteSilence(limit)
 			}
 			return
@@ -315,7 +355,7 @@ func (c *Client) end() {
 
 // newDrain returns a Drain for keys that last for ttl, at most.
 func (c *Client) newDrain(ttl time.Duration) *lease.Drain {
-	return lease.NewDrain(c.cluster.Nodes, c.opts.clock, c.opts.voteTimeout(), ttl)
+	return lease.NewDrain(c.cluster.Nodes(), c.opts.clock, c.opts.voteTimeout(), ttl)
 }
 
 // deadAfter is how long the client awaits an answer before it ends a connection.

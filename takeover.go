@@ -63,7 +63,7 @@ func (c *Client) forceUnlock(ctx context.Context, s *Status) error {
 	held, found, failure := m.exclusive.Seize(ctx, func(node int) lock.Target {
 		return lock.Target{Values: values, ReadersUntil: readers[node]}
 	})
-	s.add(found, c.cluster.Need)
+	s.add(found, c.cluster.Need())
 	switch {
 	case failure != nil && failure.Cause != nil:
 		return fmt.Errorf("redlock: force unlock %q: %w", printable.Cut(s.Name), failure.Cause)
@@ -157,7 +157,7 @@ func (c *Client) ask(ctx context.Context, name string) error {
 	defer c.life.Leave()
 	begun := c.opts.clock()
 	votes := c.votesFor(c.nodes().Ask(ctx, m.opts.prefix+name))
-	q := &QuorumError{Op: "ask", Name: name, Need: c.cluster.Need, Elapsed: c.opts.clock() - begun, Votes: votes}
+	q := &QuorumError{Op: "ask", Name: name, Need: c.cluster.Need(), Elapsed: c.opts.clock() - begun, Votes: votes}
 	if q.count("granted") < q.Need {
 		return q
 	}
@@ -201,7 +201,7 @@ func (l *Lease) transfer(ctx context.Context) (string, error) {
 	if err := l.extension("transfer", e); err != nil {
 		return "", err
 	}
-	text := &protocol.TransferText{Prefix: m.opts.prefix, Name: m.name, Label: m.opts.label, Secret: ballot.Secret(), Token: l.Token(), Size: len(m.client.cluster.Nodes),
+	text := &protocol.TransferText{Prefix: m.opts.prefix, Name: m.name, Label: m.opts.label, Secret: ballot.Secret(), Token: l.Token(), Size: len(m.client.cluster.Nodes()),
 		Left: max(until-m.opts.clock(), 0).Microseconds(), Records: ballot.Records()}
 	return text.String(), nil
 }
@@ -211,8 +211,8 @@ func (l *Lease) transfer(ctx context.Context) (string, error) {
 func (l *locker) fitsIntoText() bool {
 	const most = math.MaxInt64
 	text := &protocol.TransferText{Prefix: l.opts.prefix, Name: l.name, Label: l.opts.label, Secret: protocol.TransferValue("", ""),
-		Token: most, Size: len(l.client.cluster.Nodes), Left: most}
-	for _, n := range l.client.cluster.Nodes {
+		Token: most, Size: len(l.client.cluster.Nodes()), Left: most}
+	for _, n := range l.client.cluster.Nodes() {
 		if right := n.Current(); right != nil {
 			record, _ := right.Record.(string)
 			text.Records = append(text.Records, record)
@@ -256,9 +256,6 @@ func (c *Client) resume(ctx context.Context, t *protocol.TransferText, opts []Lo
 	case m.opts.prefix != t.Prefix:
 		return nil, configError("the lease of %q was transferred with the prefix %q, and this lock has %q",
 			printable.Cut(t.Name), printable.Cut(t.Prefix), printable.Cut(m.opts.prefix))
-	case t.Size != len(c.cluster.Nodes):
-		return nil, configError("the lease of %q was transferred in a cluster of %d nodes, and this client has %d",
-			printable.Cut(t.Name), t.Size, len(c.cluster.Nodes))
 	}
 	left := time.Duration(t.Left) * time.Microsecond
 	value := protocol.TransferValue(t.Secret, t.Label)

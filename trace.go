@@ -51,8 +51,8 @@ type CallEvent struct {
 	Err     error         // end: what the call returned
 }
 
-// BallotEvent is the start of a question to all nodes, or its end: the verdict is final. The start
-// leaves fields zero whose comment begins with end.
+// BallotEvent is the start of a question to all nodes, or its end: the verdict is final. Its
+// fields are as CallEvent's.
 type BallotEvent struct {
 	Context context.Context // the call's; else context.Background()
 	Time    time.Time       // when it began
@@ -88,8 +88,7 @@ type BallotVote struct {
 	Late    bool          // it came after the verdict and did not count
 }
 
-// WaitEvent is the start or the end of a wait. The start leaves fields zero whose comment begins with
-// end.
+// WaitEvent is the start or the end of a wait. Its fields are as CallEvent's.
 type WaitEvent struct {
 	Context  context.Context // the caller's
 	Time     time.Time       // when the wait began

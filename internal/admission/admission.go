@@ -128,7 +128,8 @@ func (a *admission) step(ctx context.Context) time.Duration {
 	// The name comes first: while the simulation draws it, answers of other nodes at this instant may raise the guard.
 	name := g.cfg.Random.ID(m.Name)
 	guard := max(m.guard(), a.minGuard)
-	call := protocol.ProbeCall{Run: a.run, Nodes: g.terms.Nodes, Longest: m.longestTTL(), Guard: guard, Default: max(guard, g.terms.TTL), Name: name.String()}
+	nodes, _ := g.size()
+	call := protocol.ProbeCall{Run: a.run, Nodes: nodes, Longest: m.longestTTL(), Guard: guard, Default: max(guard, g.terms.TTL), Name: name.String()}
 	orphan := m.orphan.Load()
 	if orphan != nil {
 		call.Orphan = *orphan
@@ -147,7 +148,7 @@ func (a *admission) step(ctx context.Context) time.Duration {
 	switch { // also where the look finds that the node cannot vote: leases are renewed there
 	case reply.Barred != nil:
 		a.longest = reply.Barred.Guard
-		m.leave()
+		m.standNowhere()
 	case reply.Whole != nil:
 		a.longest = reply.Whole.Longest
 	}
@@ -211,26 +212,24 @@ func (a *admission) explain(err error) error {
 // nodes lost its memory with it. refill would find that at the end of the quarantine, too.
 func (a *admission) lacksMajority(ctx context.Context, q *protocol.Barred) bool {
 	m, g := a.member, a.member.group
-	if !m.hasVoted || q.Guard >= MajorityLossGuard || g.bare(m) < g.terms.Nodes-g.terms.Quorum {
+	nodes, quorum := g.size()
+	if !m.hasVoted || q.Guard >= MajorityLossGuard || g.bare(m) < nodes-quorum {
 		return false
 	}
 	c := &collected{} // the others may be admitted again, by other clients
 	c.addOthers(ctx, a, a.inquire(), q.First)
-	return c.admitted < g.terms.Quorum && c.unadmitted > g.terms.Nodes-g.terms.Quorum
+	return c.admitted < c.quorum && c.unadmitted > c.nodes-c.quorum
 }
 
 // otherNumber is why a node does not vote that belongs to so many.
 func (m *Member) otherNumber(nodes int) error {
-	return m.Status.Unfit(fmt.Sprintf("its record is of a cluster of %d nodes, this client has %d: "+
-		"every client must be given all of them", nodes, m.group.terms.Nodes))
+	return m.Status.Unfit(fmt.Sprintf("it is a master of a cluster of %d nodes, and this client has %d, of which most are none of "+
+		"them: every client must be given all of them", nodes, m.group.terms.Nodes))
 }
 
 // whole lets the node vote by the record that it has.
 func (a *admission) whole(ctx context.Context, w *protocol.Whole) time.Duration {
 	m := a.member
-	if want := m.group.terms.Nodes; w.Nodes != want {
-		return a.fail(m.otherNumber(w.Nodes))
-	}
 	if low := m.tooLow.Swap(nil); low != nil && *low == w.Record {
 		m.doubted.Store(true) // the record is not missing
 	}
@@ -240,7 +239,11 @@ func (a *admission) whole(ctx context.Context, w *protocol.Whole) time.Duration 
 		}
 	}
 	list, err := m.stand(a.list, a.self)
-	if err != nil {
+	switch {
+	case err == errBehind && m.behind == a.list.ID:
+		return a.install()
+	case err != nil:
+		m.behind = a.list.ID
 		return a.fail(err)
 	}
 	a.set(VoteRight{Record: w.Record, Votes: true, List: list})

@@ -163,15 +163,29 @@ func TestRenewalPutsTheKeyBackAtANodeOnceItVotesAgain(t *testing.T) {
 	})
 }
 
-func TestNodesAreUnfitForAClientOfAnotherClusterSize(t *testing.T) {
+// A client whose settings name three of five masters uses the list of five: it needs three votes.
+func TestClientThatWasGivenSomeOfTheMasters(t *testing.T) {
 	testnet.OfEachKind(t, 5, func(t *testing.T, net *testnet.Net) {
 		net.Guarded()
-		part := &testnet.Net{T: t, Nodes: net.Nodes[:3], Clock: net.Clock}
-		c := part.NewClient(redlock.WithRestartGuard(time.Millisecond))
-		net.Add(c)
-		_, err := net.Mutex(c, "x").Lock(t.Context())
-		require.ErrorIs(t, err, redlock.ErrNoQuorum, "at once")
-		require.ErrorContains(t, err, "its record is of a cluster of 5 nodes, this client has 3")
+		c, _ := clientOf(net, []int{0, 1, 2})
+		lease := net.Must(net.Mutex(c, "x").Lock(t.Context()))
+		require.NoError(t, lease.Unlock(t.Context()))
+		require.Len(t, c.Members(), 5)
+		net.Nodes[0].Down()
+		time.Sleep(time.Second)
+		_, err := net.Mutex(c, "x").TryLock(t.Context())
+		require.ErrorContains(t, err, "0 of 3 nodes granted, 3 needed")
+	})
+}
+
+func TestNodesAreUnfitForAClientOfAnotherClusterSize(t *testing.T) {
+	testnet.OfEachKind(t, 7, func(t *testing.T, net *testnet.Net) {
+		five, _ := clientOf(net, []int{0, 1, 2, 3, 4})
+		net.Must(five.Mutex("first").Lock(t.Context()))
+		c, _ := clientOf(net, []int{4, 5, 6})
+		_, err := net.Mutex(c, "x").TryLock(t.Context())
+		require.ErrorIs(t, err, redlock.ErrNoQuorum)
+		require.ErrorContains(t, err, "it is a master of a cluster of 5 nodes, and this client has 3, of which most are none of them")
 	})
 }
 

@@ -24,13 +24,40 @@ type Terms struct {
 	TTL       time.Duration // of the client's leases
 	ReadsOnly bool          // the client takes no locks
 	MaxTTL    time.Duration // that any lease may have
-	Nodes     int
-	Quorum    int
+	Nodes     int           // that the settings name
+	Quorum    int           // of these
+
+	// Open returns a pool of a master of the list that the settings do not name. It must not block. nil: there is no way.
+	Open func(list []string, master string) (node.Pool, error)
+
+	// Moved is called when the client takes another list. joined are nodes that Open was called for: each must run for its
+	// Life.
+	Moved func(joined []*Member)
+
+	Life context.Context // ends with the client
+}
+
+// Roster is the nodes of a client, by index, and how many of them are a quorum of the masters. It is never changed: another
+// one takes its place.
+type Roster struct {
+	Nodes []*Member
+	Need  int
+	List  *protocol.List // of masters, by which locks are granted; nil: the client has seen no record, or admission is off
+
+	Strangers uint64 // a bit for each node that is none of the masters, by its index
+}
+
+// For returns by what a lease that was granted under a list is renewed: the present list, if it is that one or follows it.
+func (r *Roster) For(list *protocol.List) *Roster {
+	if list == nil || r.List == nil || r.List.ID == list.ID || r.List.Follows(list) {
+		return r
+	}
+	return &Roster{r.Nodes, list.Quorum(), list, r.Strangers}
 }
 
 // Group is the state that the members of one client share.
 type Group struct {
-	Members []*Member // filled before the first of them runs
+	Roster atomic.Pointer[Roster] // written by Add, before the first of its nodes runs, and under standing
 
 	terms    Terms
 	cfg      *node.Config
@@ -38,32 +65,59 @@ type Group struct {
 	greatest atomic.Int64 // up to which count answers are believed
 	longest  atomic.Int64 // the longest ttl seen on record, or used by this client; nanoseconds
 	voted    atomic.Bool  // a node was seen to vote: the cluster is not new
+	ballots  atomic.Int64 // the greatest number of a ballot for a list that another proposal had
 
-	standing sync.Mutex                    // protects writes of list, and Member.stands; of other locks, only a Status's is taken under it
-	list     atomic.Pointer[protocol.List] // by which this client's locks are granted; nil: it has seen no record
+	standing sync.Mutex // protects writes of Roster, and Member.stands; of other locks, only a Status's is taken under it
 }
 
 // NewGroup makes a group without members.
 func NewGroup(terms Terms, cfg *node.Config) *Group {
 	g := &Group{terms: terms, cfg: cfg}
+	g.Roster.Store(&Roster{Need: terms.Quorum})
 	g.updateGreatest()
 	return g
 }
 
-// Add makes a node a member. master names it in a new list of masters.
-func (g *Group) Add(n *node.Node, master string) *Member {
-	m := &Member{Node: n, group: g, master: master, recheck: make(chan struct{}, 1)}
-	if !g.terms.ReadsOnly {
-		m.ttl.Store(int64(g.terms.TTL))
+// members returns the nodes, by index.
+func (g *Group) members() []*Member { return g.Roster.Load().Nodes }
+
+// size returns how many masters the client's list has, and a quorum of them.
+func (g *Group) size() (nodes, quorum int) {
+	if l := g.Roster.Load().List; l != nil {
+		return l.Len(), l.Quorum()
 	}
-	n.Use(m)
-	g.Members = append(g.Members, m)
+	return g.terms.Nodes, g.terms.Quorum
+}
+
+// Add makes a node of the settings a member. master names it in a new list of masters.
+func (g *Group) Add(n *node.Node, master string) *Member {
+	m := g.newMember(n, master)
+	g.Roster.Store(&Roster{Nodes: append(g.members(), m), Need: g.terms.Quorum})
 	return m
 }
 
+func (g *Group) newMember(n *node.Node, master string) *Member {
+	m := &Member{Node: n, group: g, master: master, recheck: make(chan struct{}, 1)}
+	m.life, m.end = context.WithCancelCause(g.terms.Life)
+	if !g.terms.ReadsOnly {
+		m.ttl.Store(int64(g.terms.TTL))
+	}
+	for _, other := range g.members() {
+		raise(&m.ttl, other.ttl.Load())
+	}
+	n.Use(m)
+	return m
+}
+
+// Group returns the nodes of the member's client.
+func (m *Member) Group() *Group { return m.group }
+
+// Life returns a context that ends when the node does.
+func (m *Member) Life() context.Context { return m.life }
+
 // bare returns how many nodes beside m had no record when they were probed last.
 func (g *Group) bare(m *Member) (n int) {
-	for _, other := range g.Members {
+	for _, other := range g.members() {
 		if other != m && other.right.Load().isBare() {
 			n++
 		}
@@ -93,7 +147,7 @@ func (g *Group) beginning(latest int64) int64 {
 			take(micros)
 		}
 	}
-	for _, m := range g.Members {
+	for _, m := range g.members() {
 		take(m.counted.Load())
 		if ahead, known := m.GreatestOffset(); known {
 			takeClock((g.cfg.Clock() + ahead).Microseconds())
@@ -120,6 +174,9 @@ type Member struct {
 
 	group   *Group
 	master  string                    // its name in a list of masters, by this client's settings
+	life    context.Context           // ends with the client, or when the server is no master any more and the settings do not name it
+	end     context.CancelCauseFunc   // ends life
+	left    bool                      // life has ended before the client; protected by the group's standing
 	alias   atomic.Pointer[string]    // its name in the list in force, as its server has said
 	stands  place                     // protected by the group's standing
 	right   atomic.Pointer[VoteRight] // nil while not connected
@@ -135,6 +192,7 @@ type Member struct {
 	// Used by the goroutine of the node's Run alone.
 	current  admission
 	hasVoted bool    // it has voted over some connection: its memory is not new
+	behind   string  // the list, earlier than the client's, in which its server was seen
 	seen     glimpse // of its quarantine
 }
 
@@ -205,7 +263,7 @@ func (m *Member) Right(ttl time.Duration) (*VoteRight, error) {
 		return m.quarantined(r)
 	case !r.Votes:
 		return nil, r.why
-	case r.List != m.group.list.Load():
+	case r.List != m.group.Roster.Load().List:
 		return nil, ErrOtherList
 	case r.Longest < ttl:
 		m.useTTL(ttl)
@@ -268,7 +326,7 @@ func (m *Member) Recheck() <-chan struct{} { return m.recheck }
 // Disconnected implements node.Admitter.
 func (m *Member) Disconnected() {
 	m.right.Store(nil)
-	m.leave()
+	m.standNowhere()
 	m.group.progress.end(m)
 }
 
@@ -307,7 +365,7 @@ func (m *Member) guard() time.Duration {
 // ahead makes that less strict, and never too strict.
 func (g *Group) updateGreatest() {
 	var now time.Duration
-	for _, m := range g.Members {
+	for _, m := range g.members() {
 		if ahead, known := m.Offset(); known {
 			now = max(now, g.cfg.Clock()+ahead)
 		}
@@ -371,7 +429,7 @@ func (a *admission) verify(ctx context.Context, key string) (next time.Duration,
 	}
 	c := &collected{}
 	c.addOthers(ctx, a, a.inquire(), "")
-	if c.admitted < g.terms.Quorum {
+	if c.admitted < c.quorum {
 		return a.fail(m.Status.Unfit("its record is damaged: it has a count that no clock explains, and no quorum of other nodes " +
 			"can replace it; delete its key redlock::record:* when the others vote, or at all nodes that say this")), false
 	}

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -215,27 +216,26 @@ func TestCountThatIsNotBelievedIsNotSeen(t *testing.T) {
 // admitted node that does not answer may have higher counters.
 func TestCountersBeginFromTheClockOnlyIfNoQuorumIsAdmitted(t *testing.T) {
 	for n := 1; n <= 7; n++ {
-		terms := &Terms{Nodes: n, Quorum: n/2 + 1}
 		for admitted := range n {
 			for unadmitted := 1; admitted+unadmitted <= n; unadmitted++ {
-				c := &collected{admitted: admitted, unadmitted: unadmitted, times: []int64{protocol.FirstCount + 7}}
+				c := &collected{nodes: n, quorum: n/2 + 1, admitted: admitted, unadmitted: unadmitted, times: []int64{protocol.FirstCount + 7}}
 				c.counts[0], c.counts[1] = protocol.FirstCount+5, protocol.FirstCount+9
 				left := n - unadmitted // at most so many are admitted
 				want := nothing
 				switch {
-				case admitted >= terms.Quorum:
+				case admitted >= c.quorum:
 					want = others
-				case left < terms.Quorum:
+				case left < c.quorum:
 					want = clock
 				}
-				require.Equal(t, want, c.basis(terms), "%d: %d admitted, %d unadmitted", n, admitted, unadmitted)
+				require.Equal(t, want, c.basis(), "%d: %d admitted, %d unadmitted", n, admitted, unadmitted)
 				counts := c.countersFrom(c.latest())
 				require.Equal(t, []int64{protocol.FirstCount + 7, protocol.FirstCount + 9, protocol.FirstCount + 7}, counts[:3])
 				c.listed = "first second"
 				if want != others {
 					want = together
 				}
-				require.Equal(t, want, c.basis(terms))
+				require.Equal(t, want, c.basis())
 			}
 		}
 	}
@@ -296,9 +296,12 @@ func newMember(terms Terms) *Member {
 		Random:     system.OSRandom{},
 		Events:     events,
 		Identities: node.NewIdentities(),
-		Majority:   node.NewMajority(1, 1, system.Now, events),
+		Majority:   node.NewMajority(1, system.Now, events),
 		Closed:     io.EOF,
 		DeadAfter:  time.Second,
 	}
+	terms.Life = context.Background()
+	terms.Open = func([]string, string) (node.Pool, error) { return nil, io.EOF }
+	terms.Moved = func([]*Member) {}
 	return NewGroup(terms, cfg).Add(node.New(0, "node 0", nil, cfg), "#0")
 }

@@ -16,6 +16,9 @@ import (
 // are never added up. docs/safety.md (Lists of masters) has the argument.
 
 var (
+	// ErrNoMaster is why a node is not asked that is none of the masters.
+	ErrNoMaster = errors.New("it is no master of the list in force")
+
 	// ErrOtherList is why a node is not asked that stands in another list than this client's locks.
 	ErrOtherList = errors.New("it is a master of another list than the other nodes")
 
@@ -28,7 +31,7 @@ var (
 
 // masters returns the masters of a new list: as this client's settings name them.
 func (g *Group) masters() (all []string) {
-	for _, m := range g.Members {
+	for _, m := range g.members()[:g.terms.Nodes] {
 		all = append(all, m.master)
 	}
 	return all
@@ -40,7 +43,7 @@ func (m *Member) masterOf(l *protocol.List) string {
 	switch {
 	case l.Has(m.master):
 		return m.master
-	case m.group.terms.Nodes == 1:
+	case m.group.terms.Nodes == 1 && l.Len() == 1:
 		return l.Masters // there is no other one
 	}
 	if alias := m.alias.Load(); alias != nil && l.Has(*alias) {
@@ -54,7 +57,7 @@ func (a *admission) placeIn(c *collected) (self string, misfit error) {
 	m, l := a.member, &c.list
 	self = m.masterOf(l)
 	switch {
-	case l.Len() != m.group.terms.Nodes:
+	case l.Len() != m.group.terms.Nodes && !m.group.knows(l):
 		return "", m.otherNumber(l.Len())
 	case self == "":
 		mine := protocol.NewList("", m.group.masters())
@@ -85,27 +88,43 @@ func (m *Member) stand(list protocol.List, self string) (*protocol.List, error) 
 		return nil, m.Status.Unfit("its key redlock::members is gone: copy the fields id and masters from another master, " +
 			"and set self to its own name in masters")
 	}
+	var joined []*Member
+	moved := false
+	defer func() {
+		if moved {
+			g.terms.Moved(joined)
+		}
+	}()
 	g.standing.Lock()
-	defer g.standing.Unlock()
-	m.stands = place{list.ID, self}
-	for _, other := range g.Members {
-		if other != m && other.stands == m.stands {
+	defer g.standing.Unlock() // before Moved
+	list.Arg = list.ID
+	m.stands = place{list, self}
+	for _, other := range g.members() {
+		if other != m && other.stands.list.ID == list.ID && other.stands.self == self {
 			return nil, m.Status.SameServer(other.Index)
 		}
 	}
-	now := g.list.Load()
-	if now == nil || now.ID != list.ID && g.standingIn(list.ID) >= g.terms.Quorum {
-		list.Arg = list.ID
-		now = &list
-		if g.list.Swap(now) != nil {
+	now := g.Roster.Load().List
+	if g.takes(&list, now) {
+		joined, moved = g.take(&list), true
+		if now != nil {
 			g.nudgeOthers(m)
 		}
+		now = &list
 	}
 	switch {
+	case now == nil && list.Len() != g.terms.Nodes:
+		return nil, m.otherNumber(list.Len())
+	case now == nil:
+		return nil, ErrOtherList
 	case now.ID == list.ID:
-		m.alias.Store(&self)
+		if m.alias.Swap(&self) == nil {
+			g.setRoster(g.members(), now)
+		}
 		return now, nil
-	case g.standingIn(now.ID) >= g.terms.Quorum:
+	case now.Follows(&list):
+		return nil, errBehind
+	case g.standingIn(now.ID) >= now.Quorum():
 		return nil, m.Status.Unfit(fmt.Sprintf("it is a master of another list, %s; the list in force is %s: give this pool "+
 			"the address of one of its masters", list.Masters, now.Masters))
 	}
@@ -114,7 +133,7 @@ func (m *Member) stand(list protocol.List, self string) (*protocol.List, error) 
 
 // nudgeOthers makes the other nodes check their admissions soon.
 func (g *Group) nudgeOthers(m *Member) {
-	for _, other := range g.Members {
+	for _, other := range g.members() {
 		if other != m {
 			other.Nudge()
 		}
@@ -126,13 +145,13 @@ func (g *Group) nudgeOthers(m *Member) {
 func (g *Group) InForce() (l protocol.List, places []string) {
 	g.standing.Lock()
 	defer g.standing.Unlock()
-	places = make([]string, len(g.Members))
-	now := g.list.Load()
-	if now == nil || g.standingIn(now.ID) < g.terms.Quorum {
+	places = make([]string, len(g.members()))
+	now := g.Roster.Load().List
+	if now == nil || g.standingIn(now.ID) < now.Quorum() {
 		return l, places
 	}
-	for i, m := range g.Members {
-		if m.stands.list == "" || m.stands.list == now.ID {
+	for i, m := range g.members() {
+		if l := &m.stands.list; l.ID == "" || l.ID == now.ID {
 			places[i] = m.masterOf(now)
 		}
 	}
@@ -141,23 +160,26 @@ func (g *Group) InForce() (l protocol.List, places []string) {
 
 // standingIn returns how many nodes stand in a list. Called under g.standing.
 func (g *Group) standingIn(list string) (n int) {
-	for _, m := range g.Members {
-		if m.stands.list == list {
+	for _, m := range g.members() {
+		if m.stands.list.ID == list {
 			n++
 		}
 	}
 	return n
 }
 
-// leave records that the node's server stands in no list.
-func (m *Member) leave() {
+// standNowhere records that the node's server stands in no list.
+func (m *Member) standNowhere() {
 	m.group.standing.Lock()
 	m.stands = place{}
 	m.group.standing.Unlock()
 }
 
 // place is in which list a server stands, and as which of its masters; zero: in none.
-type place struct{ list, self string }
+type place struct {
+	list protocol.List
+	self string
+}
 
 // blank is a server that remembers no list.
 type blank struct {
@@ -171,16 +193,15 @@ type blank struct {
 // next is after what time to try again.
 func (a *admission) begin(ctx context.Context, q *protocol.Barred, c *collected, self, seal string) (
 	next time.Duration, ok bool) {
-	terms := &a.member.group.terms
 	fail := func(why error) (time.Duration, bool) { return a.failAs(VoteRight{bare: true, why: why}), false }
 	blanks, ready, ahead := c.blanks(a, q, self)
 	switch answered := 1 + len(c.answers); {
 	case c.foreign > 0:
 		return fail(ErrOtherList)
-	case ready >= terms.Quorum:
-	case answered < terms.Nodes:
+	case ready >= c.quorum:
+	case answered < c.nodes:
 		return fail(fmt.Errorf("it is new, or lost its memory with others, and votes again when all nodes answer (%d of %d did)",
-			answered, terms.Nodes))
+			answered, c.nodes))
 	case c.left > 0:
 		return a.wait(c.left, ""), false
 	case c.unseen:
@@ -191,7 +212,7 @@ func (a *admission) begin(ctx context.Context, q *protocol.Barred, c *collected,
 	}
 	for i, b := range blanks {
 		err := a.reserve(ctx, b, seal)
-		if err == nil || ready >= terms.Quorum && b.member != a.member {
+		if err == nil || ready >= c.quorum && b.member != a.member {
 			continue // the quorum that remembers the list keeps other lists from beginning
 		}
 		for _, b := range blanks[:i] { // another client may have the rest
@@ -215,7 +236,7 @@ func (c *collected) blanks(a *admission, q *protocol.Barred, self string) (all [
 		ready++
 	}
 	for _, o := range c.answers {
-		master := o.member.masterOf(&c.list)
+		master := c.placeOf(&o)
 		able := o.Looked && o.Left <= 0 && o.member.Status.Refusal() == nil
 		switch {
 		case o.Nodes != "":

@@ -15,4 +15,4 @@ const ms = time.Millisecond
 func init() { debug.SetGCPercent(400) } // the embedded nodes make a Lua state for each script
 
 // members returns the client's nodes.
-func members(c *redlock.Client) []*admission.Member { return testhook.Engine(c).Cluster.Nodes }
+func members(c *redlock.Client) []*admission.Member { return testhook.Engine(c).Cluster.Nodes() }

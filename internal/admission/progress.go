@@ -68,7 +68,7 @@ func (g *Group) recheckOthers(m *Member) {
 	if g.terms.Off {
 		return
 	}
-	for _, other := range g.Members {
+	for _, other := range g.members() {
 		r := other.right.Load()
 		if other == m || r.votes() {
 			continue
@@ -82,7 +82,7 @@ func (g *Group) recheckOthers(m *Member) {
 
 // doubtOthers has the log wait for the checks that recheckOthers makes.
 func (g *Group) doubtOthers(m *Member) {
-	for _, other := range g.Members {
+	for _, other := range g.members() {
 		if r := other.right.Load(); !g.terms.Off && other != m && r.isBare() {
 			g.cfg.Majority.Doubt(other.Index)
 		}

@@ -25,10 +25,10 @@ func (a *admission) refill(ctx context.Context, q *protocol.Barred, seal string)
 	if err != nil {
 		return a.fail(a.explain(err))
 	}
-	from := c.basis(terms)
+	from := c.basis()
 	if from == nothing {
 		return a.failAs(VoteRight{bare: true, why: fmt.Errorf("it is new, or lost its memory, and votes again with "+
-			"the counters of %d other nodes that vote (%d answered)", terms.Quorum, c.admitted)})
+			"the counters of %d other nodes that vote (%d answered)", c.quorum, c.admitted)})
 	}
 	if c.list.ID == "" {
 		c.list = protocol.NewList(seal, m.group.masters())
@@ -45,8 +45,8 @@ func (a *admission) refill(ctx context.Context, q *protocol.Barred, seal string)
 		a.minGuard = least
 		return time.Millisecond
 	}
-	call := protocol.AdmitCall{Run: a.run, Quarantine: q.Quarantine, Nodes: terms.Nodes, Longest: max(c.longest, m.longestTTL()),
-		List: c.list, Self: self, Counts: c.counts}
+	call := protocol.AdmitCall{Run: a.run, Quarantine: q.Quarantine, Nodes: c.nodes, Longest: max(c.longest, m.longestTTL()),
+		List: c.list, Self: self, Before: a.list.ID, Choice: c.choice, Counts: c.counts}
 	switch from {
 	case together:
 		call.Together, call.Seal = c.listed, c.seal
@@ -87,7 +87,7 @@ func (a *admission) leastGuard(c *collected, from basis, voted bool) time.Durati
 	if from == others {
 		return least
 	}
-	if m.hasVoted || from == clock && voted || !c.isNew(from, &m.group.terms) {
+	if m.hasVoted || from == clock && voted || !c.isNew(from) {
 		least = max(least, MajorityLossGuard)
 	}
 	return max(least, c.guard)
@@ -95,8 +95,11 @@ func (a *admission) leastGuard(c *collected, from basis, voted bool) time.Durati
 
 // collected are the nodes' counters, and what else their records and clocks show.
 type collected struct {
-	list       protocol.List // in which this node stood last; else the one that most others show; zero: there is none
-	answers    []answer      // of the other nodes that are masters of it
+	list       protocol.List // in which this node stood last, else the one that most others show, or a successor; zero: there is none
+	nodes      int           // how many masters it has or, while there is none, the settings name
+	quorum     int           // of these
+	choice     protocol.Choice
+	answers    []answer // of the other nodes that are masters of it
 	counts     [protocol.Stripes]int64
 	longest    time.Duration
 	admitted   int           // other nodes that have a record of the list
@@ -133,13 +136,13 @@ const (
 )
 
 // basis returns why the counters can be trusted. docs/safety.md has the argument.
-func (c *collected) basis(terms *Terms) basis {
+func (c *collected) basis() basis {
 	switch {
-	case c.admitted >= terms.Quorum:
+	case c.admitted >= c.quorum:
 		return others
 	case c.listed != "":
 		return together
-	case c.unadmitted >= terms.Nodes-terms.Quorum+1:
+	case c.unadmitted >= c.nodes-c.quorum+1:
 		return clock
 	}
 	return nothing
@@ -156,12 +159,12 @@ func (c *collected) countersFrom(beginning int64) [protocol.Stripes]int64 {
 
 // isNew reports whether the cluster is new: no node had a record when counters began from the clock, this node's
 // server has no older one, and no server without a record remembers a list.
-func (c *collected) isNew(from basis, terms *Terms) bool {
+func (c *collected) isNew(from basis) bool {
 	forgot := len(c.firsts)
 	if from == together {
 		forgot = len(strings.Fields(c.listed))
 	}
-	return !c.hadRecord && c.remember == c.admitted && forgot == terms.Nodes-1
+	return !c.hadRecord && c.remember == c.admitted && forgot == c.nodes-1
 }
 
 // collect asks all other nodes for their records, and this one for an older one. first is
@@ -199,26 +202,55 @@ func (c *collected) addOthers(ctx context.Context, a *admission, asked []inquiry
 	raise(&a.member.counted, slices.Max(c.counts[:]))
 }
 
-// count chooses the list, and counts the answers of its masters.
-func (c *collected) count(a *admission, first string) {
-	terms := &a.member.group.terms
+// chooseList chooses the list: that in which this node stood last, or else the one that most others show; or a successor,
+// which is known to have been chosen.
+func (c *collected) chooseList(a *admission) {
+	g := a.member.group
 	if c.list = a.list; c.list.ID == "" {
 		c.list = c.mostShown()
 	}
+	for _, o := range c.answers {
+		if o.List.Follows(&c.list) {
+			c.list = o.List
+		}
+	}
+	if mine := g.Roster.Load().List; mine != nil && mine.Follows(&c.list) {
+		c.list = *mine
+	}
+	if c.nodes, c.quorum = g.terms.Nodes, g.terms.Quorum; c.list.ID != "" {
+		c.nodes, c.quorum = c.list.Len(), c.list.Quorum()
+	}
+}
+
+// placeOf returns which of the masters of the collected list another node is.
+func (c *collected) placeOf(o *answer) string {
+	if o.List.ID == c.list.ID {
+		return o.Self
+	}
+	return o.member.masterOf(&c.list)
+}
+
+// count chooses the list, and counts the answers of its masters.
+func (c *collected) count(a *admission, first string) {
+	c.chooseList(a)
 	c.unadmitted = 1
 	if a.list.ID != "" {
 		c.remember++
 	}
-	c.answers = slices.DeleteFunc(c.answers, func(o answer) bool {
-		return c.list.ID != "" && o.member.masterOf(&c.list) == "" && o.List.ID != c.list.ID
-	})
+	c.answers = slices.DeleteFunc(c.answers, func(o answer) bool { return c.list.ID != "" && c.placeOf(&o) == "" })
 	for _, o := range c.answers {
 		switch {
-		case o.List.ID != "" && o.List.ID != c.list.ID, o.Nodes != "" && !o.IsOf(terms.Nodes):
+		case c.list.Follows(&o.List) && o.Nodes != "":
+			o.member.Nudge() // it is given the list
+			continue
+		case o.List.ID != "" && o.List.ID != c.list.ID && !c.list.Follows(&o.List), o.Nodes != "" && !o.IsOf(c.nodes):
 			c.foreign++
 			continue
 		case o.List.ID != "":
 			c.remember++
+		}
+		if o.List.ID == c.list.ID {
+			c.choice.Merge(o.Choice)
 		}
 		if o.Nodes == "" {
 			if !c.addUnadmitted(&o.Standing) {
@@ -284,7 +316,7 @@ func (a *admission) level(ctx context.Context) {
 		return // the client ends: do not queue a command that may or may not be sent
 	}
 	call := protocol.LevelCall{Record: m.right.Load().Record, Counts: c.counts}
-	if _, err := a.ask("EVAL", call.Eval()...); err == nil && c.admitted == m.group.terms.Nodes-1 {
+	if _, err := a.ask("EVAL", call.Eval()...); err == nil && c.admitted == c.nodes-1 {
 		a.levelUntil = 0
 	}
 }
@@ -299,7 +331,7 @@ type inquiry struct {
 
 // inquire asks all others that are connected for their records and their times.
 func (a *admission) inquire() (all []inquiry) {
-	for _, other := range a.member.group.Members {
+	for _, other := range a.member.group.members() {
 		p, r := other.Pipe(), other.right.Load()
 		if other == a.member || p == nil || r == nil {
 			continue

@@ -298,8 +298,8 @@ func TestLeaseKnowsHowLongItsKeysLast(t *testing.T) {
 		net.Nodes[0].Refuse("OOM command not allowed", "release", "releaseall")
 		require.NoError(t, lease.Unlock(t.Context()))
 		time.Sleep(50 * time.Second)
-		require.Equal(t, 1, testhook.Engine(c).Cluster.Nodes[0].Undos(), "the server still has the key, perhaps")
+		require.Equal(t, 1, testhook.Engine(c).Cluster.Nodes()[0].Undos(), "the server still has the key, perhaps")
 		time.Sleep(20 * time.Second)
-		require.Zero(t, testhook.Engine(c).Cluster.Nodes[0].Undos())
+		require.Zero(t, testhook.Engine(c).Cluster.Nodes()[0].Undos())
 	})
 }

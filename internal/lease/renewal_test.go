@@ -185,13 +185,13 @@ func TestRenewalFindsANodeThatForgot(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, lease.Extend(t.Context()))
 		synctest.Wait()
-		for _, n := range testhook.Engine(c).Cluster.Nodes {
+		for _, n := range testhook.Engine(c).Cluster.Nodes() {
 			require.True(t, n.Current().Votes)
 		}
 		net.Nodes[0].Redis.FlushAll()
 		require.NoError(t, lease.Extend(t.Context()))
 		time.Sleep(100 * ms)
-		right := testhook.Engine(c).Cluster.Nodes[0].Current()
+		right := testhook.Engine(c).Cluster.Nodes()[0].Current()
 		require.True(t, right == nil || !right.Votes, "long before the client looks at its record")
 	})
 }

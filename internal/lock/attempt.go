@@ -209,7 +209,7 @@ func (a *Attempt) isAnswered() bool {
 			well++
 		}
 	}
-	return well >= a.lock.engine.Cluster.Need
+	return well >= a.Roster().Need
 }
 
 // newAttempt makes an attempt over the nodes that may vote.
@@ -242,6 +242,7 @@ func (c *call) newAttempt(ctx context.Context) *Attempt {
 func (c *call) executedAttempt(g waitqueue.Grant) *Attempt {
 	l := c.Lock
 	a := &Attempt{lock: l, Waits: true, Waiter: c.waiter, validity: l.terms.Wait.ExecutedValidity}
+	a.Under(g.Attempt.Roster())
 	l.begin(&a.Ballot, opLock, g.Attempt.Owner, g.Attempt.Start, quorum.AcquireWaiting, l.Reader)
 	a.Recorder = l.engine.Observer.Recorder(context.Background(), opLock, l.Name, g.Attempt.Owner, g.Recorder)
 	a.SetAnswers(g.Attempt.Sent(), func(i int) (*admission.VoteRight, quorum.Answer) {
@@ -310,7 +311,7 @@ func (e *Engine) spareAMinority(b *quorum.Ballot) {
 			v.Node.ReportStalled()
 		}
 	}
-	if able >= e.Cluster.Need {
+	if able >= b.Roster().Need {
 		return
 	}
 	for i := range b.Votes {
@@ -342,10 +343,11 @@ func (l *Lock) tokenOf(ctx context.Context, granted *quorum.Ballot) (token int64
 		return 0, nil, nil
 	}
 	token, agreed := granted.Greatest()
-	if agreed >= l.engine.Cluster.Need {
+	if agreed >= granted.Roster().Need {
 		return token, nil, nil
 	}
 	raise := new(quorum.Ballot)
+	raise.Under(granted.Roster())
 	l.begin(raise, opLock, granted.Owner, l.engine.Clock(), quorum.Confirm, raising)
 	raise.Recorder = l.engine.Observer.Recorder(ctx, opRaise, l.Name, granted.Owner, nil)
 	raise.SetCommand("EVALSHA", nil)

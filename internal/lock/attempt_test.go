@@ -67,12 +67,12 @@ func TestRefusedAttemptIsRolledBackOnce(t *testing.T) {
 func TestReplyThatCannotBeReadEndsTheConnection(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
-		before := testhook.Engine(c).Cluster.Nodes[0].Pipe()
+		before := testhook.Engine(c).Cluster.Nodes()[0].Pipe()
 		b := testhook.Lock(net.Mutex(c, "x")).NewAttempt(t.Context(), nil)
 		b.Votes[0].Receive("as if it were another call's", nil)
 		time.Sleep(time.Second)
-		require.NotNil(t, testhook.Engine(c).Cluster.Nodes[0].Pipe())
-		require.NotSame(t, before, testhook.Engine(c).Cluster.Nodes[0].Pipe())
+		require.NotNil(t, testhook.Engine(c).Cluster.Nodes()[0].Pipe())
+		require.NotSame(t, before, testhook.Engine(c).Cluster.Nodes()[0].Pipe())
 	})
 }
 

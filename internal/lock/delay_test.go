@@ -53,7 +53,7 @@ func TestLockIsDelayedAfterALeaseThatEndedByItself(t *testing.T) {
 				synctest.Wait()
 				for i, n := range net.Nodes {
 					require.Zero(t, n.Executed("release"))
-					require.Zero(t, testhook.Engine(a).Cluster.Nodes[i].Undos())
+					require.Zero(t, testhook.Engine(a).Cluster.Nodes()[i].Undos())
 					require.Equal(t, lease.Owner(), holderAt(n))
 				}
 				net.Held(b.Mutex("x").TryLock(t.Context()))
@@ -157,7 +157,7 @@ func TestWaitersTicketLeavesWhereItsKeysStay(t *testing.T) {
 		require.Equal(t, lease.Owner(), holderAt(net.Nodes[0]))
 		require.Equal(t, lease.Owner(), holderAt(net.Nodes[1]))
 		for i := range net.Nodes {
-			require.Zero(t, testhook.Engine(b).Cluster.Nodes[i].Undos())
+			require.Zero(t, testhook.Engine(b).Cluster.Nodes()[i].Undos())
 		}
 	})
 }

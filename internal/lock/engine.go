@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/admission"
 	"github.com/redlock-go/redlock/internal/lease"
 	"github.com/redlock-go/redlock/internal/life"
 	"github.com/redlock-go/redlock/internal/limiter"
@@ -73,15 +74,32 @@ func (e *Engine) need(f protocol.Families, t *Terms) {
 	}
 	e.scripts.mu.Lock()
 	defer e.scripts.mu.Unlock()
-	for _, n := range e.Cluster.Nodes {
+	for _, n := range e.Cluster.Nodes() {
 		n.NeedScripts(f)
 	}
 	e.scripts.loaded.Or(uint32(f)) // last: a caller that finds it set may queue commands
 }
 
+// Join has a node that came later than the client load the scripts of its locks, and listens for wake-ups there.
+func (e *Engine) Join(n *admission.Member) {
+	e.scripts.mu.Lock()
+	n.NeedScripts(protocol.Families(e.scripts.loaded.Load()))
+	e.scripts.mu.Unlock()
+	if q := e.queue.Load(); q != nil {
+		q.Join(n)
+	}
+}
+
+// Moved comes when the client takes another list of masters.
+func (e *Engine) Moved() {
+	if q := e.queue.Load(); q != nil {
+		q.Moved()
+	}
+}
+
 // undoAt queues an undo at each of these nodes.
 func (e *Engine) undoAt(at quorum.NodeSet, undo func() *node.Undo) {
-	for _, n := range e.Cluster.Nodes {
+	for _, n := range e.Cluster.Nodes() {
 		if at.Has(n.Index) {
 			n.Undo(undo())
 		}
@@ -108,7 +126,7 @@ func (e *Engine) openQueue() *waitqueue.Queue {
 func (e *Engine) Queue() *waitqueue.Queue {
 	e.makeQueue.Do(func() {
 		e.queue.Store(waitqueue.NewQueue(waitqueue.Config{ID: e.ID, Clock: e.Clock, Random: e.Random, Life: e.Life,
-			Cluster: e.Cluster, NodeTimeout: e.NodeTimeout}, len(e.Cluster.Nodes)))
+			Cluster: e.Cluster, NodeTimeout: e.NodeTimeout}))
 	})
 	return e.queue.Load()
 }

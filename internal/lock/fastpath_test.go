@@ -35,7 +35,7 @@ func TestAttemptIsUndoneIfItsConnectionBreaksBetweenTheCommands(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 			net.RequireNoKeys()
-			require.Zero(t, testhook.Engine(c).Cluster.Nodes[0].Undos())
+			require.Zero(t, testhook.Engine(c).Cluster.Nodes()[0].Undos())
 		})
 	}
 }
@@ -44,7 +44,7 @@ func TestAttemptIsUndoneIfItsConnectionBreaksBetweenTheCommands(t *testing.T) {
 func TestCountWithoutRecordIsRemoved(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Guarded()
-		right := testhook.Engine(c).Cluster.Nodes[0].Current()
+		right := testhook.Engine(c).Cluster.Nodes()[0].Current()
 		var probes []string // how many keys each probe of the first node has
 		net.Nodes[0].Set(func(n *testnet.Node) {
 			n.Override = func(cmd string, args []string) string {
@@ -61,7 +61,7 @@ func TestCountWithoutRecordIsRemoved(t *testing.T) {
 		require.NotContains(t, net.Nodes[0].Keys(), right.Record)
 		require.NoError(t, lease.Unlock(t.Context()))
 		time.Sleep(time.Minute)
-		require.True(t, testhook.Engine(c).Cluster.Nodes[0].Current().Votes)
+		require.True(t, testhook.Engine(c).Cluster.Nodes()[0].Current().Votes)
 		synctest.Wait()
 		require.Equal(t, "5", probes[0], "the first one names the key that is removed")
 		require.NotContains(t, probes[1:], "5", "and no other does")
@@ -74,7 +74,7 @@ func TestRaiseLeavesCountWithoutRecord(t *testing.T) {
 		c := net.Guarded()
 		synctest.Wait()
 		wiped := net.Nodes[1]
-		record := testhook.Engine(c).Cluster.Nodes[1].Current().Record.(string)
+		record := testhook.Engine(c).Cluster.Nodes()[1].Current().Record.(string)
 		wiped.Redis.FlushAll()
 		// The counts differ, so that the token is raised at the others; and the wiped node answers late.
 		_, err := net.Nodes[0].Redis.HIncrBy(net.Nodes[0].Record(), protocol.StripeOf("redlock:x"), 5)

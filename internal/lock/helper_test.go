@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -26,11 +27,11 @@ func unconnectedAs(name string, fencing bool) *Exclusive {
 	random := system.OSRandom{}
 	events := notify.NewQueue(slog.New(slog.DiscardHandler), false)
 	cfg := &node.Config{Clock: system.Now, Random: random, Events: events,
-		Identities: node.NewIdentities(), Majority: node.NewMajority(1, 1, system.Now, events), DeadAfter: time.Second}
-	group := admission.NewGroup(admission.Terms{TTL: ttl, MaxTTL: ttl, Nodes: 1, Quorum: 1}, cfg)
+		Identities: node.NewIdentities(), Majority: node.NewMajority(1, system.Now, events), DeadAfter: time.Second}
+	group := admission.NewGroup(admission.Terms{TTL: ttl, MaxTTL: ttl, Nodes: 1, Quorum: 1, Life: context.Background()}, cfg)
 	group.Add(node.New(0, "node 0", nil, cfg), "#0")
 	e := &Engine{ID: "client", Clock: system.Now, Random: random, NodeTimeout: timeout, Life: life.New(),
-		Cluster: &quorum.Cluster{Nodes: group.Members, Need: 1, Clock: system.Now}}
+		Cluster: &quorum.Cluster{Roster: &group.Roster, Clock: system.Now}}
 	e.Life.Settle()
 	terms := &Terms{Lease: lease.Terms{TTL: ttl, Validity: ttl, NodeTimeout: timeout, Random: random},
 		Wait: waitqueue.Terms{TTL: ttl, Random: random}, Fencing: fencing, LeastToken: protocol.FirstCount, Random: random}

@@ -68,6 +68,7 @@ var meanings = [...]quorum.Answer{
 	protocol.Forgot:    forgot,
 	protocol.Unproven:  {Count: quorum.No, Outcome: quorum.Refused, Cause: admission.ErrForgot},
 	protocol.Stranger:  {Count: quorum.No, Outcome: quorum.Refused, Cause: admission.ErrOtherList},
+	protocol.Moved:     {Count: quorum.NoAnswer, Outcome: quorum.Refused, Cause: admission.ErrOtherList},
 	protocol.Gone:      {Count: quorum.NoAnswer, Outcome: quorum.Refused, Cause: errGone},
 	protocol.KeyGone:   {Count: quorum.No, Outcome: quorum.Refused, Cause: errKeyGone},
 	protocol.NotFound:  {Count: quorum.NotFound, Outcome: quorum.Confirmed},

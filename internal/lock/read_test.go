@@ -300,7 +300,7 @@ func TestRefusedAttemptAtAPermitIsMadeAgainWhereTheVotesWereSplit(t *testing.T) 
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := unconnected()
-			x.engine.Cluster = &quorum.Cluster{Nodes: slices.Repeat(x.engine.Cluster.Nodes, 3), Need: 2, Clock: x.engine.Clock}
+			x.engine.Cluster.Roster.Store(&admission.Roster{Nodes: slices.Repeat(x.engine.Cluster.Nodes(), 3), Need: 2})
 			b := new(quorum.Ballot)
 			x.begin(b, opLock, "BBBBBBBBBBBBBBBBBBBBBBBBBB", 0, quorum.Acquire, permitting)
 			b.Permits = 1

@@ -27,7 +27,7 @@ func rightToExtend(n *admission.Member, ttl time.Duration) (*admission.VoteRight
 func (e *Engine) AwaitRecord(ctx context.Context, t *Terms, ttl time.Duration) {
 	for began, try := e.Clock(), 0; e.Clock()-began < t.Lease.NodeTimeout; try++ {
 		able, registering := 0, 0
-		for _, n := range e.Cluster.Nodes {
+		for _, n := range e.Cluster.Nodes() {
 			switch _, err := n.Right(ttl); {
 			case err == nil:
 				able++
@@ -35,7 +35,7 @@ func (e *Engine) AwaitRecord(ctx context.Context, t *Terms, ttl time.Duration) {
 				registering++
 			}
 		}
-		if able >= e.Cluster.Need || registering == 0 {
+		if able >= e.Cluster.Need() || registering == 0 {
 			return
 		}
 		if e.Life.Pause(ctx, new(Refusal).backoff(t.Random, "registering", min(try, 4), 0)) != nil {

@@ -55,7 +55,7 @@ type Failure struct {
 // those that showed nothing. Permits are held where so many slots have such an owner each that too
 // few are left: docs/safety.md, Permits.
 func (c *call) refusalOf(b *quorum.Ballot, w *waitqueue.Waiter) *Refusal {
-	need := c.engine.Cluster.Need
+	need := c.engine.Cluster.Need()
 	c.trim(b)
 	votes := quorum.FailureOf(b)
 	r := &Refusal{Votes: votes, hopeless: votes.IsHopeless(), took: votes.Elapsed}
@@ -105,9 +105,9 @@ func (e *Engine) heldFor(owner string) time.Duration {
 // comes first.
 func (c *call) unaskedRefusal(why error) *Refusal {
 	e := c.engine
-	votes := &quorum.Failure{Op: opLock, Need: e.Cluster.Need, Elapsed: c.terms.Lease.NodeTimeout, Nodes: e.Cluster.Nodes,
-		Answers: make([]quorum.Answer, len(e.Cluster.Nodes))}
-	for i, n := range e.Cluster.Nodes {
+	votes := &quorum.Failure{Op: opLock, Need: e.Cluster.Need(), Elapsed: c.terms.Lease.NodeTimeout, Nodes: e.Cluster.Nodes(),
+		Answers: make([]quorum.Answer, len(e.Cluster.Nodes()))}
+	for i, n := range e.Cluster.Nodes() {
 		_, cause := n.Right(c.terms.Lease.TTL)
 		votes.Answers[i] = quorum.Answer{Count: quorum.NoAnswer, Outcome: quorum.NotSent, Cause: cmp.Or(cause, why)}
 	}

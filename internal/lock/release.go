@@ -124,12 +124,13 @@ func (l *Lock) NewRollback(owner, ticket string, stay bool, after quorum.Recorde
 
 // BeginRenewal implements lease.Lock.
 func (l *Lock) BeginRenewal(ctx context.Context, at time.Duration, b *quorum.Ballot, g *lease.Grant, ttl time.Duration, longer bool) {
+	b.Under(l.engine.Cluster.Roster.Load().For(g.List))
 	l.begin(b, opExtend, g.Owner, at, quorum.Renew, renewing)
 	b.Recorder = l.engine.Observer.Recorder(ctx, opExtend, l.Name, g.Owner, nil)
 	b.SetCommand("EVALSHA", nil)
 	call := protocol.RenewalCall{Owner: g.Owner, Ticket: "", TTL: l.terms.settings.TTL, List: ""}
-	if g.List != nil {
-		call.List = g.List.Arg
+	if list := b.List(); list != nil {
+		call.List = list.Arg
 	}
 	if ttl != l.terms.Lease.TTL {
 		call.TTL = protocol.Milliseconds(ttl)

@@ -43,7 +43,7 @@ func TestNodeThatWasNotAskedGetsNoUndo(t *testing.T) {
 		lease := net.Must(net.Mutex(c, "x").Lock(t.Context()))
 		require.NoError(t, lease.Unlock(t.Context()))
 		synctest.Wait()
-		require.Zero(t, testhook.Engine(c).Cluster.Nodes[2].Undos())
+		require.Zero(t, testhook.Engine(c).Cluster.Nodes()[2].Undos())
 	})
 }
 
@@ -61,12 +61,12 @@ func TestNodeWithAKeyOfAnotherTypeGetsNoUndo(t *testing.T) {
 		lease := net.Must(net.Mutex(c, "x").Lock(t.Context()))
 		require.NoError(t, lease.Unlock(t.Context()))
 		time.Sleep(100 * ms)
-		require.Zero(t, testhook.Engine(c).Cluster.Nodes[0].Undos())
+		require.Zero(t, testhook.Engine(c).Cluster.Nodes()[0].Undos())
 		b := testhook.Lock(net.Mutex(c, "x")).NewRollback("me", "", false, nil)
 		net.Nodes[0].Set(func(n *testnet.Node) { n.Delay = 10 * ms })
 		b.Send(0b001, false)
 		b.Votes[0].Receive(nil, redis.Error("WRONGTYPE Operation against a key"))
-		require.Zero(t, testhook.Engine(c).Cluster.Nodes[0].Undos())
+		require.Zero(t, testhook.Engine(c).Cluster.Nodes()[0].Undos())
 	})
 }
 
@@ -109,11 +109,11 @@ func TestHolderLeavesTheQueueOfNodesThatWereAway(t *testing.T) {
 		require.NoError(t, held.Unlock(t.Context()))
 		lease := <-got
 		require.NoError(t, lease.Unlock(t.Context()))
-		require.Equal(t, 1, testhook.Engine(b).Cluster.Nodes[2].Undos())
+		require.Equal(t, 1, testhook.Engine(b).Cluster.Nodes()[2].Undos())
 		require.Contains(t, net.Nodes[2].Keys(), "redlock::queue:redlock:x")
 		net.Nodes[2].Up()
 		time.Sleep(2 * time.Second)
-		require.Zero(t, testhook.Engine(b).Cluster.Nodes[2].Undos())
+		require.Zero(t, testhook.Engine(b).Cluster.Nodes()[2].Undos())
 		net.RequireNoKeys()
 		for _, key := range net.Nodes[2].Keys() {
 			require.NotContains(t, key, "queue", "no waiter is there any more")
@@ -126,7 +126,7 @@ func TestHolderLeavesTheQueueOfNodesThatWereAway(t *testing.T) {
 func TestRefusedUndoIsSentAgainForAsLongAsTheAttemptStands(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
-		n, m := testhook.Engine(c).Cluster.Nodes[0], net.Mutex(c, "x", redlock.WithTTL(5*time.Second))
+		n, m := testhook.Engine(c).Cluster.Nodes()[0], net.Mutex(c, "x", redlock.WithTTL(5*time.Second))
 		net.Nodes[0].Refuse("OOM command not allowed", "release", "releaseall")
 		require.True(t, n.Undo(testhook.Lock(m).NewUndo("me", "")))
 		time.Sleep(4 * time.Second)
@@ -161,7 +161,7 @@ func TestReleaseIsUndoneAtANodeThatARenewalHealed(t *testing.T) {
 		net.Nodes[2].Down()
 		synctest.Wait()
 		require.NoError(t, lease.Unlock(t.Context()))
-		require.Equal(t, 1, testhook.Engine(c).Cluster.Nodes[2].Undos())
+		require.Equal(t, 1, testhook.Engine(c).Cluster.Nodes()[2].Undos())
 		net.Nodes[2].Up()
 		time.Sleep(2 * time.Second)
 		net.RequireNoKeys()
@@ -171,7 +171,7 @@ func TestReleaseIsUndoneAtANodeThatARenewalHealed(t *testing.T) {
 func TestAllUndosAreConfirmed(t *testing.T) {
 	testnet.OfEachKind(t, 1, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
-		n := testhook.Engine(c).Cluster.Nodes[0]
+		n := testhook.Engine(c).Cluster.Nodes()[0]
 		undo := func() {
 			for i := range 3 {
 				n.Undo(testhook.Lock(net.Mutex(c, "x")).NewUndo(fmt.Sprint(i), ""))
@@ -202,7 +202,7 @@ func isRelease(cmd string, args []string) bool {
 func TestUndoIsSentWithTheScriptsTextOnlyIfTheServerForgotTheScript(t *testing.T) {
 	testnet.OfEachKind(t, 1, func(t *testing.T, net *testnet.Net) {
 		c := net.Client()
-		n := testhook.Engine(c).Cluster.Nodes[0]
+		n := testhook.Engine(c).Cluster.Nodes()[0]
 		var sent []string // commands by which the node was asked to release
 		net.Nodes[0].Set(func(n *testnet.Node) {
 			n.Override = func(cmd string, args []string) string {

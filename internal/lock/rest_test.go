@@ -334,12 +334,12 @@ func TestLateReleaseRestsForWhatIsLeft(t *testing.T) {
 			late.Down()
 			synctest.Wait()
 			require.NoError(t, lease.Unlock(t.Context()))
-			require.Equal(t, 1, testhook.Engine(c).Cluster.Nodes[2].Undos())
+			require.Equal(t, 1, testhook.Engine(c).Cluster.Nodes()[2].Undos())
 			time.Sleep(away)
 			require.Equal(t, lease.Owner(), holderAt(late))
 			late.Up()
-			var before time.Duration                              // the undo was executed after that
-			for testhook.Engine(c).Cluster.Nodes[2].Undos() > 0 { // the pauses between dials are random
+			var before time.Duration                                // the undo was executed after that
+			for testhook.Engine(c).Cluster.Nodes()[2].Undos() > 0 { // the pauses between dials are random
 				before = time.Since(began)
 				time.Sleep(ms)
 			}
@@ -379,7 +379,7 @@ func TestUndoShortensTheRestOfAReleaseThatWasExecutedLate(t *testing.T) {
 				require.Equal(t, protocol.Resting+lease.Owner(), holderAt(late))
 				require.InDelta(t, hold, late.Redis.TTL("redlock:x"), float64(100*ms))
 				late.Up()
-				for testhook.Engine(c).Cluster.Nodes[2].Undos() > 0 {
+				for testhook.Engine(c).Cluster.Nodes()[2].Undos() > 0 {
 					time.Sleep(ms)
 				}
 				if left := hold - time.Since(began); left > 0 {

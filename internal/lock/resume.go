@@ -135,7 +135,7 @@ func (r *resumption) newBallot(ctx context.Context) *Attempt {
 		if v.Skip != nil {
 			continue
 		}
-		if !slices.Contains(r.from.Records, recordOf(v)) {
+		if memory := protocol.MemoryOf(recordOf(v)); !slices.ContainsFunc(r.from.Records, func(record string) bool { return protocol.MemoryOf(record) == memory }) {
 			v.Skip = errNotKept
 			continue
 		}
@@ -175,7 +175,7 @@ func (r *resumption) isLost(votes *quorum.Failure) bool {
 func (r *resumption) giveBack() {
 	b := r.newRelease(r.owner, r.engine.Clock(), Release{}, r.engine.Observer.Recorder(context.Background(), opRollback, r.Name, r.owner, nil))
 	b.Send(r.sent, false)
-	r.undoOld(1<<len(r.engine.Cluster.Nodes) - 1)
+	r.undoOld(1<<len(r.engine.Cluster.Nodes()) - 1)
 }
 
 // lackingKeys returns the nodes that are not known to have given the lease its new owner.

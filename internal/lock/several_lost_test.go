@@ -159,7 +159,7 @@ func TestSetThatGivesUpLeavesNothingAtAFrozenNode(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		net.RequireNoKeys()
 		net.RequireNoTraces()
-		for _, n := range testhook.Engine(c).Cluster.Nodes {
+		for _, n := range testhook.Engine(c).Cluster.Nodes() {
 			require.Zero(t, n.Undos())
 		}
 	})

@@ -155,7 +155,7 @@ func (h *Transfer) Settle(owner string) (kept quorum.NodeSet, failure *quorum.Fa
 
 // whyDropped returns why a node that has confirmed does not keep the key of a lease; nil if it does.
 func (h *Transfer) whyDropped(at int, owner string) error {
-	switch n := h.lock.engine.Cluster.Nodes[at]; {
+	switch n := h.lock.engine.Cluster.Nodes()[at]; {
 	case n.HasUndo(owner):
 		return errNotUndone
 	case n.HasUndo(h.passing.Value):

@@ -207,7 +207,7 @@ func TestTransferThatTooFewNodesKeepLeavesTheLease(t *testing.T) {
 		net.Delay(5 * ms)
 		net.Nodes[2].Freeze()
 		time.AfterFunc(25*ms, func() { // two nodes have granted, and the third is awaited for 5 ms more
-			testhook.Engine(c).Cluster.Nodes[1].Undo(testhook.Lock(m).NewUndo(lease.Owner(), ""))
+			testhook.Engine(c).Cluster.Nodes()[1].Undo(testhook.Lock(m).NewUndo(lease.Owner(), ""))
 		})
 		text, err := lease.Transfer(t.Context())
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)

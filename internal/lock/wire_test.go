@@ -240,7 +240,7 @@ func (r *wireRun) finish() {
 			require.NoError(r.T, lease.Unlock(r.T.Context()))
 			synctest.Wait()
 		}
-		for _, n := range testhook.Engine(c).Cluster.Nodes {
+		for _, n := range testhook.Engine(c).Cluster.Nodes() {
 			require.Zero(r.T, n.Undos())
 		}
 	}

@@ -38,7 +38,7 @@ func newUnconnected() *unconnected {
 		Random:     system.OSRandom{},
 		Events:     u.events,
 		Identities: NewIdentities(),
-		Majority:   NewMajority(1, 1, system.Now, u.events),
+		Majority:   NewMajority(1, system.Now, u.events),
 		Closed:     io.EOF,
 		DeadAfter:  time.Second,
 	})

@@ -15,7 +15,7 @@ const ms = time.Millisecond
 func init() { debug.SetGCPercent(400) } // the embedded nodes make a Lua state for each script
 
 // nodes returns the client's nodes.
-func nodes(c *redlock.Client) []*admission.Member { return testhook.Engine(c).Cluster.Nodes }
+func nodes(c *redlock.Client) []*admission.Member { return testhook.Engine(c).Cluster.Nodes() }
 
 // deadAfter returns how long the client waits for an answer before it closes the connection.
 func deadAfter(c *redlock.Client) time.Duration {

@@ -33,7 +33,7 @@ type Config struct {
 	Observer   Observer // nil: none
 	Identities *Identities
 	Majority   *Majority
-	Closed     error // why connections end when Run's context does
+	Closed     error // why connections end when Run's context does, without a cause of its own
 
 	// Misconfigured is the error of a pool that a person must mend; the node is unfit meanwhile.
 	Misconfigured error
@@ -41,6 +41,14 @@ type Config struct {
 	// DeadAfter is how long an answer may be overdue before the connection is given up. It
 	// bounds dials and handshakes too.
 	DeadAfter time.Duration
+}
+
+// end returns why connections end with a context that has ended.
+func (c *Config) end(ctx context.Context) error {
+	if cause := context.Cause(ctx); cause != ctx.Err() {
+		return cause
+	}
+	return c.Closed
 }
 
 // Admitter decides whether a node's server may vote. All methods are called from Run's
@@ -114,7 +122,13 @@ func (n *Node) NoteSilence(d time.Duration) { n.link.noteSilence(d) }
 // Use sets the admitter. From then on the Majority counts the node.
 func (n *Node) Use(a Admitter) {
 	n.admitter = a
-	n.cfg.Majority.nodes[n.Index] = &n.Status
+	n.cfg.Majority.add(&n.Status)
+}
+
+// Leave ends a node whose server is no master any more, after the ctx of its Run: the Majority does not count it.
+func (n *Node) Leave() {
+	n.cfg.Majority.remove(&n.Status)
+	n.cfg.Identities.register(n.Index, "")
 }
 
 // Pipe returns the node's connection; nil if there is none.

@@ -46,6 +46,9 @@ func (c *connector) run(ctx context.Context, first chan<- bool) {
 				pause = firstPause
 			}
 		}
+		if ctx.Err() != nil {
+			err = n.cfg.end(ctx)
+		}
 		c.setDown(err)
 		report() // after setDown: callers that await the first attempt ask why it failed
 		if ctx.Err() == nil {

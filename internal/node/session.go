@@ -19,7 +19,7 @@ type session struct {
 // returns why it ended. It calls ready after the first check.
 func (s *session) attend(ctx context.Context, run string, ready func()) error {
 	n, p := s.node, s.pipe
-	stop := context.AfterFunc(ctx, func() { p.Kill(n.cfg.Closed) })
+	stop := context.AfterFunc(ctx, func() { p.Kill(n.cfg.end(ctx)) })
 	defer stop()
 	watching := make(chan struct{})
 	go func() { // in a goroutine of its own: a check waits for answers, also for those of other nodes

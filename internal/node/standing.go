@@ -253,11 +253,11 @@ func (s *Status) logQuarantine(left time.Duration) {
 // Majority knows how the nodes of a client stand together. It logs when no majority of them votes,
 // and when one votes again, which callers may await.
 type Majority struct {
-	need   int
 	clock  system.Clock
 	events *notify.Queue
 
 	mu      sync.Mutex // protects what follows and each Status; nothing else is locked under it
+	need    int
 	nodes   []*Status
 	settled bool          // the first connections are settled
 	waits   bool          // the log says that a majority waits for its first votes
@@ -265,9 +265,29 @@ type Majority struct {
 	awaited chan struct{} // closed when a majority votes; nil if no caller awaits that
 }
 
-// NewMajority makes the Majority of a client with this number of nodes. need is how many must vote. Use adds the nodes.
-func NewMajority(nodes, need int, clock system.Clock, events *notify.Queue) *Majority {
-	return &Majority{need: need, clock: clock, events: events, nodes: make([]*Status, nodes)}
+// NewMajority makes the Majority of a client. need is how many nodes must vote. Use adds the nodes.
+func NewMajority(need int, clock system.Clock, events *notify.Queue) *Majority {
+	return &Majority{need: need, clock: clock, events: events}
+}
+
+// Need sets how many must vote.
+func (m *Majority) Need(need int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.need = need
+}
+
+// add counts a node from now on; remove, no more.
+func (m *Majority) add(s *Status) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.nodes = append(m.nodes, s)
+}
+
+func (m *Majority) remove(s *Status) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.nodes = slices.DeleteFunc(m.nodes, func(other *Status) bool { return other == s })
 }
 
 // part is what a node's standing means for the majority.
@@ -342,7 +362,9 @@ func (m *Majority) Doubt(index int) {
 	now := m.clock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.nodes[index].doubted = true
+	for _, s := range m.nodes {
+		s.doubted = s.doubted || s.index == index
+	}
 	m.log(now)
 }
 

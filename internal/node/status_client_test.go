@@ -149,7 +149,7 @@ func TestTellSendsACommandIfTheNodeIsConnected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
-				n, server := testhook.Engine(net.Client()).Cluster.Nodes[0], net.Nodes[0]
+				n, server := testhook.Engine(net.Client()).Cluster.Nodes()[0], net.Nodes[0]
 				var answers []node.Reply
 				if c.before != nil {
 					c.before(server)

@@ -211,7 +211,7 @@ func TestListingWithAFullMemorySkipsWhatNodesBeforeHave(t *testing.T) {
 		want := putMany(t, net, 30)
 		put(t, net, "redlock:last", "owner", 2, 3, 4)
 		e := testhook.Engine(c)
-		l := operate.Listing{Clock: e.Clock, Life: e.Life, Nodes: e.Cluster.Nodes, Need: e.Cluster.Need,
+		l := operate.Listing{Clock: e.Clock, Life: e.Life, Nodes: e.Cluster.Nodes(), Need: e.Cluster.Need(),
 			Timeout: e.NodeTimeout, PageTimeout: e.NodeTimeout, Prefix: "redlock:", Memory: 10}
 		var names []string
 		require.Nil(t, l.Run(t.Context(), "*", func(f *operate.Found) (locked, more bool) {

@@ -25,6 +25,15 @@ func Set[C, S any](l Look[C, S]) { look = l }
 // Of returns the Look that was set, whose types these must be.
 func Of[C, S any]() Look[C, S] { return look.(Look[C, S]) }
 
+// group is what Group calls.
+var group func(client any) any
+
+// SetGroup sets what Group calls.
+func SetGroup(of func(client any) any) { group = of }
+
+// Group returns the *admission.Group of a *redlock.Client.
+func Group(client any) any { return group(client) }
+
 // readsOnly is what ReadsOnly returns.
 var readsOnly any
 

@@ -26,6 +26,13 @@ func (r Run) Guard() string { return Key("guard", string(r)) }
 // loss of memory names a record that does not exist any more.
 func (r Run) Record(quarantine string) string { return Key("record", string(r)) + ":" + quarantine }
 
+// MemoryOf returns what is the same in all records that a server has until it loses its memory: a record gets another name with
+// another list of masters (install.lua).
+func MemoryOf(record string) string {
+	memory, _, _ := strings.Cut(record, ".")
+	return memory
+}
+
 // RunOf returns the run of a record, by the record's key.
 func RunOf(record string) Run {
 	run, _, _ := strings.Cut(strings.TrimPrefix(record, Key("record", "")), ":")
@@ -68,7 +75,7 @@ type ProbeReply struct {
 	Format bool          // clients of another format keep their keys there
 	Time   time.Duration // the server's clock, since 1970; 0 with Format
 	List   List          // in which the server stands or, in quarantine, stood last; zero: it has stood in none
-	Self   string        // which of the list's masters it is
+	Self   string        // which of the list's masters it is; "": none
 }
 
 // Whole is a server that has a record.
@@ -131,6 +138,8 @@ type AdmitCall struct {
 	List       List          // in which the server stands from then on
 	Self       string        // which of its masters the server is
 	Seal       string        // that the server must have, if it has stood in no list
+	Before     string        // the list that it remembers; "": none
+	Choice     Choice        // of the list after this one, as other servers remember it
 	Counts     [Stripes]int64
 }
 
@@ -140,8 +149,9 @@ func (c AdmitCall) Eval() []any {
 	if older == "" {
 		older, olderQuarantine = record, c.Run.Quarantine() // these stay
 	}
-	return append(eval(Admit, []any{record, c.Run.Guard(), c.Run.Quarantine(), NewestKey, older, olderQuarantine, FormatKey, MembersKey, SealKey},
-		c.Quarantine, c.Nodes, c.Longest.Milliseconds(), c.Together, c.List.ID, c.List.Masters, c.Self, c.Seal), counters(&c.Counts)...)
+	return append(eval(Admit, []any{record, c.Run.Guard(), c.Run.Quarantine(), NewestKey, older, olderQuarantine, FormatKey, MembersKey, SealKey, SettlingKey},
+		c.Quarantine, c.Nodes, c.Longest.Milliseconds(), c.Together, c.List.ID, c.List.Masters, c.Self, c.Seal, c.Before,
+		c.Choice.Promised, c.Choice.Accepted, c.Choice.Proposal), counters(&c.Counts)...)
 }
 
 func counters(counts *[Stripes]int64) []any {
@@ -179,7 +189,8 @@ func (c RecordCall) Eval() []any {
 type Standing struct {
 	Memory        // Nodes is "" without a record
 	List   List   // in which it stands or, without a record, stood last; zero: it has stood in none
-	Self   string // which of the list's masters it is
+	Self   string // which of the list's masters it is; "": none
+	Choice Choice // of the list after that
 
 	// Of a server without a record:
 	Looked     bool          // whether a client has looked at it since it lost its memory
@@ -197,6 +208,7 @@ func ReadStanding(reply any, err error) (Standing, error) {
 	}
 	s := Standing{Memory: memory(fields), Quarantine: fields["name"], First: fields["first"]}
 	s.List, s.Self = listOf(fields)
+	s.Choice = Choice{fields["promised"], fields["accepted"], fields["proposal"]}
 	ms, err := strconv.ParseInt(fields["left"], 10, 64)
 	s.Looked, s.Left = err == nil, milliseconds(ms)
 	if ms, err := strconv.ParseInt(fields["guard"], 10, 64); err == nil {

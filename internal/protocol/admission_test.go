@@ -96,13 +96,13 @@ func TestAnswersToAProbe(t *testing.T) {
 
 func TestAdmitKeepsTheRecordBeforeWhereItsRunIsUnknown(t *testing.T) {
 	call := AdmitCall{Run: run, Quarantine: "NAME", Nodes: 3, Longest: time.Second, Together: "A B",
-		List: List{ID: "LIST", Masters: "a b c"}, Self: "b", Seal: "SEAL"}
+		List: List{ID: "LIST", Masters: "a b c"}, Self: "b", Seal: "SEAL", Before: "BEFORE", Choice: Choice{"P", "A", "C"}}
 	call.Counts[0], call.Counts[Stripes-1] = 5, 6
 	args := call.Eval()
 	record := "redlock::record:abc:NAME"
-	require.Equal(t, []any{Admit.Text(), 9, record, "redlock::guard:abc", "redlock::quarantine:abc", NewestKey, record, "redlock::quarantine:abc", FormatKey,
-		MembersKey, SealKey, "NAME", 3, int64(1000), "A B", "LIST", "a b c", "b", "SEAL", int64(5)}, args[:20])
-	require.Len(t, args, 19+Stripes)
+	require.Equal(t, []any{Admit.Text(), 10, record, "redlock::guard:abc", "redlock::quarantine:abc", NewestKey, record, "redlock::quarantine:abc", FormatKey,
+		MembersKey, SealKey, SettlingKey, "NAME", 3, int64(1000), "A B", "LIST", "a b c", "b", "SEAL", "BEFORE", "P", "A", "C", int64(5)}, args[:25])
+	require.Len(t, args, 24+Stripes)
 	require.Equal(t, int64(6), args[len(args)-1])
 	call.Older, call.OlderRun = "redlock::record:old:X", "old"
 	require.Equal(t, []any{"redlock::record:old:X", "redlock::quarantine:old"}, call.Eval()[6:8])

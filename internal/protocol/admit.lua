@@ -9,6 +9,7 @@
 -- KEYS[7]  the format
 -- KEYS[8]  the server's list of masters
 -- KEYS[9]  the seal
+-- KEYS[10] exists while a lease that was granted under an earlier list may be valid
 -- ARGV[1]  the name of the quarantine after whose end the client collected them
 -- ARGV[2]  N, the number of nodes
 -- ARGV[3]  the longest ttl on record, in milliseconds
@@ -18,10 +19,15 @@
 -- ARGV[6]  the masters, with spaces between
 -- ARGV[7]  which of them the server is
 -- ARGV[8]  the seal of the beginning of the list, or the client's own
--- ARGV[9]… the counters, from stripe 0 on
+-- ARGV[9]  the list that the client found the server to remember; '' if it is none
+-- ARGV[10] the latest ballot that other servers of the list have promised, or ''
+-- ARGV[11] the latest that they have accepted, or ''
+-- ARGV[12] the proposal that they accepted with it, or ''
+-- ARGV[13]… the counters, from stripe 0 on
 --
 -- Returns 1 when there is a record now. Returns 0, and changes nothing, in these cases: the quarantine is another one,
--- not over, or used; the server remembers another list; it remembers none, and does not have this seal. The record after a
+-- not over, or used; the server remembers another list than
+-- the client found; it remembers none, and does not have this seal. The record after a
 -- used quarantine is gone: the counters of this client may lack leases that the server forgot with it.
 if redis.call('HEXISTS', KEYS[1], 'nodes') == 1 then
   return 1
@@ -32,8 +38,14 @@ end
 if redis.call('HGET', KEYS[3], 'used') then
   return 0
 end
-local list = redis.call('HGET', KEYS[8], 'id')
-if list and list ~= ARGV[5] or not list and redis.call('GET', KEYS[9]) ~= ARGV[8] then
+local function remembered(field)
+  return redis.call('HGET', KEYS[8], field) or ''
+end
+local list = remembered('id')
+if list == '' then
+  list = remembered('former')
+end
+if list ~= ARGV[9] or list == '' and redis.call('GET', KEYS[9]) ~= ARGV[8] then
   return 0
 end
 -- A value of more than 64 bytes makes the server keep the hash as a table: in the
@@ -46,15 +58,24 @@ if ARGV[4] ~= '' then
   record[#record + 1] = 'seal'
   record[#record + 1] = ARGV[8]
 end
-for i = 9, #ARGV do
-  record[#record + 1] = i - 9
+for i = 13, #ARGV do
+  record[#record + 1] = i - 13
   record[#record + 1] = ARGV[i]
 end
 redis.call('HSET', KEYS[3], 'used', '1')
 redis.call('HSET', KEYS[1], unpack(record))
 redis.call('SET', KEYS[4], KEYS[1])
 redis.call('SET', KEYS[7], '2')
-redis.call('HSET', KEYS[8], 'id', ARGV[5], 'masters', ARGV[6], 'self', ARGV[7])
+local promised, accepted, proposal = ARGV[10], ARGV[11], ARGV[12]
+if list == ARGV[5] then -- what it remembers of the choice of the next list counts too
+  promised = promised < remembered('promised') and remembered('promised') or promised
+  if accepted < remembered('accepted') then
+    accepted, proposal = remembered('accepted'), remembered('proposal')
+  end
+end
+redis.call('HSET', KEYS[8], 'id', ARGV[5], 'masters', ARGV[6], 'self', ARGV[7], 'former', '', 'promised', promised,
+  'accepted', accepted, 'proposal', proposal)
+redis.call('SET', KEYS[10], ARGV[5], 'PX', math.max(ARGV[3], 1))
 redis.call('DEL', KEYS[9])
 redis.call('PERSIST', KEYS[3])
 if KEYS[5] ~= KEYS[1] then

@@ -16,8 +16,8 @@
 -- Returns as renew does: 1 when the share, or the key, was still the lease's; 2 when it was
 -- missing, and has been given anew; 11 and 12 for the same where a writer waits, or somebody has
 -- asked the readers to let go, with ARGV[5]; 0 when it was missing and this server has no
--- record, or must not give it anew; 5 when this server stands in another list of masters, or in none; else {holder, its
--- remaining milliseconds}.
+-- record, or must not give it anew; 5 and 6 as renew, when this server stands in another list of masters, or in none; else
+-- {holder, its remaining milliseconds}.
 --@value
 local holder = valueOf(KEYS[1])
 local stranger = ARGV[3] ~= '' and redis.call('HGET', KEYS[5], 'id') ~= ARGV[3]
@@ -33,7 +33,7 @@ if holder == 'redlock::shared' and ARGV[2] ~= '0' and not ARGV[5] and redis.call
     redis.call('PEXPIREAT', KEYS[4], ends)
     redis.call('ZADD', KEYS[4], ends, ARGV[1])
     redis.call('SET', KEYS[1], holder, 'PXAT', ends)
-    return stranger and 5 or 1
+    return stranger and 6 or 1
   end
 end
 --@lock
@@ -44,13 +44,13 @@ if holder == shared then
 end
 if ARGV[2] == '0' then
   if holder ~= ARGV[1] then
-    return stood and (stranger and 5 or 1) or holder and {holder, redis.call('PTTL', KEYS[1])} or 0
+    return stood and (stranger and 6 or 1) or holder and {holder, redis.call('PTTL', KEYS[1])} or 0
   end
   ARGV[2] = redis.call('PTTL', KEYS[1])
 end
 if stood and holder == shared and not ARGV[5] and redis.call('EXISTS', KEYS[3]) == 0 then
   share(ARGV[1], ARGV[2], holder)
-  return stranger and 5 or 1
+  return stranger and 6 or 1
 end
 --@queue
 --@reserve
@@ -75,7 +75,7 @@ end
 share(ARGV[1], ARGV[2], holder)
 letReadersIn(shared, false) -- also those behind a batch whose parked attempts a release executed
 if stranger then
-  return 5
+  return 6
 end
 local reply = stood and 1 or 2
 if ARGV[5] and (redis.pcall('GET', KEYS[6]) == shared or writerAhead('')) then

@@ -24,6 +24,9 @@ const (
 	// SealTTL is how long a seal lasts.
 	SealTTL = 10 * time.Second
 
+	// SettlingKey exists while a lease that was granted under an earlier list of masters may be valid.
+	SettlingKey = Reserved + "settling"
+
 	// LookKey is the key that a look at a server writes: see look.lua.
 	LookKey = Reserved + "look"
 

@@ -20,7 +20,7 @@ func TestListOfMasters(t *testing.T) {
 	require.Equal(t, 3, list.Len())
 	require.True(t, list.Has("b"))
 	require.False(t, list.Has("a b"))
-	require.Zero(t, protocol.List{}.Len())
+	require.Zero(t, new(protocol.List).Len())
 }
 
 // in runs a script in a state that commands make. It returns the reply, and all keys.
@@ -51,6 +51,7 @@ const (
 	guarded    = "SET redlock::guard:run NAME PX 20"
 	stands     = "HSET redlock::members id LIST masters a,b,c self b"
 	elsewhere  = "HSET redlock::members id OTHER masters a,b,d self b"
+	former     = "HSET redlock::members former OTHER masters a,d self b"
 )
 
 func TestSealOfAServer(t *testing.T) {
@@ -98,24 +99,30 @@ func TestAdmissionToAList(t *testing.T) {
 		renamed = "HSET redlock::quarantine:run name ANOTHER"
 	)
 	for name, c := range map[string]struct {
-		state []string
-		seal  string
-		reply string
+		state  []string
+		seal   string
+		before string // the list that the client has found there
+		reply  string
 	}{
-		"sealed":                           {[]string{quarantine, seal}, "SEAL", "1"},
-		"no seal":                          {[]string{quarantine}, "SEAL", "0"},
-		"no seal, and the client has none": {[]string{quarantine}, "", "0"},
-		"another seal":                     {[]string{quarantine, another}, "SEAL", "0"},
-		"stood in this list":               {[]string{quarantine, stands}, "", "1"},
-		"stood in this list, another seal": {[]string{quarantine, stands, another}, "SEAL", "1"},
-		"stood in another list":            {[]string{quarantine, elsewhere}, "", "0"},
-		"stood in another list, sealed":    {[]string{quarantine, elsewhere, seal}, "SEAL", "0"},
-		"quarantine not over":              {[]string{quarantine, guarded, seal}, "SEAL", "0"},
-		"another quarantine":               {[]string{quarantine, renamed, seal}, "SEAL", "0"},
-		"used":                             {[]string{quarantine + " used 1", seal}, "SEAL", "0"},
+		"sealed":                             {[]string{quarantine, seal}, "SEAL", "", "1"},
+		"no seal":                            {[]string{quarantine}, "SEAL", "", "0"},
+		"no seal, and the client has none":   {[]string{quarantine}, "", "", "0"},
+		"another seal":                       {[]string{quarantine, another}, "SEAL", "", "0"},
+		"stood in this list":                 {[]string{quarantine, stands}, "", "LIST", "1"},
+		"stood in this list, another seal":   {[]string{quarantine, stands, another}, "SEAL", "LIST", "1"},
+		"stood in this list, found empty":    {[]string{quarantine, stands, seal}, "SEAL", "", "0"},
+		"stood in another list":              {[]string{quarantine, elsewhere}, "", "OTHER", "1"},
+		"stood in another list than found":   {[]string{quarantine, elsewhere}, "", "LIST", "0"},
+		"stood in another list, sealed":      {[]string{quarantine, elsewhere, seal}, "SEAL", "", "0"},
+		"was a master before":                {[]string{quarantine, former}, "", "OTHER", "1"},
+		"was a master before, found empty":   {[]string{quarantine, former, seal}, "SEAL", "", "0"},
+		"stands in none, found in some list": {[]string{quarantine, seal}, "SEAL", "LIST", "0"},
+		"quarantine not over":                {[]string{quarantine, guarded, seal}, "SEAL", "", "0"},
+		"another quarantine":                 {[]string{quarantine, renamed, seal}, "SEAL", "", "0"},
+		"used":                               {[]string{quarantine + " used 1", seal}, "SEAL", "", "0"},
 	} {
 		call := protocol.AdmitCall{Run: run, Quarantine: "NAME", Nodes: 3, Longest: time.Second, Together: "A B",
-			List: list, Self: "a", Seal: c.seal}
+			List: list, Self: "a", Seal: c.seal, Before: c.before}
 		reply, left := in(t, conn, protocol.Admit, call.Eval()[1:], c.state...)
 		require.Equal(t, c.reply, reply, name)
 		if c.reply == "0" {
@@ -125,10 +132,11 @@ func TestAdmissionToAList(t *testing.T) {
 		m, err := protocol.ReadMemory(conn.Do("HGETALL", run.Record("NAME")))
 		require.NoError(t, err)
 		require.Equal(t, protocol.Memory{Nodes: "3", Longest: time.Second, Together: "A B", Seal: c.seal}, m, name)
-		require.Contains(t, left, "redlock::members hash id=LIST masters=a b c self=a -1", name)
+		require.Contains(t, left, "redlock::members hash accepted= former= id=LIST masters=a b c promised= proposal= self=a -1", name)
 		require.Contains(t, left, "redlock::format string 2 -1", name)
 		require.Contains(t, left, "redlock::quarantine:run hash guard=500 name=NAME used=1 -1", name)
-		require.Len(t, left, 5, "the record and the newest one, and no seal: %s", name)
+		require.Contains(t, left, "redlock::settling string LIST 1000", name)
+		require.Len(t, left, 6, "the record and the newest one, and no seal: %s", name)
 	}
 	call := protocol.AdmitCall{Run: run, Quarantine: "NAME", List: list, Seal: "SEAL"}
 	const record = "HSET redlock::record:run:NAME nodes 5"
@@ -207,9 +215,9 @@ func TestRenewalWhereTheServerStandsInAnotherList(t *testing.T) {
 	reader, _ := protocol.NewShareKeys("p:", "x", false)
 	readerTold, _ := protocol.NewShareKeys("p:", "x", true)
 	type want [3]string // in the lease's list; in another, or in none; and of a client that has admission off
-	here, anew, none := want{"1", "5", "1"}, want{"2", "5", "2"}, want{"0", "0", "2"}
+	here, anew, none := want{"1", "6", "1"}, want{"2", "5", "2"}, want{"0", "0", "2"}
 	refused := want{"[them 300]", "[them 300]", "[them 300]"}
-	wanted, wantedAnew := want{"11", "5", "11"}, want{"12", "5", "12"}
+	wanted, wantedAnew := want{"11", "6", "11"}, want{"12", "5", "12"}
 	type states = []string
 	toldToGo := states{reads, share, askedReaders}
 	for name, c := range map[string]struct {
@@ -281,12 +289,12 @@ func TestRenewalWhereTheServerStandsInAnotherList(t *testing.T) {
 		script *protocol.Script
 		lock   protocol.LockKind
 	}{{protocol.Renew, &told}, {protocol.RenewAll, &setTold}} {
-		for list, want := range map[string]string{"LIST": "11", "OTHER": "5", "": "11"} {
+		for list, want := range map[string]string{"LIST": "11", "OTHER": "6", "": "11"} {
 			call := protocol.RenewalCall{Owner: "me", Ticket: "", TTL: 5000, List: list}
 			args := c.lock.Renew(&protocol.Settings{}, call, "record")
 			reply, left := in(t, conn, c.script, args[1:], ours, oursToo, asked, "HSET redlock::members id LIST")
 			require.Equal(t, want, reply)
-			require.Equal(t, want == "5", slices.Contains(left, "redlock::asked:p:x string me 300"), "it is told later")
+			require.Equal(t, want == "6", slices.Contains(left, "redlock::asked:p:x string me 300"), "it is told later")
 		}
 	}
 }

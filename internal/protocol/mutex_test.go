@@ -261,7 +261,7 @@ func TestNumbersThatScriptsReturn(t *testing.T) {
 		"claim":      {1: {Kind: Done}},
 		"permits":    {-1: {Kind: Forgot}},
 		"raise":      {1: {Kind: Done}, 0: {Kind: Gone}},
-		"renewal":    {0: {Kind: Unproven}, 1: {Kind: Done}, 2: {Kind: Recreated}, 5: {Kind: Stranger}, 11: {Kind: Done, Wanted: true}, 12: {Kind: Recreated, Wanted: true}},
+		"renewal":    {0: {Kind: Unproven}, 1: {Kind: Done}, 2: {Kind: Recreated}, 5: {Kind: Stranger}, 6: {Kind: Moved}, 11: {Kind: Done, Wanted: true}, 12: {Kind: Recreated, Wanted: true}},
 		"release":    {0: {Kind: NotFound}, 1: {Kind: Done}, 2: {Kind: Kept}, 3: {Kind: HandedOff}, 4: {Kind: StillHeld}},
 		"transfer":   {0: {Kind: KeyGone}, 1: {Kind: Done}},
 		"resumption": {7: {Kind: Done, Token: 7}, 1: {Kind: Done, Token: 1}, 0: {Kind: KeyGone}, -1: {Kind: Forgot}},

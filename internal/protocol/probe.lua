@@ -37,7 +37,8 @@ local function members(field)
   return redis.call('HGET', KEYS[4], field) or ''
 end
 local function reply(word, ...)
-  return {word, now, members('id'), members('masters'), members('self'), ...}
+  local list = members('id')
+  return {word, now, list == '' and members('former') or list, members('masters'), members('self'), ...}
 end
 local name = redis.call('HGET', KEYS[1], 'name')
 local record = ARGV[1] .. (name or '')

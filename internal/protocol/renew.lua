@@ -15,15 +15,15 @@
 -- and has been created (that shows that no other owner holds it); 11 and 12 for the same where
 -- others want the lock, with ARGV[4]; 0 when it was missing
 -- or reserved and this server has no record: it may have forgotten another owner's vote,
--- so its key proves nothing; 5 when this server stands in another list of masters, or in none: a key that was
--- the lease's is prolonged, and proves nothing; else {holder, its remaining milliseconds}.
+-- so its key proves nothing; when this server stands in another list of masters, or in none, 6 when the key was
+-- the lease's, and was prolonged, and 5 when it was missing or reserved: both prove nothing; else {holder, its remaining milliseconds}.
 --@value
 local holder = valueOf(KEYS[1])
 local stranger = ARGV[3] ~= '' and redis.call('HGET', KEYS[3], 'id') ~= ARGV[3]
 if holder == ARGV[1] then
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
   if stranger then
-    return 5
+    return 6
   elseif not ARGV[4] then
     return 1
   end

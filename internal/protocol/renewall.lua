@@ -9,7 +9,7 @@
 --
 -- Returns as renew does: 1 when all keys were still the lease's; 2 when some were missing, or
 -- only reserved, and have been created; 0 when some were missing or reserved and this server
--- has no record; 5 when it stands in another list of masters, or in none; else {holder, remaining
+-- has no record; 5 and 6 when it stands in another list of masters, or in none; else {holder, remaining
 -- milliseconds} of the first that is another's.
 --@value
 local n = ARGV[4] and (#KEYS - 2) / 3 or #KEYS - 2
@@ -25,7 +25,7 @@ if mine == n then
     redis.call('PEXPIRE', KEYS[i], ARGV[2])
   end
   if stranger then
-    return 5
+    return 6
   elseif not ARGV[4] then
     return 1
   end

@@ -23,7 +23,8 @@ const (
 	Refused        // another owner has the lock there, or too few permits are free
 	Forgot         // its record is not whole, so it may have forgotten a vote
 	Unproven       // renewal: a key was missing, and without a record that proves nothing
-	Stranger       // renewal: the server stands in another list of masters than the lease, or in none
+	Stranger       // renewal: the server stands in another list of masters than the lease, or in none, and a key was missing
+	Moved          // renewal: the server stands in another list of masters than the lease, and prolonged the keys
 	Gone           // raise: the lease, or the record, is gone
 	KeyGone        // transfer, resumption: the lease's key is gone
 	NotFound       // release: it had nothing of the owner
@@ -143,6 +144,8 @@ func ReadRenewal(reply any) (Reply, bool) {
 		return Reply{Kind: Unproven}, true
 	} else if n == 5 {
 		return Reply{Kind: Stranger}, true
+	} else if n == 6 {
+		return Reply{Kind: Moved}, true
 	}
 	r.Kind = Done
 	if n == 2 {

@@ -57,6 +57,8 @@ var (
 	Probe      = newScript("probe")
 	Seal       = newScript("seal")
 	Admit      = newScript("admit")
+	Propose    = newScript("propose")
+	Install    = newScript("install")
 	Level      = newScript("level")
 	Record     = newScript("record")
 	Look       = newScript("look")
@@ -108,7 +110,7 @@ func (f Families) Scripts() (all []*Script) {
 var Loaded = allFamilies.Scripts()
 
 // All are the scripts that are called by their hash, and those that are sent as text.
-var All = slices.Concat(Loaded, []*Script{Seal, Admit, Level, Record, Inspect, Ask, InspectSlots, Seize, Wake, Transfer, TakeBack, Resume, Trim})
+var All = slices.Concat(Loaded, []*Script{Seal, Admit, Propose, Install, Level, Record, Inspect, Ask, InspectSlots, Seize, Wake, Transfer, TakeBack, Resume, Trim})
 
 var redisCall = regexp.MustCompile(`redis\.p?call\('(\w+)'`)
 

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/admission"
@@ -23,22 +24,27 @@ const yieldAbove = 6
 
 // Cluster is the nodes that vote together.
 type Cluster struct {
-	Nodes []*admission.Member
-	Need  int // a quorum: the majority of the configured nodes
-	Clock system.Clock
+	Roster *atomic.Pointer[admission.Roster]
+	Clock  system.Clock
 
 	waits sync.Pool // of *wait
 }
 
+// Nodes returns the client's nodes, by index.
+func (c *Cluster) Nodes() []*admission.Member { return c.Roster.Load().Nodes }
+
+// Need returns how many nodes are a quorum.
+func (c *Cluster) Need() int { return c.Roster.Load().Need }
+
 // IsUnfit reports whether so many nodes cannot vote until a person acts that the others are no quorum.
 func (c *Cluster) IsUnfit() bool {
-	unfit := 0
-	for _, n := range c.Nodes {
+	unfit, roster := 0, c.Roster.Load()
+	for _, n := range roster.Nodes {
 		if _, err := n.Right(0); node.IsPermanent(err) {
 			unfit++
 		}
 	}
-	return unfit > len(c.Nodes)-c.Need
+	return unfit > len(roster.Nodes)-roster.Need
 }
 
 // Question is what a ballot asks, and how its answers are read, counted and acted on.
@@ -115,6 +121,7 @@ type Ballot struct {
 	Votes Votes // their answers are protected by mu
 
 	cluster *Cluster
+	roster  *admission.Roster
 	inline  [5]Vote // room for Votes: one allocation less
 	users   users
 
@@ -127,19 +134,34 @@ type Ballot struct {
 	sent    NodeSet       // nodes that did or may yet execute it
 }
 
+// Under makes b, which has not begun, a ballot of these nodes and this quorum. Without it, the present ones count.
+func (b *Ballot) Under(r *admission.Roster) { b.roster = r }
+
+// Roster returns whose votes the ballot counts.
+func (b *Ballot) Roster() *admission.Roster { return b.roster }
+
 // Begin makes b a ballot over all nodes. b must be new, or its memory cleared.
 func (c *Cluster) Begin(b *Ballot, q Question) {
-	b.Question, b.cluster = q, c
-	if len(c.Nodes) <= len(b.inline) {
-		b.Votes = b.inline[:len(c.Nodes)]
-		b.users.Store(1<<theMaker | (1<<len(c.Nodes) - 1))
-	} else {
-		b.Votes = make([]Vote, len(c.Nodes))
+	if b.roster == nil {
+		b.roster = c.Roster.Load()
 	}
-	b.tally.Need, b.tally.Nodes[Pending] = b.cluster.Need, len(b.Votes)
-	for i, n := range c.Nodes {
+	roster := b.roster
+	b.Question, b.cluster = q, c
+	if n := len(roster.Nodes); n <= len(b.inline) {
+		b.Votes = b.inline[:n]
+		b.users.Store(1<<theMaker | (1<<n - 1))
+	} else {
+		b.Votes = make([]Vote, n)
+	}
+	b.tally.Need, b.tally.Nodes[Pending] = roster.Need, len(b.Votes)
+	for i, n := range roster.Nodes {
 		v := &b.Votes[i]
 		v.ballot, v.Node, v.Call.To = b, n, v
+		if NodeSet(roster.Strangers).Has(i) {
+			v.answer.Count = Outside
+			b.tally.Nodes[Pending]--
+			b.tally.Nodes[Outside]++
+		}
 	}
 }
 
@@ -150,31 +172,20 @@ func (b *Ballot) SetCommand(command string, args []any) {
 	}
 }
 
-// AskVoters fills in the nodes' rights to vote for a lease of this ttl. All rights are of one list of masters: votes of two
-// lists are never added up.
+// AskVoters fills in the nodes' rights to vote for a lease of this ttl. All rights are of one list of masters, whose quorum
+// the ballot needs: votes of two lists are never added up.
 func (b *Ballot) AskVoters(ttl time.Duration) {
-	var first *admission.VoteRight
 	for i := range b.Votes {
 		v := &b.Votes[i]
-		switch v.Right, v.Skip = v.Node.Right(ttl); {
-		case v.Skip != nil:
-		case first == nil:
-			first = v.Right
-		case v.Right.List != first.List:
+		v.Right, v.Skip = v.Node.Right(ttl)
+		if v.Skip == nil && v.Right.List != b.roster.List {
 			v.Right, v.Skip = nil, admission.ErrOtherList
 		}
 	}
 }
 
 // List returns the list of masters that vote; nil where admission is off.
-func (b *Ballot) List() *protocol.List {
-	for i := range b.Votes {
-		if r := b.Votes[i].Right; r != nil {
-			return r.List
-		}
-	}
-	return nil
-}
+func (b *Ballot) List() *protocol.List { return b.roster.List }
 
 // Queue puts the ballot into the nodes' queues: what is queued for a node later is
 // executed there later. It does not block; Flush must follow soon, with its result.
@@ -191,6 +202,9 @@ func (b *Ballot) Queue(must NodeSet, all bool) (yield bool) {
 	for i := range b.Votes {
 		v := &b.Votes[i]
 		v.must = must.Has(i)
+		if v.Skip == nil && v.answer.Count == Outside && !v.must {
+			v.Skip = admission.ErrNoMaster
+		}
 		if v.Skip != nil || !all && !v.must {
 			b.set(v, Answer{Count: NoAnswer, Outcome: NotSent, Cause: v.Skip})
 			b.leaveUnasked(i)
@@ -250,6 +264,10 @@ func (b *Ballot) Send(must NodeSet, all bool) { b.Flush(b.Queue(must, all)) }
 // count counts a vote, and informs the watcher if this vote made the verdict final or, after it, Revoked.
 func (b *Ballot) count(v *Vote, a Answer) {
 	b.mu.Lock()
+	if v.answer.Count == Outside {
+		b.mu.Unlock()
+		return
+	}
 	var decided bool
 	late := b.closed || v.answer.Count != Pending
 	if late {
@@ -299,7 +317,10 @@ func (b *Ballot) countLate(v *Vote, a Answer) (revoked bool) {
 
 // set moves a vote from Pending to its answer, counts it among the node's, and records it for hooks. Called under b.mu.
 func (b *Ballot) set(v *Vote, a Answer) {
-	b.tally.Nodes[Pending]--
+	if v.answer.Count == Outside {
+		a.Count = Outside
+	}
+	b.tally.Nodes[v.answer.Count]--
 	b.tally.Nodes[a.Count]++
 	v.answer = a
 	if a.Outcome != NotSent || a.Cause != nil { // else the ballot was not meant for the node: that is no vote
@@ -308,7 +329,7 @@ func (b *Ballot) set(v *Vote, a Answer) {
 			b.Recorder.Voted(v, a)
 		}
 	}
-	if b.Timed && b.heard == 0 && b.tally.answered() >= b.cluster.Need {
+	if b.Timed && b.heard == 0 && b.tally.answered() >= b.tally.Need {
 		b.heard = max(b.cluster.Clock()-b.Start, 1)
 	}
 }
@@ -333,7 +354,7 @@ func (b *Ballot) decide() {
 	}
 	b.verdict = verdict
 	if b.closed = verdict.IsFinal(); b.closed && b.Recorder != nil {
-		b.Recorder.Ended(verdict, b.Votes.census(b.Start, b.cluster.Need))
+		b.Recorder.Ended(verdict, b.Votes.census(b.Start, b.tally.Need))
 	}
 	if b.wait == nil {
 		return
@@ -489,11 +510,11 @@ func (b *Ballot) Tally() Tally {
 func (b *Ballot) HasQuorum(is func(*Answer) bool) bool {
 	n := 0
 	for _, a := range b.Answers() {
-		if is(a) {
+		if a.Count != Outside && is(a) {
 			n++
 		}
 	}
-	return n >= b.cluster.Need
+	return n >= b.tally.Need
 }
 
 // Leader returns the other owner that has the key at the greatest number of nodes, and that

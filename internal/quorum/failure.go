@@ -22,10 +22,10 @@ type Failure struct {
 
 // FailureOf returns the votes of a ballot as they are now.
 func FailureOf(b *Ballot) *Failure {
-	f := &Failure{Op: b.Op, Need: b.cluster.Need, Decided: b.Verdict().IsFinal(), Elapsed: b.cluster.Clock() - b.Start, Nodes: b.cluster.Nodes,
+	f := &Failure{Op: b.Op, Need: b.tally.Need, Decided: b.Verdict().IsFinal(), Elapsed: b.cluster.Clock() - b.Start, Nodes: make([]*admission.Member, len(b.Votes)),
 		Answers: make([]Answer, 0, len(b.Votes))}
-	for _, a := range b.Answers() {
-		f.Answers = append(f.Answers, *a)
+	for i, a := range b.Answers() {
+		f.Nodes[i], f.Answers = b.Votes[i].Node, append(f.Answers, *a)
 	}
 	return f
 }

@@ -10,6 +10,7 @@ const (
 	No                     // another owner has the key, or the key is missing and the node may have forgotten it
 	NotFound               // a release found nothing of the attempt
 	NoAnswer               // no answer, an error, or not sent
+	Outside                // the node is none of the masters: its answer does not count
 	counts
 )
 

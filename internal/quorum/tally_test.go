@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -293,10 +294,11 @@ func TestMostOfASlotIsCountedInAnyOrder(t *testing.T) {
 
 // newBallot makes a ballot over n nodes that are not connected.
 func newBallot(n int, rule Rule) *Ballot {
-	c := &Cluster{Need: n/2 + 1}
+	c, roster := &Cluster{Roster: new(atomic.Pointer[admission.Roster])}, &admission.Roster{Need: n/2 + 1}
 	for i := range n {
-		c.Nodes = append(c.Nodes, &admission.Member{Node: node.New(i, "", nil, nil)})
+		roster.Nodes = append(roster.Nodes, &admission.Member{Node: node.New(i, "", nil, nil)})
 	}
+	c.Roster.Store(roster)
 	b := new(Ballot)
 	c.Begin(b, Question{Rule: rule})
 	return b

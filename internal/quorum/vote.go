@@ -79,8 +79,11 @@ func (v *Vote) Count(a Answer) {
 	if !v.Node.Believes(a.Token) {
 		a = Answer{Count: NoAnswer, Outcome: Refused, Cause: node.ErrDamaged}
 	}
-	if a.Cause == admission.ErrForgot {
+	switch a.Cause {
+	case admission.ErrForgot:
 		v.Node.Forgot(v.Right)
+	case admission.ErrOtherList:
+		v.Node.Nudge() // it shows its list
 	}
 	if a.Count == Yes && v.ballot.Attempt {
 		v.Node.Status.Accept()

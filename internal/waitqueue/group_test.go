@@ -1,11 +1,13 @@
 package waitqueue
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/redlock-go/redlock/internal/admission"
 	"github.com/redlock-go/redlock/internal/life"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/system"
@@ -15,7 +17,14 @@ import (
 func newTestQueue() *Queue {
 	l := life.New()
 	l.Settle()
-	return NewQueue(Config{ID: "client", Life: l, Clock: func() time.Duration { return 0 }, Cluster: &quorum.Cluster{Need: 2}}, 3)
+	return NewQueue(Config{ID: "client", Life: l, Clock: func() time.Duration { return 0 }, Cluster: clusterOf(2)})
+}
+
+// clusterOf returns a cluster without nodes, in which so many are a quorum.
+func clusterOf(need int) *quorum.Cluster {
+	c := &quorum.Cluster{Roster: new(atomic.Pointer[admission.Roster])}
+	c.Roster.Store(&admission.Roster{Need: need})
+	return c
 }
 
 // newTestWaiters makes waiters that ask one after the other.
@@ -55,8 +64,8 @@ func TestReleaseThatFindsNoQueueHasThoseRejoinThatMustStandThere(t *testing.T) {
 		after   time.Duration
 		rejoins bool
 	}{{0, false}, {firstLook, false}, {firstLook + 1, true}} {
-		q := NewQueue(Config{Clock: func() time.Duration { return asked + c.after }, Random: system.OSRandom{}}, 3)
-		w := &Waiter{asked: asked, turn: newTurn(nil, 2)}
+		q := NewQueue(Config{Clock: func() time.Duration { return asked + c.after }, Random: system.OSRandom{}})
+		w := &Waiter{asked: asked, turn: newTurn(nil, clusterOf(2))}
 		q.local["x"] = group{w}
 		q.Freed([]string{"x"}, asked+c.after)
 		require.Equal(t, c.rejoins, w.turn.next() < never, "%v", c.after)

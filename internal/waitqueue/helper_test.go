@@ -87,7 +87,7 @@ func (w *waiter) try(t *testing.T) {
 	require.NotEqual(t, quorum.Granted, verdict)
 	holder, nodes := a.Leader()
 	require.Equal(t, w.holder, holder)
-	require.GreaterOrEqual(t, nodes, w.engine.Cluster.Need)
+	require.GreaterOrEqual(t, nodes, w.engine.Cluster.Need())
 	w.lock.Yield(w.Waiter, a.Owner, a.MayHold(), nil)
 }
 
@@ -101,7 +101,7 @@ func (w *waiter) parkedKey() string { return "redlock::parked:" + w.Ticket() }
 
 // execute has the waiter take a node's message that it has executed the last attempt.
 func (w *waiter) execute(node int) {
-	w.Executed(w.engine.Cluster.Nodes[node], w.queue.Subscriptions()[node], w.attempt.Owner, "7")
+	w.Executed(w.engine.Cluster.Nodes()[node], w.queue.Subscriptions()[node], w.attempt.Owner, "7")
 }
 
 // isGranted reports whether a quorum has executed the last attempt.

@@ -157,7 +157,7 @@ func TestWaiterThatReachesAMinorityDelaysNoOther(t *testing.T) {
 func deadTicket(t *testing.T, like *redlock.Client) string {
 	e, l := testhook.Engine(like), life.New()
 	l.Settle()
-	queue := waitqueue.NewQueue(waitqueue.Config{ID: e.Random.ID("client").String()[:16], Clock: e.Clock, Life: l, Cluster: e.Cluster}, 1)
+	queue := waitqueue.NewQueue(waitqueue.Config{ID: e.Random.ID("client").String()[:16], Clock: e.Clock, Life: l, Cluster: e.Cluster})
 	w, err := queue.NewWaiter(t.Context(), testhook.Lock(like.Mutex("x")).WaitedFor(), e.Clock())
 	require.NoError(t, err)
 	return w.Ticket()

@@ -91,7 +91,7 @@ func (w *Waiter) executed(n *admission.Member, serial uint64, owner, token strin
 	w.mu.Lock()
 	p := w.parked
 	current := p != nil && p.attempt.Owner == owner
-	if current && serial != 0 && serial == p.serials[n.Index] &&
+	if current && n.Index < len(p.serials) && serial != 0 && serial == p.serials[n.Index] &&
 		p.attempt.Votes[n.Index].Right.SameRecord(n.Current()) {
 		p.tokens[n.Index] = count
 	}
@@ -138,7 +138,7 @@ func (w *Waiter) Granted() (g Grant, ok bool) {
 			executed++
 		}
 	}
-	if executed < w.queue.cfg.Cluster.Need {
+	if executed < p.attempt.Roster().Need {
 		return Grant{}, false
 	}
 	left := p.attempt.Start + w.lock.Terms.ExecutedValidity - w.queue.cfg.Clock()

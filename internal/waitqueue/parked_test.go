@@ -153,7 +153,7 @@ func TestRenewalDoesNotCountAtANodeThatIsStillToUndoTheAttempt(t *testing.T) {
 		second.Refuse("BUSY Redis is busy running a script", "release")
 		got := net.Begin(b.Mutex("x").Lock)
 		time.Sleep(60 * ms)
-		require.Equal(t, 1, testhook.Engine(b).Cluster.Nodes[1].Undos())
+		require.Equal(t, 1, testhook.Engine(b).Cluster.Nodes()[1].Undos())
 		third.Set(func(n *testnet.Node) { n.Links[1].Held = true }) // b's; wake-ups come over another
 		require.NoError(t, held.Unlock(t.Context()))
 		lease := <-got
@@ -327,7 +327,7 @@ func TestNextAttemptRemovesTheParkedOneFromANodeThatIsNotAsked(t *testing.T) {
 		defer leave()
 		require.True(t, net.Nodes[2].Redis.Exists(w.parkedKey()))
 		testnet.LoseRecord(net.Nodes[2], w.client)
-		require.False(t, w.engine.Cluster.Nodes[2].Current().Votes)
+		require.False(t, w.engine.Cluster.Nodes()[2].Current().Votes)
 		w.try(t)
 		synctest.Wait()
 		require.True(t, net.Nodes[1].Redis.Exists(w.parkedKey()))
@@ -364,7 +364,7 @@ func TestNextAttemptUndoesTheParkedOneAtANodeThatLacksTheScript(t *testing.T) {
 			require.False(t, n.Redis.Exists(w.parkedKey()))
 			require.Equal(t, !executed, n.Redis.Exists("redlock:x"))
 			require.True(t, net.Nodes[1].Redis.Exists(w.parkedKey()))
-			require.Zero(t, w.engine.Cluster.Nodes[2].Undos())
+			require.Zero(t, w.engine.Cluster.Nodes()[2].Undos())
 		})
 	}
 }
@@ -388,12 +388,12 @@ func TestExecutionCountsOnlyOverConnectionsFromBeforeTheAttempt(t *testing.T) {
 		},
 		"the node may not vote": func(net *testnet.Net, w *waiter, _ *uint64, _ *string) {
 			testnet.LoseRecord(net.Nodes[1], w.client)
-			require.False(net.T, w.engine.Cluster.Nodes[1].Current().Votes)
+			require.False(net.T, w.engine.Cluster.Nodes()[1].Current().Votes)
 		},
 		"the node is away": func(net *testnet.Net, w *waiter, _ *uint64, _ *string) {
 			net.Nodes[1].Down()
 			synctest.Wait()
-			require.Nil(net.T, w.engine.Cluster.Nodes[1].Current())
+			require.Nil(net.T, w.engine.Cluster.Nodes()[1].Current())
 		},
 		"of another attempt": func(_ *testnet.Net, _ *waiter, _ *uint64, owner *string) { *owner = "another" },
 	} {
@@ -406,7 +406,7 @@ func TestExecutionCountsOnlyOverConnectionsFromBeforeTheAttempt(t *testing.T) {
 				w.execute(0)
 				require.False(t, w.isGranted(), "one node is too few")
 				change(net, w, &serial, &owner)
-				w.Executed(w.engine.Cluster.Nodes[1], serial, owner, "7")
+				w.Executed(w.engine.Cluster.Nodes()[1], serial, owner, "7")
 				require.Equal(t, name == "", w.isGranted())
 
 				// A quorum is ready for the next attempt, or one node only.
@@ -431,7 +431,7 @@ func TestExecutionThatWasRolledBackDoesNotCount(t *testing.T) {
 		require.False(t, w.isGranted())
 		w.execute(1)
 		require.False(t, w.isGranted(), "nor does a message that comes after the rollback")
-		w.Executed(w.engine.Cluster.Nodes[1], 0, w.attempt.Owner, "7")
+		w.Executed(w.engine.Cluster.Nodes()[1], 0, w.attempt.Owner, "7")
 		require.False(t, w.isGranted(), "nor if the subscription has ended meanwhile")
 		w.execute(2)
 		require.True(t, w.isGranted())

@@ -22,7 +22,7 @@ import (
 func subscribe(t *testing.T, c *redlock.Client) {
 	queue := testhook.Engine(c).Queue()
 	require.NoError(t, queue.Listen(t.Context()))
-	for queue.Up().Len() < len(testhook.Engine(c).Cluster.Nodes) {
+	for queue.Up().Len() < len(testhook.Engine(c).Cluster.Nodes()) {
 		time.Sleep(ms)
 	}
 }

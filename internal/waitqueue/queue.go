@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/admission"
 	"github.com/redlock-go/redlock/internal/life"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorum"
@@ -31,9 +32,10 @@ type Queue struct {
 	cfg    Config
 	serial atomic.Uint64 // of the last ticket
 
-	listen sync.Once
-	opens  sync.Once
-	open   chan struct{} // closed when a quorum of the nodes can wake this client, or all have been tried
+	listen    sync.Once
+	listening atomic.Bool // Listen has been called
+	opens     sync.Once
+	open      chan struct{} // closed when a quorum of the nodes can wake this client, or all have been tried
 
 	mu      sync.Mutex           // protects what follows
 	waiters map[string]*Waiter   // by ticket: waiters, and those that got the lock
@@ -54,6 +56,15 @@ type links struct {
 
 	broke []time.Duration // when each subscription broke last; 0: never
 	flaps []time.Duration // until when each counts as one that breaks again and again; 0: it does not
+
+	of []*admission.Member // to whose nodes the client subscribes; empty before Listen
+}
+
+// room makes the lists long enough for a node.
+func (l *links) room(node int) {
+	for len(l.serials) <= node {
+		l.serials, l.broke, l.flaps, l.of = append(l.serials, 0), append(l.broke, 0), append(l.flaps, 0), append(l.of, nil)
+	}
 }
 
 // flapTime is the time within which a second break of a subscription shows that it breaks again and again, and for how
@@ -74,11 +85,10 @@ func (q *Queue) Flaps() (at quorum.NodeSet) {
 	return at
 }
 
-// NewQueue makes a client's part in the wait queues of so many nodes.
-func NewQueue(cfg Config, nodes int) *Queue {
+// NewQueue makes a client's part in the wait queues.
+func NewQueue(cfg Config) *Queue {
 	return &Queue{cfg: cfg, open: make(chan struct{}), waiters: make(map[string]*Waiter), local: make(map[string]group),
-		rejoins: make(map[string]rejoining), links: links{serials: make([]uint64, nodes), broke: make([]time.Duration, nodes),
-			flaps: make([]time.Duration, nodes)}}
+		rejoins: make(map[string]rejoining)}
 }
 
 // Channel returns the channel over which the nodes wake a client.
@@ -104,8 +114,9 @@ func (q *Queue) Listen(ctx context.Context) error {
 		return err
 	}
 	q.listen.Do(func() {
-		for _, n := range q.cfg.Cluster.Nodes {
-			q.cfg.Life.Go(func() { n.Listen(q.cfg.Life.Context(), Channel(q.cfg.ID), q) })
+		q.listening.Store(true) // before the nodes are read: one that joins now is found here, or by Join
+		for _, n := range q.cfg.Cluster.Nodes() {
+			q.Join(n)
 		}
 	})
 	q.cfg.Life.Leave()
@@ -122,6 +133,22 @@ func (q *Queue) Listen(ctx context.Context) error {
 	case <-q.cfg.Life.Closing():
 		return life.ErrClosed
 	}
+}
+
+// Join has the client subscribe to wake-ups at a node, if it does at others.
+func (q *Queue) Join(n *admission.Member) {
+	if !q.listening.Load() {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := &q.links
+	l.room(n.Index)
+	if l.of[n.Index] == n {
+		return
+	}
+	l.of[n.Index] = n
+	q.cfg.Life.Go(func() { n.Listen(n.Life(), Channel(q.cfg.ID), q) })
 }
 
 // Up returns the nodes that can wake the client.
@@ -147,7 +174,7 @@ func (q *Queue) newTicket(w *Waiter) string {
 // not the client's: clients' clocks may be far apart.
 func (q *Queue) serverTime() time.Duration {
 	var all []time.Duration
-	for _, n := range q.cfg.Cluster.Nodes {
+	for _, n := range q.cfg.Cluster.Nodes() {
 		if ahead, known := n.Offset(); known {
 			all = append(all, ahead)
 		}
@@ -168,7 +195,7 @@ func (q *Queue) WatchClocks() {
 		q.checked = now
 	}
 	q.mu.Unlock()
-	for _, n := range q.cfg.Cluster.Nodes {
+	for _, n := range q.cfg.Cluster.Nodes() {
 		if due {
 			n.Nudge()
 		}

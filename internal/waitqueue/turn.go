@@ -48,7 +48,7 @@ const (
 // turn is when a waiter asks again. Other goroutines bring it forward.
 type turn struct {
 	clock system.Clock
-	need  int           // how many nodes are a quorum
+	of    *quorum.Cluster
 	rung  chan struct{} // holds one signal after changes
 
 	mu      sync.Mutex     // protects what follows; innermost
@@ -64,9 +64,9 @@ type turn struct {
 // never is an instant that does not come.
 const never = time.Duration(system.Forever)
 
-// newTurn makes the turn of a waiter of a cluster in which need nodes are a quorum.
-func newTurn(clock system.Clock, need int) turn {
-	return turn{clock: clock, need: need, rung: make(chan struct{}, 1), callBy: never, lookBy: never}
+// newTurn makes the turn of a waiter of a cluster.
+func newTurn(clock system.Clock, of *quorum.Cluster) turn {
+	return turn{clock: clock, of: of, rung: make(chan struct{}, 1), callBy: never, lookBy: never}
 }
 
 // nodeReady records that a node has the lock reserved for the waiter. It asks when a quorum has; after a wake-up, it
@@ -76,7 +76,7 @@ func (t *turn) nodeReady(node int, woken bool) {
 	t.ready.Add(node)
 	first := woken && !t.rungFor
 	t.rungFor = t.rungFor || woken
-	full := t.ready.Len() >= t.need
+	full := t.ready.Len() >= t.of.Need()
 	wait := min(firstQuorumWait<<min(t.misses, 10), maxQuorumWait)
 	if full {
 		wait = t.backoff()
@@ -139,7 +139,7 @@ func (t *turn) begin() {
 		t.misses = 0
 	}
 	t.vain++
-	if t.ready.Len() < t.need {
+	if t.ready.Len() < t.of.Need() {
 		t.vain = 0
 	}
 	t.ready, t.callBy, t.rungFor = 0, never, false

@@ -73,7 +73,7 @@ func (q *Queue) NewWaiter(ctx context.Context, lock Lock, asked time.Duration) (
 	}
 	defer q.cfg.Life.Leave()
 	q.cfg.Life.AddWaiter()
-	w := &Waiter{queue: q, lock: lock, asked: asked, turn: newTurn(q.cfg.Clock, q.cfg.Cluster.Need)}
+	w := &Waiter{queue: q, lock: lock, asked: asked, turn: newTurn(q.cfg.Clock, q.cfg.Cluster)}
 	w.ticket = q.newTicket(w)
 	return w, nil
 }

@@ -16,6 +16,7 @@ func (q *Queue) Subscribed(node int, able bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l := &q.links
+	l.room(node)
 	lost := l.up.Has(node) && !able
 	if now := q.cfg.Clock(); lost {
 		if l.broke[node] > 0 && now < l.broke[node]+flapTime {
@@ -31,7 +32,7 @@ func (q *Queue) Subscribed(node int, able bool) {
 		l.latest++
 		l.serials[node] = l.latest
 	}
-	if l.up.Len() >= q.cfg.Cluster.Need || l.tried.Len() == len(l.serials) {
+	if l.up.Len() >= q.cfg.Cluster.Need() || l.tried.Len() == len(q.cfg.Cluster.Nodes()) {
 		q.opens.Do(func() { close(q.open) })
 	}
 	switch {
@@ -42,6 +43,14 @@ func (q *Queue) Subscribed(node int, able bool) {
 			q.lookSoon(w)
 		}
 	}
+}
+
+// Moved comes when the client takes another list of masters: what waiters have at the nodes may be of the list before. The
+// foremost ask.
+func (q *Queue) Moved() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.askAll()
 }
 
 // askAll has the client's foremost waiter for each lock ask, one after the other. Called under q.mu.
@@ -73,6 +82,7 @@ func (q *Queue) Message(node int, message string) {
 	ticket, about, _ := strings.Cut(rest, " ")
 	q.mu.Lock()
 	w := q.waiters[ticket]
+	q.links.room(node)
 	serial := q.links.serials[node]
 	q.mu.Unlock()
 	if w != nil && w.Holds() {
@@ -87,7 +97,7 @@ func (q *Queue) Message(node int, message string) {
 	case w == nil:
 	case what == "yours":
 		token, owner, _ := strings.Cut(about, " ")
-		w.executed(q.cfg.Cluster.Nodes[node], serial, owner, token)
+		w.executed(q.cfg.Cluster.Nodes()[node], serial, owner, token)
 	case what == "ready":
 		w.turn.nodeReady(node, true)
 	case what == "look":
@@ -105,7 +115,7 @@ func (q *Queue) answer(node int) {
 	if q.isUnheard(node) {
 		lives = protocol.UnheardTTL
 	}
-	q.cfg.Cluster.Nodes[node].Tell("PEXPIRE", func(reply any, _ error) {
+	q.cfg.Cluster.Nodes()[node].Tell("PEXPIRE", func(reply any, _ error) {
 		if reply != int64(0) {
 			return
 		}
@@ -135,7 +145,7 @@ func (q *Queue) isUnheard(node int) bool {
 // takeOut takes a ticket with which nobody waits out of a node's queue. Its waiter has left, and its release is on the
 // way; or the node was restarted with old data, and no release will come: then the ticket would keep others out.
 func (q *Queue) takeOut(node int, ticket, named string) {
-	q.cfg.Cluster.Nodes[node].Tell("ZREM", func(any, error) {}, protocol.QueueOf(named), ticket)
+	q.cfg.Cluster.Nodes()[node].Tell("ZREM", func(any, error) {}, protocol.QueueOf(named), ticket)
 }
 
 // TakeOutStrays takes out the tickets of sets for which nodes keep the lock and with which nobody waits, as the answers

@@ -162,7 +162,7 @@ func (s *simBeginnings) tells(client string, f func(node int, q *simInquiry)) {
 // nothing. Counters come from a quorum of other nodes, if so many have a record; from one node, if its
 // record lists this one's first quarantine; else from the clock.
 func (s *simBeginnings) admitted(at time.Duration, client string, q *simInquiry, args []string) {
-	const keys = 9
+	const keys = 10
 	record, together := args[0], args[keys+3]
 	if s.begun[record] || q == nil {
 		return
@@ -248,7 +248,7 @@ func TestBeginningsAreFoundInWhatNodesExecute(t *testing.T) {
 		s.executed(0, node, client, []string{"EVAL", protocol.Record.Text().(string)}, text(answer...))
 	}
 	admit := func(node int, record, together string, reply int64) {
-		args := []string{"EVAL", protocol.Admit.Text().(string), "9", record, "", "", "", "", "", "", "", "", "name", "5", "6000", together}
+		args := []string{"EVAL", protocol.Admit.Text().(string), "10", record, "", "", "", "", "", "", "", "", "", "name", "5", "6000", together}
 		s.executed(9, node, client, args, reply)
 	}
 	for _, row := range []struct {

@@ -165,7 +165,7 @@ func (r *simRun) bursts(b *simBurst) {
 // the nodes behind by more than a node timeout do not count: they asked no node.
 func attemptsInVain(c *redlock.Client) int {
 	unasked := uint64(math.MaxUint64)
-	for _, n := range testhook.Engine(c).Cluster.Nodes {
+	for _, n := range testhook.Engine(c).Cluster.Nodes() {
 		unasked = min(unasked, n.Counters.Votes[quorum.NotSent].Load())
 	}
 	return int(c.Stats().NoQuorum - unasked)

@@ -46,13 +46,18 @@ func (r *simRun) newClient(i int) *simClient {
 	c := &simClient{run: r, index: i, simClock: clock, random: r.newSimRandom(i), holds: make(map[*simVisit]bool)}
 	c.life, c.end = context.WithCancel(context.Background())
 	pools := make([]redlock.Pool, p.nodes)
-	c.nodes = p.masters(i)
+	c.nodes = p.reaches(i)
 	for place, n := range c.nodes {
 		link := r.servers[n].Link(c.name(), r.fate(i, n))
 		c.links = append(c.links, link)
-		pools[place] = link
+		if place < p.nodes {
+			pools[place] = link
+		}
 	}
 	opts := []redlock.ClientOption{redlock.WithTTL(p.ttls[i]), redlock.WithLogger(nil), redlock.WithOwnerLabel(""), testnet.WithClock(clock.clock), withWall(r.wallOf(i)), withRandom(c.random)}
+	if p.changes != nil {
+		opts = append(opts, withMembers(r.servers, c.links))
+	}
 	if !p.renewal {
 		opts = append(opts, redlock.WithoutRenewal())
 	}

@@ -96,7 +96,7 @@ func (h *simHistory) stepsIn(from, to time.Duration) (n int) {
 	return n
 }
 
-// checkSafety returns the violations that must not be also where servers' clocks are set back, or clients have two lists.
+// checkSafety returns the violations that must not be also where servers' clocks are set back, clients have two lists, or the list changes.
 func (h *simHistory) checkSafety() []string {
 	wrong := slices.Clone(h.brokenScripts)
 	check := func(name string, leases []*simVisit) {

@@ -23,10 +23,15 @@ type simLists struct {
 // servers returns how many servers there are.
 func (p *simPlan) servers() int { return len(p.nodeRate) }
 
-// masters returns which servers a client takes for the masters.
-func (p *simPlan) masters(client int) (all []int) {
+// reaches returns the servers that a client may connect to: first those that its settings name.
+func (p *simPlan) reaches(client int) (all []int) {
 	for n := range p.nodes {
 		all = append(all, n)
+	}
+	if p.changes != nil {
+		for n := p.nodes; n < p.servers(); n++ {
+			all = append(all, n)
+		}
 	}
 	if l := p.lists; l != nil && l.other[client] {
 		for i, n := range l.replaced {

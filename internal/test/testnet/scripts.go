@@ -128,7 +128,7 @@ const (
 func LoseRecord(node *Node, c *redlock.Client) (quarantine, record string) {
 	quarantine, record = protocol.Key("quarantine", node.RunID), node.Record()
 	node.Redis.Del(record)
-	testhook.Engine(c).Cluster.Nodes[node.Index].Nudge()
+	testhook.Engine(c).Cluster.Nodes()[node.Index].Nudge()
 	synctest.Wait()
 	return quarantine, record
 }
