@@ -35,7 +35,7 @@ const membersHelp = `members shows the list of masters in force, as the nodes ke
 nodes that you give stands. A master that you do not give shows as such: give all clients all of them. A node that
 is none of the masters is listed below, with the reason: it has no vote.
 
-It changes nothing about the list. It exits with 69 while no majority of the nodes votes, as in a
+By itself it changes nothing about the list: members add, remove and replace do. It exits with 69 while no majority of the nodes votes, as in a
 new cluster, which gets its list from the first client that takes locks.
 
 With --json there is one object: masters (master, node, state) and others (node, state, cause). A state is up, stalled,
@@ -68,6 +68,7 @@ func newMembers(s *settings) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object")
+	cmd.AddCommand(newMembersAdd(s), newMembersRemove(s), newMembersReplace(s))
 	return cmd
 }
 

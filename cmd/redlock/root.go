@@ -24,8 +24,9 @@ type settings struct {
 	guard       time.Duration
 	guardGiven  bool
 	verbose     bool
-	quiet       bool // the log says nothing as long as locks are available
-	showsNodes  bool // the command's output says which nodes do not vote
+	quiet       bool   // the log says nothing as long as locks are available
+	showsNodes  bool   // the command's output says which nodes do not vote
+	also        string // the address of a server that is used beside the nodes; "": none
 	login       loginFlags
 	tls         tlsFlags
 }
@@ -159,6 +160,9 @@ func (s *settings) openReader(cmd *cobra.Command, opts ...redlock.ClientOption) 
 func (s *settings) open(cmd *cobra.Command, opts ...redlock.ClientOption) (*redlock.Client, error) {
 	urls, err := s.urls()
 	if err != nil {
+		return nil, err
+	}
+	if urls, err = withAddress(urls, s.also); err != nil {
 		return nil, err
 	}
 	shared := []redlock.ClientOption{redlock.WithPrefix(s.prefix), redlock.WithLogger(s.logger(cmd))}
