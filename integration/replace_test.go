@@ -16,6 +16,8 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/integration/cluster"
+	"github.com/redlock-go/redlock/internal/admission"
+	"github.com/redlock-go/redlock/internal/peek"
 	"github.com/redlock-go/redlock/internal/test/testclient"
 )
 
@@ -143,16 +145,13 @@ func TestANodeIsReplacedByOneOfAnotherAddressWhileClientsLock(t *testing.T) {
 	}
 	r.goesOn("at the start")
 
-	all[4].Kill(t) // before any client gets the new list
+	all[4].Kill(t)
 	r.goesOn("the old one is gone")
 	began := time.Now()
-	for _, n := range all[:4] { // they learn of the new one ahead of the clients
-		masters := strings.Fields(fmt.Sprintf("%s", n.Do(t, "HGET", "redlock::members", "masters")))
-		require.Contains(t, masters, all[4].Addr())
-		masters[slices.Index(masters, all[4].Addr())] = all[5].Addr()
-		slices.Sort(masters)
-		n.Do(t, "HSET", "redlock::members", "masters", strings.Join(masters, " "))
-	}
+	tool := openGuarded(t, all.URLs())
+	changeTo(t, tool, all[:4])
+	r.goesOn("the old one is no master")
+	changeTo(t, tool, append(all[:4:4], all[5]))
 	r.join(after)
 	r.goesOn("both lists are in use, the new one is in quarantine")
 	awaitTheVote(t, all[5], began)
@@ -201,36 +200,48 @@ func listsThatDiffer(t *testing.T, mixed time.Duration) {
 	}
 }
 
-func TestTheNumberOfNodesIsChangedWithAllClientsStopped(t *testing.T) {
+// changeTo has the list in force followed by one of these nodes, and awaits their votes. tool is a client of all that are
+// masters, or become one.
+func changeTo(t *testing.T, tool *redlock.Client, masters cluster.Nodes) {
+	t.Helper()
+	var names []string
+	for _, n := range masters {
+		names = append(names, n.Addr())
+	}
+	group, why := peek.Group(tool).(*admission.Group), error(nil)
+	require.True(t, eventually(time.Minute, func() bool {
+		list, _ := group.InForce()
+		if list.Len() == len(names) && !slices.ContainsFunc(names, func(name string) bool { return !list.Has(name) }) {
+			return len(group.Voting(&list)) == len(names)
+		}
+		if list.ID != "" {
+			_, why = group.Change(t.Context(), list, list.Next(names), admission.Kept)
+		}
+		return false
+	}), "%v is not the list: %v", names, why)
+}
+
+// Clients that were given the first masters lock, and hold, while all of these are replaced, and their number changes.
+func TestTheMastersChangeWhileClientsLock(t *testing.T) {
 	t.Parallel()
 	notInShort(t)
-	nodes := cluster.Use(t, 5)
-	three := openGuarded(t, nodes[:3].URLs())
-	awaitAllVotes(t, three, nodes[:3]) // two of them with a record would leave a quorum of five without
-	lease, err := three.Mutex("name").Lock(within(t, 2*soon))
-	require.NoError(t, err)
-	before := lease.Token()
-	require.NoError(t, lease.Unlock(t.Context()))
-	require.NoError(t, three.Close())
-
-	early := openGuarded(t, nodes.URLs())
-	_, err = early.Mutex("name").Lock(within(t, 2*soon))
-	require.ErrorIs(t, err, redlock.ErrNoQuorum)
-	require.ErrorContains(t, err, "its record is of a cluster of 3 nodes, this client has 5")
-	require.NoError(t, early.Close())
-
-	for _, n := range nodes {
-		for _, key := range n.Keys(t) {
-			if strings.HasPrefix(key, "redlock::record:") || strings.HasPrefix(key, "redlock::quarantine:") || key == "redlock::members" {
-				n.Do(t, "DEL", key)
-			}
-		}
+	all := cluster.Use(t, 6)
+	r := &traffic{t: t}
+	for range 3 {
+		r.join(all[:3].URLs())
 	}
-	five := openGuarded(t, nodes.URLs())
-	lease, err = five.Mutex("name").Lock(within(t, 2*soon))
+	r.goesOn("at the start")
+	held, err := openGuarded(t, all[:3].URLs()).Mutex("held").Lock(within(t, 2*soon))
 	require.NoError(t, err)
-	assert.Greater(t, lease.Token(), before)
-	require.NoError(t, lease.Unlock(t.Context()))
+	tool := openGuarded(t, all.URLs(), redlock.WithRestartGuard(admission.MajorityLossGuard)) // a second master needs it
+	for _, masters := range [][]int{{0, 1, 2, 3}, {0, 1, 2, 3, 4}, {1, 2, 3, 4}, {2, 3, 4}, {3, 4}, {3}, {3, 5}, {3, 4, 5}} {
+		changeTo(t, tool, all.Pick(masters...))
+		r.goesOn(fmt.Sprint("the masters are ", masters))
+		require.NoError(t, held.Err(), masters)
+	}
+	all[3].Kill(t)
+	r.goesOn("without the one that all clients know best")
+	require.NoError(t, held.Unlock(t.Context()))
 }
 
 // Persistence: all masters restart at once, with their data.
