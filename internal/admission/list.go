@@ -107,9 +107,7 @@ func (m *Member) stand(list protocol.List, self string) (*protocol.List, error) 
 	now := g.Roster.Load().List
 	if g.takes(&list, now) {
 		joined, moved = g.take(&list), true
-		if now != nil {
-			g.nudgeOthers(m)
-		}
+		g.nudgeOthers(m, now)
 		now = &list
 	}
 	switch {
@@ -131,10 +129,11 @@ func (m *Member) stand(list protocol.List, self string) (*protocol.List, error) 
 	return nil, ErrOtherList
 }
 
-// nudgeOthers makes the other nodes check their admissions soon.
-func (g *Group) nudgeOthers(m *Member) {
+// nudgeOthers makes the other nodes check their admissions soon, since the client has left a list; nil: it had none, and only
+// nodes that stand in one must. Called under g.standing.
+func (g *Group) nudgeOthers(m *Member, before *protocol.List) {
 	for _, other := range g.members() {
-		if other != m {
+		if other != m && (before != nil || other.stands.list.ID != "") {
 			other.Nudge()
 		}
 	}
