@@ -149,6 +149,7 @@ func (a *admission) step(ctx context.Context) time.Duration {
 	case reply.Barred != nil:
 		a.longest = reply.Barred.Guard
 		m.standNowhere()
+		g.hear(&a.list)
 	case reply.Whole != nil:
 		a.longest = reply.Whole.Longest
 	}
@@ -238,16 +239,16 @@ func (a *admission) whole(ctx context.Context, w *protocol.Whole) time.Duration 
 			return next
 		}
 	}
+	m.group.raiseLongest(w.Longest)
 	list, err := m.stand(a.list, a.self)
 	switch {
 	case err == errBehind && m.behind == a.list.ID:
-		return a.install()
+		return a.install(list)
 	case err != nil:
 		m.behind = a.list.ID
 		return a.fail(err)
 	}
 	a.set(VoteRight{Record: w.Record, Votes: true, List: list})
-	m.group.raiseLongest(w.Longest)
 	m.hasVoted = true
 	m.group.voted.Store(true)
 	a.minGuard = 0

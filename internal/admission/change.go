@@ -34,6 +34,7 @@ func (e *SettlingError) Error() string {
 // or why there was no majority; a list may have been chosen then, which the next Change finds.
 func (g *Group) Change(ctx context.Context, list, next protocol.List, kept time.Duration) (chosen protocol.List, err error) {
 	e := &election{group: g, list: list, next: next, kept: kept, voters: g.voters(list.ID)}
+	e.next.Mark(g.cfg.Random.ID("list").String()[:8])
 	e.ballot = fmt.Sprintf("%016d-%s", max(g.cfg.Wall().UnixMicro(), g.ballots.Load()+1), g.cfg.Random.ID("ballot"))
 	if err := e.twice(ctx, e.promise); err != nil {
 		return chosen, err
@@ -44,6 +45,7 @@ func (g *Group) Change(ctx context.Context, list, next protocol.List, kept time.
 	if err := e.twice(ctx, e.accept); err != nil {
 		return chosen, err
 	}
+	g.hear(&e.next)
 	g.spread(ctx, list.ID, e.next)
 	return e.next, nil
 }

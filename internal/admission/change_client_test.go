@@ -77,3 +77,34 @@ func TestClientsFollowTheListOfMasters(t *testing.T) {
 		}
 	})
 }
+
+// The one that left shows the list, and the one that is left does not have it yet: the tool died in between.
+func TestListThatOnlyAServerThatLeftShowsIsTaken(t *testing.T) {
+	testnet.InBubble(t, 2, func(t *testing.T, net *testnet.Net) {
+		c, _ := clientOf(net, []int{0, 1})
+		lease := net.Must(c.Mutex("x").Lock(t.Context()))
+		require.NoError(t, lease.Unlock(t.Context()))
+		now, _ := members(c)[0].Group().InForce()
+		next := now.Next(nodesOf(0))
+		_, err := net.Nodes[1].Eval(protocol.InstallCall{Run: protocol.Run(net.Nodes[1].RunID), List: now.ID, Next: next}.Eval())
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		net.Must(c.Mutex("x").Lock(ctx))
+		require.Equal(t, nodesOf(0), c.Members())
+	})
+}
+
+// A server that another client made the only master of a list of its own does not take a client's locks over.
+func TestListOfOneServerIsNotTakenByAClientOfThree(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c, _ := clientOf(net, []int{0, 1, 2})
+		held := net.Must(c.Mutex("x").Lock(t.Context()))
+		net.Nodes[0].Redis.FlushAll()
+		alone, _ := clientOf(net, []int{0})
+		net.Must(alone.Mutex("y").Lock(t.Context()))
+		time.Sleep(30 * time.Second)
+		require.Equal(t, nodesOf(0, 1, 2), c.Members())
+		require.NoError(t, held.Err())
+	})
+}

@@ -33,8 +33,8 @@ func (g *Group) takes(list, now *protocol.List) bool {
 	return list.Follows(now) || g.standingIn(list.ID) >= list.Quorum() && g.concerns(list)
 }
 
-// concerns reports whether a list is of this client's cluster. Of the nodes that the settings name, a majority of them or of the
-// list stand in it or in a list before it, or are named in it. Called under g.standing.
+// concerns reports whether a list is of this client's cluster: most of the nodes that the settings name stand in it or in a list
+// before it, or are named in it. Of a list that followed another one, so many must as are a majority of that. Called under g.standing.
 func (g *Group) concerns(list *protocol.List) bool {
 	stand, named := 0, 0
 	for _, m := range g.members()[:g.terms.Nodes] {
@@ -45,7 +45,29 @@ func (g *Group) concerns(list *protocol.List) bool {
 			named++
 		}
 	}
-	return max(stand, named) >= min(g.terms.Quorum, list.Quorum())
+	need := g.terms.Quorum
+	if list.IsSuccessor() {
+		need = min(need, list.Quorum())
+	}
+	return max(stand, named) >= need
+}
+
+// hear takes a list that follows the client's, as a server shows it that stands in none, or after it was chosen.
+func (g *Group) hear(list *protocol.List) {
+	var joined []*Member
+	g.standing.Lock()
+	now := g.Roster.Load().List
+	later := now != nil && list.Follows(now)
+	if later {
+		heard := *list
+		heard.Arg = heard.ID
+		joined = g.take(&heard)
+		g.nudgeOthers(nil, now)
+	}
+	g.standing.Unlock()
+	if later {
+		g.terms.Moved(joined)
+	}
 }
 
 // knows reports whether a list is of this client's cluster, also where its settings would not show that any more.
@@ -108,9 +130,9 @@ func (m *Member) leave() {
 	m.Node.Leave()
 }
 
-// install gives the node's server the client's list.
-func (a *admission) install() time.Duration {
-	call := protocol.InstallCall{Run: a.run, List: a.list.ID, Next: *a.member.group.Roster.Load().List}
+// install gives the node's server a later list.
+func (a *admission) install(next *protocol.List) time.Duration {
+	call := protocol.InstallCall{Run: a.run, List: a.list.ID, Next: *next}
 	if _, err := protocol.ReadInstall(a.ask("EVAL", call.Eval()...)); err != nil {
 		return a.fail(a.explain(err))
 	}

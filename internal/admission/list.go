@@ -81,7 +81,7 @@ func (c *collected) shownBy(a *admission) string {
 }
 
 // stand records that the node's server has a record of the list, as self. It returns the list if that is the client's, or
-// why the node does not vote. The client's list is the one in which a quorum of the nodes stands; until then, the first one.
+// why the node does not vote: errBehind with the client's list. The client's list is the one in which a quorum of the nodes stands; until then, the first one.
 func (m *Member) stand(list protocol.List, self string) (*protocol.List, error) {
 	g := m.group
 	if list.ID == "" {
@@ -116,12 +116,12 @@ func (m *Member) stand(list protocol.List, self string) (*protocol.List, error) 
 	case now == nil:
 		return nil, ErrOtherList
 	case now.ID == list.ID:
-		if m.alias.Swap(&self) == nil {
+		if old := m.alias.Swap(&self); old == nil || *old != self {
 			g.setRoster(g.members(), now)
 		}
 		return now, nil
 	case now.Follows(&list):
-		return nil, errBehind
+		return now, errBehind
 	case g.standingIn(now.ID) >= now.Quorum():
 		return nil, m.Status.Unfit(fmt.Sprintf("it is a master of another list, %s; the list in force is %s: give this pool "+
 			"the address of one of its masters", list.Masters, now.Masters))

@@ -242,6 +242,7 @@ func (c *collected) count(a *admission, first string) {
 		switch {
 		case c.list.Follows(&o.List) && o.Nodes != "":
 			o.member.Nudge() // it is given the list
+			c.merge(&o.Memory, a.member.group.greatest.Load())
 			continue
 		case o.List.ID != "" && o.List.ID != c.list.ID && !c.list.Follows(&o.List), o.Nodes != "" && !o.IsOf(c.nodes):
 			c.foreign++

@@ -182,7 +182,7 @@ func othersRows() map[string]othersRow {
 		"rest":                               {protocol.Rest, release(1000, "me"), "0", "", nil},
 		"rest, of a waiter":                  {protocol.Rest, release(1000, "me", ticket), "0", "", nil},
 		"rest, of which nothing is left":     {protocol.Rest, release(0, "me"), "0", "", nil},
-		"transfer":                           {protocol.Transfer, call([]any{othersKey}, "me", "passed", 20_000), "", "", nil},
+		"transfer":                           {protocol.Transfer, call([]any{othersKey, "members"}, "me", "passed", 20_000, ""), "", "", nil},
 		"takeback":                           {protocol.TakeBack, call([]any{othersKey}, "passed", "me"), "0", "", nil},
 		"resume":                             {protocol.Resume, call(one, "passed", "me", 20_000, int64(1)<<52, "7", 1), "", "", nil},
 		"seize": {protocol.Seize, call([]any{othersKey, "record", othersQueue}, "me", 20_000, "7", 1, 0, "you", "passed"), "", "",
@@ -407,7 +407,7 @@ func TestScriptsThatPassALeaseOnBeginWithACommandThatAFullServerExecutes(t *test
 		args   []any
 		ttl    time.Duration
 	}{
-		"transfer":             {protocol.Transfer, []any{1, "x", "me", "new", 7000}, 7 * time.Second},
+		"transfer":             {protocol.Transfer, []any{2, "x", "members", "me", "new", 7000, ""}, 7 * time.Second},
 		"takeback":             {protocol.TakeBack, []any{1, "x", "me", "new"}, 5 * time.Second},
 		"resume":               {protocol.Resume, []any{2, "x", "record", "me", "new", 7000, "7", 1}, 7 * time.Second},
 		"resume without token": {protocol.Resume, []any{2, "x", "record", "me", "new", 7000, "", 1}, 7 * time.Second},

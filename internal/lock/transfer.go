@@ -52,7 +52,7 @@ func (h *Transfer) Begin(ctx context.Context, b *quorum.Ballot, owner string, p 
 	h.passing = p
 	l.begin(b, opTransfer, owner, l.engine.Clock(), quorum.Renew, h)
 	b.Recorder = l.engine.Observer.Recorder(ctx, opTransfer, l.Name, owner, nil)
-	b.SetCommand("EVAL", protocol.TransferCall{Key: l.keys[0], Owner: owner, Value: p.Value, TTL: ttl}.Eval())
+	b.SetCommand("EVAL", protocol.TransferCall{Key: l.keys[0], Owner: owner, Value: p.Value, TTL: ttl, List: b.List()}.Eval())
 	for i := range b.Votes {
 		v := &b.Votes[i]
 		v.Right, v.Skip = rightToExtend(v.Node, ttl)

@@ -5,7 +5,7 @@
 -- KEYS[3]  the name of the newest record at this server
 -- KEYS[4]  exists while a lease that was granted under an earlier list may be valid
 -- ARGV[1]  the list in which the server stands
--- ARGV[2]  the next list's name, whose last part is its number
+-- ARGV[2]  the next list's name, with its number behind a dot
 -- ARGV[3]  its masters, with spaces between
 -- ARGV[4]  N, how many they are
 -- ARGV[5]  the prefix of this run's records, before the name
@@ -24,7 +24,7 @@ local self = redis.call('HGET', KEYS[1], 'self')
 local stays = string.find(' ' .. ARGV[3] .. ' ', ' ' .. self .. ' ', 1, true)
 if stays then
   local record = redis.call('HGETALL', before)
-  name = string.match(name, '^[^.]*') .. '.' .. string.match(ARGV[2], '[^.]*$')
+  name = string.match(name, '^[^.]*') .. '.' .. string.match(ARGV[2], '%.(%d+)')
   redis.call('HSET', ARGV[5] .. name, unpack(record))
   redis.call('HSET', ARGV[5] .. name, 'nodes', ARGV[4])
   redis.call('HSET', KEYS[2], 'name', name)

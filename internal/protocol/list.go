@@ -21,9 +21,13 @@ type List struct {
 // origin returns the name of the list of which this one is the successor, and how many there are up to this one.
 func (l *List) origin() (name string, number int) {
 	name, behind, _ := strings.Cut(l.ID, ".")
+	behind, _, _ = strings.Cut(behind, "-")
 	number, _ = strconv.Atoi(behind)
 	return name, number
 }
+
+// IsSuccessor reports whether the list was chosen after another one.
+func (l *List) IsSuccessor() bool { return strings.Contains(l.ID, ".") }
 
 // Follows reports whether the list was chosen after another one, or after a successor of that.
 func (l *List) Follows(before *List) bool {
@@ -32,11 +36,14 @@ func (l *List) Follows(before *List) bool {
 	return mine == its && number > earlier
 }
 
-// Next returns the list of these masters that follows this one.
+// Next returns a list of these masters that may follow this one.
 func (l *List) Next(masters []string) List {
 	name, number := l.origin()
 	return NewList(name+"."+strconv.Itoa(number+1), masters)
 }
+
+// Mark sets a list apart from all others of its number: if those that chose one have all forgotten it, another one may be chosen.
+func (l *List) Mark(mark string) { l.ID += "-" + mark }
 
 // Names returns the masters' names.
 func (l *List) Names() []string { return strings.Fields(l.Masters) }

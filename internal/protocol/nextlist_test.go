@@ -29,6 +29,13 @@ func TestListsFollowEachOther(t *testing.T) {
 	require.False(t, list.Follows(new(protocol.List)))
 	require.Equal(t, third, protocol.ReadProposal(third.Proposal()))
 	require.Zero(t, protocol.ReadProposal(""))
+	marked := second
+	marked.Mark("XY2")
+	require.True(t, marked.Follows(&list))
+	require.False(t, marked.Follows(&second), "it is another one of the same number")
+	require.True(t, third.Follows(&marked))
+	require.True(t, marked.IsSuccessor())
+	require.False(t, list.IsSuccessor())
 	require.Equal(t, []int{2, 3, 2}, []int{list.Quorum(), second.Quorum(), third.Quorum()})
 }
 

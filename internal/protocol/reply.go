@@ -170,6 +170,8 @@ func ReadTransfer(reply any) (Reply, bool) {
 	case !is:
 	case n == 0:
 		return Reply{Kind: KeyGone}, true
+	case n == 6:
+		return Reply{Kind: Moved}, true
 	default:
 		return Reply{Kind: Done}, n == 1
 	}

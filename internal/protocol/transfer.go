@@ -9,11 +9,16 @@ import "time"
 type TransferCall struct {
 	Key, Owner, Value string
 	TTL               time.Duration
+	List              *List // nil where admission is off
 }
 
 // Eval returns the arguments of EVAL.
 func (c TransferCall) Eval() []any {
-	return []any{Transfer.Text(), "1", c.Key, c.Owner, c.Value, Milliseconds(c.TTL)}
+	list := ""
+	if c.List != nil {
+		list = c.List.ID
+	}
+	return []any{Transfer.Text(), "2", c.Key, MembersKey, c.Owner, c.Value, Milliseconds(c.TTL), list}
 }
 
 // TakeBackCall gives the key back to the lease's owner.
