@@ -56,11 +56,9 @@ func TestFullServersLetALeasePassToAnotherProcess(t *testing.T) {
 	require.NoError(t, err)
 
 	// The key passes to "passing" and back, at one node.
-	run := func(s *protocol.Script, args ...any) any {
-		return nodes[0].Do(t, "EVAL", append([]any{s.Text(), 1, "redlock:x"}, args...)...)
-	}
-	require.EqualValues(t, 1, run(protocol.Transfer, resumed.Owner(), "passing", 5000))
-	require.EqualValues(t, 1, run(protocol.TakeBack, "passing", resumed.Owner()))
+	passes := protocol.TransferCall{Key: "redlock:x", Owner: resumed.Owner(), Value: "passing", TTL: 5 * time.Second}
+	require.EqualValues(t, 1, nodes[0].Do(t, "EVAL", passes.Eval()...))
+	require.EqualValues(t, 1, nodes[0].Do(t, "EVAL", protocol.TakeBack.Text(), 1, "redlock:x", "passing", resumed.Owner()))
 	left := nodes[0].Do(t, "PTTL", "redlock:x")
 	require.Positive(t, left)
 	require.NoError(t, resumed.Unlock(t.Context()))

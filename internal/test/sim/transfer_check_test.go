@@ -11,7 +11,7 @@ import (
 
 // noteTransferAt records whose transfer a node has been asked for.
 func noteTransferAt(h *simHistory, args []string) {
-	const owner, value = 4, 5 // behind the script and its key
+	const owner, value = 5, 6 // behind the script and its keys
 	if args[0] == "EVAL" && args[1] == protocol.Transfer.Text() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
