@@ -26,16 +26,25 @@ var (
 func (g *Group) takes(list, now *protocol.List) bool {
 	switch {
 	case now == nil:
-		return g.concerns(list)
+		return g.concerns(list, g.isAlone(list))
 	case now.ID == list.ID || now.Follows(list):
 		return false
 	}
-	return list.Follows(now) || g.standingIn(list.ID) >= list.Quorum() && g.concerns(list)
+	return list.Follows(now) || g.standingIn(list.ID) >= list.Quorum() && g.concerns(list, list.IsSuccessor())
+}
+
+// isAlone reports whether a list followed another one, or all nodes that the settings name have been looked at, and none stands
+// in another list. Called under g.standing.
+func (g *Group) isAlone(list *protocol.List) bool {
+	return list.IsSuccessor() || !slices.ContainsFunc(g.members()[:g.terms.Nodes], func(m *Member) bool {
+		its := m.stands.list.ID
+		return its != "" && its != list.ID || its == "" && m.right.Load() == nil
+	})
 }
 
 // concerns reports whether a list is of this client's cluster: most of the nodes that the settings name stand in it or in a list
-// before it, or are named in it. Of a list that followed another one, so many must as are a majority of that. Called under g.standing.
-func (g *Group) concerns(list *protocol.List) bool {
+// before it, or are named in it; of a small list, as many as are a majority of that. Called under g.standing.
+func (g *Group) concerns(list *protocol.List, small bool) bool {
 	stand, named := 0, 0
 	for _, m := range g.members()[:g.terms.Nodes] {
 		if its := &m.stands.list; its.ID == list.ID || list.Follows(its) {
@@ -46,7 +55,7 @@ func (g *Group) concerns(list *protocol.List) bool {
 		}
 	}
 	need := g.terms.Quorum
-	if list.IsSuccessor() {
+	if small {
 		need = min(need, list.Quorum())
 	}
 	return max(stand, named) >= need
@@ -75,7 +84,7 @@ func (g *Group) knows(list *protocol.List) bool {
 	g.standing.Lock()
 	defer g.standing.Unlock()
 	now := g.Roster.Load().List
-	return now != nil && (list.ID == now.ID || list.Follows(now) || now.Follows(list)) || g.concerns(list)
+	return now != nil && (list.ID == now.ID || list.Follows(now) || now.Follows(list)) || g.concerns(list, g.isAlone(list))
 }
 
 // take makes a list the client's. Masters that have no node get one, and nodes that were opened for masters that left end.

@@ -111,7 +111,7 @@ func (m *Member) stand(list protocol.List, self string) (*protocol.List, error) 
 		now = &list
 	}
 	switch {
-	case now == nil && list.Len() != g.terms.Nodes:
+	case now == nil && list.Len() != g.terms.Nodes && g.cfg.Majority.HasSeenAll(&m.Status):
 		return nil, m.otherNumber(list.Len())
 	case now == nil:
 		return nil, ErrOtherList
