@@ -183,6 +183,7 @@ func TestNodesAreUnfitForAClientOfAnotherClusterSize(t *testing.T) {
 		five, _ := clientOf(net, []int{0, 1, 2, 3, 4})
 		net.Must(five.Mutex("first").Lock(t.Context()))
 		c, _ := clientOf(net, []int{4, 5, 6})
+		time.Sleep(time.Second) // it has looked at all of them, and at the first one again
 		_, err := net.Mutex(c, "x").TryLock(t.Context())
 		require.ErrorIs(t, err, redlock.ErrNoQuorum)
 		require.ErrorContains(t, err, "it is a master of a cluster of 5 nodes, and this client has 3, of which most are none of them")
