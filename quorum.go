@@ -14,10 +14,6 @@ import (
 	"github.com/redlock-go/redlock/internal/quorum"
 )
 
-// majority returns the quorum of n nodes: N/2+1 of the configured nodes, never of the reachable
-// ones. Any two quorums have a node in common.
-func majority(n int) int { return n/2 + 1 }
-
 // Outcome is how one node voted:
 //
 //   - "granted": the node executed the request.

@@ -106,8 +106,8 @@ func Open(urls []string, opts ...ClientOption) (*Client, error) {
 	return start(pools, settings), nil
 }
 
-// openLike returns a pool of a master of a list, with the user, the TLS and the database of another one's URL. That takes that the
-// list has addresses as the URLs have them, known so far. One client calls it, and never twice at once.
+// openLike returns a pool of a master of a list, with the user, the TLS and the database of another one's URL. known are the
+// addresses so far: a list without any of them has addresses of another kind. It is never called twice at once.
 func openLike(other endpoint.Endpoint, known map[string]int, list []string, master string) (Pool, error) {
 	if !slices.ContainsFunc(list, func(name string) bool { _, named := known[name]; return named }) {
 		return nil, errors.New("the list has other addresses than this client's URLs: use WithMembers")
@@ -187,7 +187,7 @@ func newClient(settings options) *Client {
 
 // newGroup makes the client's nodes, one for each pool. Nothing runs yet.
 func (c *Client) newGroup(pools []Pool) *admission.Group {
-	o, need := &c.opts, majority(len(pools))
+	o, need := &c.opts, protocol.Majority(len(pools))
 	cfg := &node.Config{Clock: o.clock, Wall: o.wall, Random: o.random, Events: c.events, Identities: node.NewIdentities(),
 		Majority: node.NewMajority(need, o.clock, c.events), Closed: ErrClosed, Misconfigured: ErrConfig, DeadAfter: c.deadAfter()}
 	c.votes = cfg.Majority
@@ -226,7 +226,7 @@ func (c *Client) openMaster(list []string, master string) (node.Pool, error) {
 	return p, err
 }
 
-// moved comes when the client takes another list of masters, some of which its settings do not name.
+// moved comes when the client has taken another list of masters. joined are nodes that its settings do not name.
 func (c *Client) moved(joined []*admission.Member) {
 	for _, m := range joined {
 		c.locks.Join(m)

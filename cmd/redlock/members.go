@@ -35,8 +35,8 @@ const membersHelp = `members shows the list of masters in force, as the nodes ke
 nodes that you give stands. A master that you do not give shows as such: give all clients all of them. A node that
 is none of the masters is listed below, with the reason: it has no vote.
 
-By itself it changes nothing about the list: members add, remove and replace do. It exits with 69 while no majority of the nodes votes, as in a
-new cluster, which gets its list from the first client that takes locks.
+By itself it changes nothing about the list: members add, remove and replace do. It exits with 69 while no
+majority of the nodes votes, as in a new cluster, which gets its list from the first client that takes locks.
 
 With --json there is one object: masters (master, node, state) and others (node, state, cause). A state is up, stalled,
 refusing, quarantined, down or unfit; it is empty for a master that was not given. Fields may be added, never renamed.`

@@ -63,8 +63,8 @@ type CandidateError struct{ Why error }
 
 func (e *CandidateError) Error() string { return e.Why.Error() }
 
-// Candidate returns how long it takes at least until a server, which the settings name, could vote at once as a master of the list
-// after this one. Errors: a *CandidateError, or why that is not known.
+// Candidate returns how long it takes, at least, until a server that the settings name could vote as soon as the list after this
+// one has it. Errors: a *CandidateError, or why that is not known.
 func (g *Group) Candidate(ctx context.Context, list *protocol.List, master string) (wait time.Duration, err error) {
 	i := slices.IndexFunc(g.members(), func(m *Member) bool { return m.master == master })
 	if i < 0 {
@@ -83,14 +83,12 @@ func (g *Group) Candidate(ctx context.Context, list *protocol.List, master strin
 	defer stop()
 	its, err := protocol.ReadStanding(m.Await(bounded, m.Ask(p, "EVAL", protocol.RecordCall{Run: r.run}.Eval()...)))
 	info, noInfo := redis.String(m.Await(bounded, m.Ask(p, "INFO", "memory")))
-	_, policy, _ := strings.Cut(info, "maxmemory_policy:")
-	policy, _, _ = strings.Cut(policy, "\r")
 	switch remembers := &its.List; {
 	case err != nil:
 		return 0, err
 	case remembers.ID != "" && remembers.ID != list.ID && !list.Follows(remembers):
 		return 0, &CandidateError{fmt.Errorf("it has the data of a master of another list, %s: wipe it, if nobody uses that", remembers.Masters)}
-	case noInfo == nil && policy != "" && policy != "noeviction":
+	case noInfo == nil && node.MayEvict(info):
 		return 0, &CandidateError{errors.New("it may evict locks under memory pressure: set maxmemory-policy noeviction")}
 	case its.Nodes == "" && !its.Looked:
 		return retryInterval, nil
@@ -107,9 +105,9 @@ type election struct {
 	kept   time.Duration
 	voters []voter // that have agreed so far
 
-	counts   [protocol.Stripes]int64 // the greatest that any voter has
-	choice   protocol.Choice         // what they accepted before
-	settling time.Duration           // the longest that one of them waits for
+	seen     collected       // has the greatest counters of any voter
+	choice   protocol.Choice // what they accepted before
+	settling time.Duration   // the longest that one of them waits for
 }
 
 // voter is a master that votes under the list.
@@ -184,9 +182,7 @@ func (e *election) promise(v *voter) (answer func(context.Context) error) {
 		if err != nil {
 			return err
 		}
-		for i, count := range memory.Counts {
-			e.counts[i] = max(e.counts[i], count)
-		}
+		e.seen.merge(&memory, e.group.greatest.Load())
 		e.choice.Merge(r)
 		return nil
 	}
@@ -194,7 +190,7 @@ func (e *election) promise(v *voter) (answer func(context.Context) error) {
 
 // accept has a voter accept the proposal, with counters that are not behind those of the voters.
 func (e *election) accept(v *voter) (answer func(context.Context) error) {
-	raised := v.ask("EVAL", protocol.LevelCall{Record: v.right.Record, Counts: e.counts}.Eval()...)
+	raised := v.ask("EVAL", protocol.LevelCall{Record: v.right.Record, Counts: e.seen.counts}.Eval()...)
 	asked := e.propose(v, e.next)
 	return func(ctx context.Context) error {
 		switch leveled, err := protocol.ReadAdmit(v.Await(ctx, raised)); {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/admission"
+	"github.com/redlock-go/redlock/internal/peek"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/test/testnet"
 )
@@ -35,7 +36,7 @@ func nodesOf(list ...int) (names []string) {
 
 // change has the list in force followed by one of these nodes, by a client that has all nodes.
 func change(t *testing.T, tool *redlock.Client, list ...int) protocol.List {
-	group := members(tool)[0].Group()
+	group := peek.Group(tool).(*admission.Group)
 	for began := time.Now(); ; time.Sleep(time.Second) {
 		now, _ := group.InForce()
 		chosen, err := group.Change(t.Context(), now, now.Next(nodesOf(list...)), admission.Kept)
@@ -84,7 +85,7 @@ func TestListThatOnlyAServerThatLeftShowsIsTaken(t *testing.T) {
 		c, _ := clientOf(net, []int{0, 1})
 		lease := net.Must(c.Mutex("x").Lock(t.Context()))
 		require.NoError(t, lease.Unlock(t.Context()))
-		now, _ := members(c)[0].Group().InForce()
+		now, _ := peek.Group(c).(*admission.Group).InForce()
 		next := now.Next(nodesOf(0))
 		_, err := net.Nodes[1].Eval(protocol.InstallCall{Run: protocol.Run(net.Nodes[1].RunID), List: now.ID, Next: next}.Eval())
 		require.NoError(t, err)

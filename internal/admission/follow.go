@@ -12,7 +12,7 @@ import (
 )
 
 // A client follows the list of masters. It takes a list that follows its own, connects to masters that its settings do not
-// name, and gives the list to servers that stand in an earlier one. docs/safety.md (Another list) has the argument.
+// name, and gives the list to servers that stand in an earlier one. docs/safety.md (The next list) has the argument.
 
 var (
 	// errBehind is why a node does not vote until it gets the client's list.
@@ -26,16 +26,16 @@ var (
 func (g *Group) takes(list, now *protocol.List) bool {
 	switch {
 	case now == nil:
-		return g.concerns(list, g.isAlone(list))
+		return g.concerns(list, g.isUndisputed(list))
 	case now.ID == list.ID || now.Follows(list):
 		return false
 	}
 	return list.Follows(now) || g.standingIn(list.ID) >= list.Quorum() && g.concerns(list, list.IsSuccessor())
 }
 
-// isAlone reports whether a list followed another one, or all nodes that the settings name have been looked at, and none stands
-// in another list. Called under g.standing.
-func (g *Group) isAlone(list *protocol.List) bool {
+// isUndisputed reports whether a list followed another one, or no node that the settings name can stand in another list: all have
+// been looked at. Called under g.standing.
+func (g *Group) isUndisputed(list *protocol.List) bool {
 	return list.IsSuccessor() || !slices.ContainsFunc(g.members()[:g.terms.Nodes], func(m *Member) bool {
 		its := m.stands.list.ID
 		return its != "" && its != list.ID || its == "" && m.right.Load() == nil
@@ -63,19 +63,14 @@ func (g *Group) concerns(list *protocol.List, small bool) bool {
 
 // hear takes a list that follows the client's, as a server shows it that stands in none, or after it was chosen.
 func (g *Group) hear(list *protocol.List) {
-	var joined []*Member
+	moved := func() {}
+	defer func() { moved() }()
 	g.standing.Lock()
-	now := g.Roster.Load().List
-	later := now != nil && list.Follows(now)
-	if later {
+	defer g.standing.Unlock() // before moved
+	if now := g.Roster.Load().List; now != nil && list.Follows(now) {
 		heard := *list
 		heard.Arg = heard.ID
-		joined = g.take(&heard)
-		g.nudgeOthers(nil, now)
-	}
-	g.standing.Unlock()
-	if later {
-		g.terms.Moved(joined)
+		moved = g.take(&heard, nil)
 	}
 }
 
@@ -84,13 +79,14 @@ func (g *Group) knows(list *protocol.List) bool {
 	g.standing.Lock()
 	defer g.standing.Unlock()
 	now := g.Roster.Load().List
-	return now != nil && (list.ID == now.ID || list.Follows(now) || now.Follows(list)) || g.concerns(list, g.isAlone(list))
+	return now != nil && (list.ID == now.ID || list.Follows(now) || now.Follows(list)) || g.concerns(list, g.isUndisputed(list))
 }
 
-// take makes a list the client's. Masters that have no node get one, and nodes that were opened for masters that left end.
-// It returns the new ones, which must be started after g.standing is unlocked. Called under g.standing.
-func (g *Group) take(list *protocol.List) (joined []*Member) {
-	all := slices.Clone(g.members())
+// take makes a list the client's, as the node by shows it, if any. Masters that have no node get one, and nodes that were opened
+// for masters that left end. The caller must call moved when it has unlocked g.standing. Called under g.standing.
+func (g *Group) take(list *protocol.List, by *Member) (moved func()) {
+	var joined []*Member
+	before, all := g.Roster.Load().List, slices.Clone(g.members())
 	for _, m := range all[g.terms.Nodes:] {
 		if !list.Has(m.master) {
 			m.leave()
@@ -115,7 +111,8 @@ func (g *Group) take(list *protocol.List) (joined []*Member) {
 	}
 	g.setRoster(all, list)
 	g.cfg.Majority.Need(list.Quorum())
-	return joined
+	g.nudgeOthers(by, before)
+	return func() { g.terms.Moved(joined) }
 }
 
 // setRoster makes these the nodes, and a list the client's. Called under g.standing.

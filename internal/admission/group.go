@@ -27,7 +27,7 @@ type Terms struct {
 	Nodes     int           // that the settings name
 	Quorum    int           // of these
 
-	// Open returns a pool of a master of the list that the settings do not name. It must not block. nil: there is no way.
+	// Open returns a pool of a master of the list that the settings do not name. It must not block.
 	Open func(list []string, master string) (node.Pool, error)
 
 	// Moved is called when the client takes another list. joined are nodes that Open was called for: each must run for its
@@ -108,9 +108,6 @@ func (g *Group) newMember(n *node.Node, master string) *Member {
 	n.Use(m)
 	return m
 }
-
-// Group returns the nodes of the member's client.
-func (m *Member) Group() *Group { return m.group }
 
 // Life returns a context that ends when the node does.
 func (m *Member) Life() context.Context { return m.life }

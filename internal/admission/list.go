@@ -80,23 +80,18 @@ func (c *collected) shownBy(a *admission) string {
 	return a.member.Name
 }
 
-// stand records that the node's server has a record of the list, as self. It returns the list if that is the client's, or
-// why the node does not vote: errBehind with the client's list. The client's list is the one in which a quorum of the nodes stands; until then, the first one.
+// stand records that the node's server has a record of the list, as self. It returns the client's list, and why the node does not
+// vote by it. Errors have no list, but for errBehind.
 func (m *Member) stand(list protocol.List, self string) (*protocol.List, error) {
 	g := m.group
 	if list.ID == "" {
 		return nil, m.Status.Unfit("its key redlock::members is gone: copy the fields id and masters from another master, " +
 			"and set self to its own name in masters")
 	}
-	var joined []*Member
-	moved := false
-	defer func() {
-		if moved {
-			g.terms.Moved(joined)
-		}
-	}()
+	moved := func() {}
+	defer func() { moved() }()
 	g.standing.Lock()
-	defer g.standing.Unlock() // before Moved
+	defer g.standing.Unlock() // before moved
 	list.Arg = list.ID
 	m.stands = place{list, self}
 	for _, other := range g.members() {
@@ -106,8 +101,7 @@ func (m *Member) stand(list protocol.List, self string) (*protocol.List, error) 
 	}
 	now := g.Roster.Load().List
 	if g.takes(&list, now) {
-		joined, moved = g.take(&list), true
-		g.nudgeOthers(m, now)
+		moved = g.take(&list, m)
 		now = &list
 	}
 	switch {

@@ -81,6 +81,16 @@ func (s *Status) SameServer(other int) error {
 	return s.Unfit(fmt.Sprintf("it is the same server as node %d; every pool must lead to a server of its own", other))
 }
 
+// mayEvict reports whether the server evicts keys under memory pressure.
+func (id *identity) mayEvict() bool { return id.evicts != "" && id.evicts != "noeviction" }
+
+// MayEvict reports whether a server evicts keys under memory pressure, by its answer to INFO.
+func MayEvict(info string) bool {
+	var id identity
+	id.read(info)
+	return id.mayEvict()
+}
+
 // hazards returns descriptions of the dangers for locks at a node that votes all the same.
 // noInfo is the server's answer if it refuses INFO, else nil.
 func hazards(id identity, noInfo error) (all []string) {
@@ -92,7 +102,7 @@ func hazards(id identity, noInfo error) (all []string) {
 		all = append(all, "the server's INFO has no run_id, so a server given twice, or a restart with old data, "+
 			"goes unnoticed: use a server that names its run")
 	}
-	if id.evicts != "" && id.evicts != "noeviction" {
+	if id.mayEvict() {
 		all = append(all, fmt.Sprintf("the server may evict locks under memory pressure: set maxmemory-policy "+
 			"noeviction, not %s", known(id.evicts, knownPolicies)))
 	}

@@ -18,7 +18,7 @@ type List struct {
 	Arg     any    // ID, as commands have it; nil: it was not made yet
 }
 
-// origin returns the name of the list of which this one is the successor, and how many there are up to this one.
+// origin returns the name of the first of the lists that followed each other, and the number of this one: 0 for the first.
 func (l *List) origin() (name string, number int) {
 	name, behind, _ := strings.Cut(l.ID, ".")
 	behind, _, _ = strings.Cut(behind, "-")
@@ -48,8 +48,12 @@ func (l *List) Mark(mark string) { l.ID += "-" + mark }
 // Names returns the masters' names.
 func (l *List) Names() []string { return strings.Fields(l.Masters) }
 
+// Majority returns the quorum of n masters: N/2+1 of the list, never of those that are reached. Any two quorums have a master
+// in common.
+func Majority(n int) int { return n/2 + 1 }
+
 // Quorum returns how many of the masters are a majority.
-func (l *List) Quorum() int { return l.Len()/2 + 1 }
+func (l *List) Quorum() int { return Majority(l.Len()) }
 
 // Proposal returns the list as a server keeps it while it is proposed.
 func (l *List) Proposal() string { return l.ID + " " + l.Masters }

@@ -9,21 +9,18 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/admission"
+	"github.com/redlock-go/redlock/internal/peek"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/test/simredis"
-	"github.com/redlock-go/redlock/internal/test/testhook"
 )
 
-// The list of masters changes, one master at a time, while clients lock and servers fail. Tools change it: several at once, and some
-// die at any of their steps. A client's settings stay as they were (docs/safety.md, The next list).
-
-// simChanges is which servers there are beside the plan's nodes. Those may become masters.
-type simChanges struct{ spares int }
+// Tools change the list of masters, one master at a time, while clients lock and servers fail. Several work at once, and some die at
+// any step. A client's settings stay as they were (docs/safety.md, The next list).
 
 // simTool changes the list of masters, a few times.
 type simTool struct {
 	client int
-	want   []int         // the masters that it wants in the end, of all servers; nil: those of the plan's nodes
+	want   []int         // the masters that it wants in the end, of all servers
 	most   time.Duration // after so long it dies
 	kept   time.Duration // as Change has it: mostly next to nothing, so that lists follow each other within a ttl
 }
@@ -33,8 +30,8 @@ func drawChanges(p *simPlan, draw *rand.Rand) {
 	if p.outside != "" || p.setBack || p.burst != nil || p.mortals != nil || p.line != nil || p.lacks != nil || p.lists != nil {
 		return
 	}
-	p.changes = &simChanges{spares: 1 + draw.IntN(3)}
-	for i := range p.changes.spares {
+	p.changes = true
+	for i := range 1 + draw.IntN(3) { // servers that may become masters
 		p.addServerClock(draw)
 		p.trip = append(p.trip, p.trip[draw.IntN(p.nodes)])
 		p.victims.Add(p.nodes + i)
@@ -64,7 +61,7 @@ func drawChanges(p *simPlan, draw *rand.Rand) {
 func (r *simRun) works(t simTool) {
 	c := r.clients[t.client]
 	ctx, die := context.WithTimeout(c.life, t.most)
-	group := testhook.Engine(c.client).Cluster.Nodes()[0].Group()
+	group := peek.Group(c.client).(*admission.Group)
 	var want []string
 	for _, n := range t.want {
 		want = append(want, r.servers[n].String())
@@ -74,12 +71,11 @@ func (r *simRun) works(t simTool) {
 		defer die()
 		try := uint64(0)
 		for ctx.Err() == nil {
-			now, _ := group.InForce()
-			next := nextTo(now, want)
-			if now.ID != "" && next.ID == "" {
-				return
-			}
-			if now.ID != "" {
+			if now, _ := group.InForce(); now.ID != "" {
+				next := nextTo(now, want)
+				if next.ID == "" {
+					return
+				}
 				chosen, err := group.Change(ctx, now, next, t.kept)
 				r.history.note("client %d asks for %s: %s, %v", c.index, next.Proposal(), chosen.Proposal(), err)
 			}

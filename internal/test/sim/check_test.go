@@ -25,7 +25,7 @@ func (h *simHistory) check() []string {
 	if h.plan.setBack && !h.plan.knows(checksSetBack) {
 		return h.checkSafety()
 	}
-	if h.plan.lists != nil || h.plan.changes != nil {
+	if h.plan.lists != nil || h.plan.changes {
 		return append(h.checkSafety(), h.failures...)
 	}
 	wrong := slices.Concat(h.failures, h.brokenScripts)

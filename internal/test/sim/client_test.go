@@ -55,7 +55,7 @@ func (r *simRun) newClient(i int) *simClient {
 		}
 	}
 	opts := []redlock.ClientOption{redlock.WithTTL(p.ttls[i]), redlock.WithLogger(nil), redlock.WithOwnerLabel(""), testnet.WithClock(clock.clock), withWall(r.wallOf(i)), withRandom(c.random)}
-	if p.changes != nil {
+	if p.changes {
 		opts = append(opts, withMembers(r.servers, c.links))
 	}
 	if !p.renewal {

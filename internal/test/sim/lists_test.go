@@ -28,7 +28,7 @@ func (p *simPlan) reaches(client int) (all []int) {
 	for n := range p.nodes {
 		all = append(all, n)
 	}
-	if p.changes != nil {
+	if p.changes {
 		for n := p.nodes; n < p.servers(); n++ {
 			all = append(all, n)
 		}

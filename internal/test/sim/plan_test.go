@@ -64,7 +64,7 @@ type simPlan struct {
 	burst      *simBurst        // nil: there is none
 	mortals    *simMortals      // nil: there are none
 	lists      *simLists        // nil: all clients have the same
-	changes    *simChanges      // nil: the list of masters stays
+	changes    bool             // tools change the list of masters
 	line       *simWaitLine     // nil: there is none
 	deafness   simDeafness      // who cannot be woken
 	outside    string           // which assumption it breaks; "" if none
