@@ -163,8 +163,14 @@ func TestWipeOfAllNodesDoesNotEndALongerLeaseThatIsHeld(t *testing.T) {
 // A client finds its ttl on record. Then all nodes are wiped, and another client that uses a
 // shorter ttl admits them: the right to vote that the first client knows is void.
 func TestRightToVoteEndsWithItsRecord(t *testing.T) {
-	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		short, long := net.Guarded(redlock.WithTTL(2*time.Second)), net.Guarded(redlock.WithTTL(time.Minute))
+	t.Run("with tokens", func(t *testing.T) { requireRightEnds(t) })
+	t.Run("without tokens", func(t *testing.T) { requireRightEnds(t, redlock.WithoutFencing()) })
+}
+
+func requireRightEnds(t *testing.T, opts ...redlock.ClientOption) {
+	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
+		short := net.Guarded(append(opts, redlock.WithTTL(2*time.Second))...)
+		long := net.Guarded(append(opts, redlock.WithTTL(time.Minute))...)
 		for i, n := range net.Nodes {
 			n.Redis.FlushAll()
 			// As if another client had admitted the node, and these two had not looked since.
@@ -178,11 +184,11 @@ func TestRightToVoteEndsWithItsRecord(t *testing.T) {
 			require.NoError(t, n.Redis.Set("redlock::newest", record))
 			n.Redis.HSet(protocol.MembersKey, "id", "another", "masters", "test-0 test-1 test-2", "self", n.String())
 		}
-		_, err := long.Mutex("x").TryLock(t.Context())
+		_, err := net.Mutex(long, "x").TryLock(t.Context())
 		require.ErrorContains(t, err, admission.ErrForgot.Error())
-		lease := net.Must(short.Mutex("x").Lock(t.Context()))
+		lease := net.Must(net.Mutex(short, "x").Lock(t.Context()))
 		require.NoError(t, lease.Unlock(t.Context()))
-		lease = net.Must(long.Mutex("x").Lock(t.Context()))
+		lease = net.Must(net.Mutex(long, "x").Lock(t.Context()))
 		onRecord := 0
 		for _, n := range net.Nodes {
 			if n.Redis.HGet(n.Record(), "ttl") == "60000" {

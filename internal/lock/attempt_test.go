@@ -130,7 +130,7 @@ func wake(t *testing.T, net *testnet.Net, c *redlock.Client, kind string) {
 	t.Helper()
 	line, err := net.Nodes[0].Redis.ZMembers(protocol.Reserved + "queue:redlock:x")
 	require.NoError(t, err)
-	testhook.Engine(c).Queue().Message(0, kind+" "+slices.Max(line)+" redlock:x")
+	testhook.Engine(c).Queue().Message(testhook.Engine(c).Cluster.Nodes()[0].Node, kind+" "+slices.Max(line)+" redlock:x")
 	synctest.Wait()
 }
 

@@ -15,8 +15,8 @@ import (
 // The fast path: an attempt of a caller that is not queued needs no script. Its commands are
 // sent in one go: ZCARD reports whether a waiter stands in the node's queue, SET grants, HINCRBY counts, GET
 // returns the holder, and PTTL for how long it has the key. ZCARD is ahead of SET: a waiter that joins after our
-// SET was refused because of it, and must not count. Without tokens there is no ZCARD and no HINCRBY: such a caller
-// does not see waiters.
+// SET was refused because of it, and must not count. Without tokens there is no ZCARD: such a caller does not see
+// waiters. Its count shows only that the node has the record by which it may vote.
 //
 // They are as good as one command. GET finds this attempt's owner only if the key was its own
 // from SET to GET, and so when it was counted: nobody else writes that value, and a renewal of
@@ -90,14 +90,14 @@ func (x *Exclusive) preparePlainly(a *Attempt) {
 // holder by SET.
 func (p *plainVote) prepare(v *quorum.Vote, x *Exclusive, set *setArgs, remaining bool) {
 	p.vote, p.lock, p.owner, p.set = v, x, v.Ballot().Owner, set
+	p.counting = [3]any{v.Right.Record, x.wire.Stripe, "1"}
 	switch p.merged = !x.terms.Fencing && v.Node.UnderstandsSetGet(); {
 	case p.merged:
-		p.asked = setPart
+		p.asked = setPart | countPart
 	case x.terms.Fencing:
-		p.counting = [3]any{v.Right.Record, x.wire.Stripe, "1"}
 		p.asked = queuePart | setPart | countPart | holderPart
 	default:
-		p.asked = setPart | holderPart
+		p.asked = setPart | countPart | holderPart
 	}
 	if remaining {
 		p.asked |= leftPart
@@ -129,7 +129,7 @@ func (p *plainVote) Send(to pipe.Sender) (err error) {
 func (p *plainVote) Size() int {
 	const (
 		each  = 48  // a command with a key, but for the key; the prefix of the queue's key is in it
-		other = 160 // HINCRBY, which has the record for a key, and SET's other arguments
+		other = 176 // HINCRBY, which has the record for a key, and SET's other arguments
 	)
 	keys := bits.OnesCount8(uint8(p.asked &^ countPart))
 	return keys*(each+len(p.lock.keys[0])) + other + len(p.owner)
@@ -190,7 +190,7 @@ func (p *plainVote) answered(err error) {
 	p.vote.Node.Status.Answered(nil)
 	a := quorum.Answer{Count: quorum.No, Outcome: quorum.Refused}
 	switch x := p.lock; {
-	case x.terms.Fencing && p.count < x.terms.LeastToken:
+	case p.count < x.terms.LeastToken:
 		a = forgot
 	case p.holder == p.owner && p.queue: // the rollback makes the key a reservation: passedQueue
 		a.Holder = protocol.Reservation

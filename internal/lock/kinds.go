@@ -29,7 +29,7 @@ func (x *Exclusive) Init(e *Engine, t *Terms, prefix, name string) {
 	e.need(0, t)
 	x.wire, x.key[0] = protocol.NewKeys(prefix, name, t.Wanted)
 	x.args = plainArgs{key: [1]any{x.wire.Key}, queue: [1]any{x.wire.Queue}}
-	x.Lock = Lock{Name: name, keys: x.key[:], engine: e, terms: t, kind: &x.wire, plain: x, Reader: t.reader,
+	x.Lock = Lock{Name: name, keys: x.key[:], engine: e, terms: t, kind: &x.wire, plain: x, Reader: acquiring,
 		script: protocol.Release}
 }
 
@@ -45,7 +45,7 @@ type Shared struct {
 func (s *Shared) Init(e *Engine, t *Terms, prefix, name string) {
 	e.need(protocol.ForReaders, t)
 	s.wire, s.key[0] = protocol.NewShareKeys(prefix, name, t.Wanted)
-	s.Lock = Lock{Name: name, keys: s.key[:], engine: e, terms: t, kind: &s.wire, Reader: t.reader,
+	s.Lock = Lock{Name: name, keys: s.key[:], engine: e, terms: t, kind: &s.wire, Reader: acquiring,
 		script: protocol.Release, shared: true, suffix: protocol.ReaderSuffix}
 }
 
@@ -63,7 +63,7 @@ func (s *Several) Init(e *Engine, t *Terms, prefix string, names []string) {
 	s.names = slices.Sorted(slices.Values(names))
 	var keys []string
 	s.wire, keys = protocol.NewSetKeys(prefix, s.names, t.Wanted)
-	s.Lock = Lock{Name: strings.Join(s.names, ", "), keys: keys, engine: e, terms: t, kind: &s.wire, Reader: t.reader,
+	s.Lock = Lock{Name: strings.Join(s.names, ", "), keys: keys, engine: e, terms: t, kind: &s.wire, Reader: acquiring,
 		script: protocol.ReleaseAll, suffix: protocol.SetSuffix}
 }
 

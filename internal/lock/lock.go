@@ -29,15 +29,11 @@ type Terms struct {
 	Random system.Random
 
 	settings protocol.Settings // what commands take of the terms
-	reader   quorum.Reader     // of the replies to attempts, but for those of permits
 }
 
 // Box makes what commands take of the terms. It must be called once, when all fields are set.
 func (t *Terms) Box() {
-	t.settings = protocol.NewSettings(t.Lease.TTL, t.LeastToken, t.Label, t.Fencing)
-	if t.reader = claiming; t.Fencing {
-		t.reader = acquiring
-	}
+	t.settings = protocol.NewSettings(t.Lease.TTL, t.LeastToken, t.Label)
 }
 
 // Lock is what callers lock: a name, or several at once.

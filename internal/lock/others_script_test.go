@@ -253,11 +253,11 @@ func TestEveryScriptRefusesARestingKey(t *testing.T) {
 		args   []any
 		answer any // of an array, what it begins with
 	}{
-		"acquire":                         {protocol.Acquire, []any{1, "redlock:x", "you", 1000, "", 1, ticket, "label", "", 0}, held},
-		"acquire, of its own owner":       {protocol.Acquire, []any{1, "redlock:x", "me", 1000, "", 1, ticket, "label", "", 0}, held},
-		"acquire, after an attempt of it": {protocol.Acquire, []any{1, "redlock:x", "you", 1000, "", 1, ticket, "label", "me", 0}, held},
-		"acquireall":                      {protocol.AcquireAll, []any{2, "redlock:x", "redlock::queue:redlock:x", "you", 1000, "", 1, "", "label", "", 0}, held},
-		"read":                            {protocol.Read, append([]any{5}, append(append(reads[1:len(reads):len(reads)], "challenged"), "you", 1000, "", 1, "", "label", "", 0)...), held},
+		"acquire":                         {protocol.Acquire, []any{2, "redlock:x", "record", "you", 1000, "7", 1, ticket, "label", "", 0}, held},
+		"acquire, of its own owner":       {protocol.Acquire, []any{2, "redlock:x", "record", "me", 1000, "7", 1, ticket, "label", "", 0}, held},
+		"acquire, after an attempt of it": {protocol.Acquire, []any{2, "redlock:x", "record", "you", 1000, "7", 1, ticket, "label", "me", 0}, held},
+		"acquireall":                      {protocol.AcquireAll, []any{3, "redlock:x", "redlock::queue:redlock:x", "record", "you", 1000, "7", 1, "", "label", "", 0}, held},
+		"read":                            {protocol.Read, append([]any{5}, append(append(reads[1:len(reads):len(reads)], "challenged"), "you", 1000, "7", 1, "", "label", "", 0)...), held},
 		"renew":                           {protocol.Renew, []any{3, "redlock:x", "record", "members", "me", 20_000, ""}, held},
 		"renewall":                        {protocol.RenewAll, []any{3, "redlock:x", "record", "members", "me", 20_000, ""}, held},
 		"keep":                            {protocol.Keep, []any{5, reads[1], reads[2], reads[3], reads[4], "members", "me", 20_000, "", ""}, held},
@@ -269,7 +269,7 @@ func TestEveryScriptRefusesARestingKey(t *testing.T) {
 		"releaseall":                      {protocol.ReleaseAll, testnet.AllKeys([]string{"redlock:x"}, "me", ticket), int64(0)},
 		"rest, of another":                {protocol.Rest, testnet.Keys("redlock:x", 1000, "you"), int64(0)},
 		"rest, of another, with a ticket": {protocol.Rest, testnet.Keys("redlock:x", 1000, "you", ticket), int64(0)},
-		"seize, of another":               {protocol.Seize, []any{3, "redlock:x", "record", "redlock::queue:redlock:x", "you", 1000, "", 1, 0, "me"}, held},
+		"seize, of another":               {protocol.Seize, []any{3, "redlock:x", "record", "redlock::queue:redlock:x", "you", 1000, "7", 1, 0, "me"}, held},
 	} {
 		t.Run(name, func(t *testing.T) {
 			testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
@@ -302,7 +302,7 @@ func parkWaiter(t *testing.T, n *testnet.Node) {
 	_, err := n.Redis.ZAdd("redlock::queue:redlock:x", 0, testnet.SecondTicket)
 	require.NoError(t, err)
 	require.NoError(t, n.Redis.Set("redlock::alive:BBBBBBBBBBBBBBBB", "!label"))
-	require.NoError(t, n.Redis.Set("redlock::parked:"+testnet.SecondTicket, "  1 them"))
+	require.NoError(t, n.Redis.Set("redlock::parked:"+testnet.SecondTicket, "record 7 1 them"))
 }
 
 // Rest hands the lock to nobody while some of the hold is left, and as release does when nothing is.
@@ -354,16 +354,16 @@ func TestRestAtANode(t *testing.T) {
 // executed another write before. So each script that grants begins its writes with one that adds.
 func TestScriptsThatGrantBeginWithACommandThatAFullServerRefuses(t *testing.T) {
 	const ticket, dead = testnet.SecondTicket, testnet.FirstTicket
-	read := []any{4, "x", "record", "redlock::queue:x", "redlock::readers:x", "me", 1000, "", 1}
-	permit := []any{1, "redlock::queue:x", "me", 1000, "", 1}
+	read := []any{4, "x", "record", "redlock::queue:x", "redlock::readers:x", "me", 1000, "7", 1}
+	permit := []any{2, "redlock::queue:x", "record", "me", 1000, "7", 1}
 	for name, c := range map[string]struct {
 		script *protocol.Script
 		args   []any
 	}{
-		"acquire":                  {protocol.Acquire, []any{1, "x", "me", 1000, "", 1, ticket, "label", "", 0}},
+		"acquire":                  {protocol.Acquire, []any{2, "x", "record", "me", 1000, "7", 1, ticket, "label", "", 0}},
 		"read":                     {protocol.Read, append(read, "", "label", "", 0)},
 		"read, of a waiter":        {protocol.Read, append(read, ticket+"r", "label", "", 0)},
-		"acquireall":               {protocol.AcquireAll, []any{2, "x", "redlock::queue:x", "me", 1000, "", 1, "", "label", "", 0}},
+		"acquireall":               {protocol.AcquireAll, []any{3, "x", "redlock::queue:x", "record", "me", 1000, "7", 1, "", "label", "", 0}},
 		"acquireall, with a token": {protocol.AcquireAll, []any{3, "x", "redlock::queue:x", "record", "me", 1000, "7", 1, ticket + "+", "label", "", 0}},
 		"permit":                   {protocol.Permit, append(permit, "", "label", "x#", 1, 1, 0)},
 		"permit, of a waiter":      {protocol.Permit, append(permit, ticket+"*1", "label", "x#", 1, 1, 0)},
@@ -372,7 +372,7 @@ func TestScriptsThatGrantBeginWithACommandThatAFullServerRefuses(t *testing.T) {
 			"free":                func(*testnet.Node) {},
 			"a dead client waits": func(n *testnet.Node) { _, _ = n.Redis.ZAdd("redlock::queue:x", 0, dead) },
 			"readers hold it": func(n *testnet.Node) {
-				n.Run(protocol.Read, append(append([]any{}, read[:6]...), "another", 60_000, "", 1, "", "label", "", 0)...)
+				n.Run(protocol.Read, append(append([]any{}, read[:6]...), "another", 60_000, "7", 1, "", "label", "", 0)...)
 			},
 		} {
 			t.Run(name+", "+state, func(t *testing.T) {
@@ -407,10 +407,9 @@ func TestScriptsThatPassALeaseOnBeginWithACommandThatAFullServerExecutes(t *test
 		args   []any
 		ttl    time.Duration
 	}{
-		"transfer":             {protocol.Transfer, []any{2, "x", "members", "me", "new", 7000, ""}, 7 * time.Second},
-		"takeback":             {protocol.TakeBack, []any{1, "x", "me", "new"}, 5 * time.Second},
-		"resume":               {protocol.Resume, []any{2, "x", "record", "me", "new", 7000, "7", 1}, 7 * time.Second},
-		"resume without token": {protocol.Resume, []any{2, "x", "record", "me", "new", 7000, "", 1}, 7 * time.Second},
+		"transfer": {protocol.Transfer, []any{2, "x", "members", "me", "new", 7000, ""}, 7 * time.Second},
+		"takeback": {protocol.TakeBack, []any{1, "x", "me", "new"}, 5 * time.Second},
+		"resume":   {protocol.Resume, []any{2, "x", "record", "me", "new", 7000, "7", 1}, 7 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {

@@ -288,11 +288,11 @@ func TestPermitThatIsExecutedTwiceTakesOneSlot(t *testing.T) {
 	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
 		n, eval := testnet.Scripted(t, net)
 		for _, owner := range []string{"me", "me", "you"} {
-			answer := eval(protocol.Permit, 1, "queue", owner, 10_000, "", "1", "", "", slotKey, 10, 1, 1)
+			answer := eval(protocol.Permit, 2, "queue", "record", owner, 10_000, "7", "1", "", "", slotKey, 10, 1, 1)
 			slots := ordersOfTen[1]
-			require.Equal(t, []any{int64(1), map[string]int64{"me": int64(slots[0]), "you": int64(slots[1])}[owner]}, answer)
+			require.Equal(t, []any{map[string]int64{"me": int64(slots[0]), "you": int64(slots[1])}[owner]}, answer.([]any)[1:])
 		}
-		require.Len(t, n.Redis.Keys(), 2)
+		require.Len(t, n.Redis.Keys(), 3)
 	})
 }
 

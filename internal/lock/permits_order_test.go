@@ -75,7 +75,7 @@ func TestCallerGetsThePermitsThatAQuorumHasFree(t *testing.T) {
 func chooser(t *testing.T, net *testnet.Net) func(seed uint32, size, n int) []int {
 	_, eval := testnet.Scripted(t, net)
 	return func(seed uint32, size, n int) []int {
-		reply := eval(protocol.Permit, 1, "queue", "me", 10_000, "", 1, "", "", slotKey, size, n, int64(seed))
+		reply := eval(protocol.Permit, 2, "queue", "record", "me", 10_000, "7", 1, "", "", slotKey, size, n, int64(seed))
 		values, err := redis.Values(reply, nil)
 		require.NoError(t, err)
 		if _, refused := values[0].([]byte); refused {
@@ -313,7 +313,7 @@ func TestWaiterThatGavePermitsBackIsNotPassedAtANode(t *testing.T) {
 			return fmt.Sprintf("17000000000000%02d-AAAAAAAAAAAAAA%02d-0000000000/4*%d", i, i, n)
 		}
 		ask := func(i, n int) (slots int) { // the waiter gets all that it wants, or none
-			reply, ok := eval(protocol.Permit, 1, "queue", fmt.Sprint("of ", i), 10_000, "", 1, ticket(i, n), "label", slotKey, 4, n, 1).([]any)
+			reply, ok := eval(protocol.Permit, 2, "queue", "record", fmt.Sprint("of ", i), 10_000, "7", 1, ticket(i, n), "label", slotKey, 4, n, 1).([]any)
 			require.True(t, ok)
 			if _, granted := reply[0].(int64); !granted {
 				return 0
@@ -351,7 +351,7 @@ func TestCallersWithOtherNumbersOfPermitsDoNotPass(t *testing.T) {
 	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
 		node, eval := testnet.Scripted(t, net)
 		ask := func(owner, ticket string, size int, seed int64) any {
-			return eval(protocol.Permit, 1, "queue", owner, 10_000, "", 1, ticket, "label", slotKey, size, 1, seed)
+			return eval(protocol.Permit, 2, "queue", "record", owner, 10_000, "7", 1, ticket, "label", slotKey, size, 1, seed)
 		}
 		for slot := range 3 {
 			require.NoError(t, node.Redis.Set(fmt.Sprint(slotKey, slot), "of another lease"))
@@ -396,7 +396,7 @@ func TestSlotThatIsTakenAwayWakesOneWaiter(t *testing.T) {
 			require.NoError(t, node.Redis.Set(fmt.Sprint(slotKey, slot), "of another lease"))
 		}
 		for i := range 8 {
-			eval(protocol.Permit, 1, "queue", "me", 10_000, "", 1, ticketOf(i, 3), "label", slotKey, 3, 1, 1)
+			eval(protocol.Permit, 2, "queue", "record", "me", 10_000, "7", 1, ticketOf(i, 3), "label", slotKey, 3, 1, 1)
 		}
 		node.Redis.Del(slotKey + "1")
 		conn := testnet.Dial(t, node)
@@ -417,7 +417,7 @@ func TestReleasesWakeThoseBehindAWaiterThatDoesNotCome(t *testing.T) {
 			require.NoError(t, node.Redis.Set(fmt.Sprint(slotKey, slot), fmt.Sprint("holder ", slot)))
 		}
 		for i := range 4 {
-			eval(protocol.Permit, 1, "queue", "me", 10_000, "", 1, ticketOf(i, 4), "label", slotKey, 4, 1, 1)
+			eval(protocol.Permit, 2, "queue", "record", "me", 10_000, "7", 1, ticketOf(i, 4), "label", slotKey, 4, 1, 1)
 		}
 		for slot := range 4 {
 			require.EqualValues(t, 3, eval(protocol.GiveBack, 1, "queue", fmt.Sprint("holder ", slot), slotKey, 4, slot))
@@ -435,7 +435,7 @@ func TestCallersWithOtherNumbersOfPermitsDoNotKeepADeadWaiterAlive(t *testing.T)
 		node, eval := testnet.Scripted(t, net)
 		ask := func(client string, size, n int) any {
 			ticket := fmt.Sprintf("1700000000000000-%s-0000000000/%d*%d", client, size, n)
-			return eval(protocol.Permit, 1, "queue", client, 10_000, "", 1, ticket, "label", slotKey, size, n, 1)
+			return eval(protocol.Permit, 2, "queue", "record", client, 10_000, "7", 1, ticket, "label", slotKey, size, n, 1)
 		}
 		require.NoError(t, node.Redis.Set(slotKey+"0", "of another lease"))
 		ask("AAAAAAAAAAAAAAAA", 3, 3)

@@ -347,7 +347,7 @@ func TestRefusedCallerLearnsTheOwnersOfTheSlots(t *testing.T) {
 	testnet.InBubble(t, 1, func(t *testing.T, net *testnet.Net) {
 		node, eval := testnet.Scripted(t, net)
 		ask := func(ticket string, n int) any {
-			return eval(protocol.Permit, 1, "queue", "OURS", 10_000, "", 1, ticket, "label", slotKey, 5, n, 1)
+			return eval(protocol.Permit, 2, "queue", "record", "OURS", 10_000, "7", 1, ticket, "label", slotKey, 5, n, 1)
 		}
 		for slot, value := range map[int]string{0: "ABCDEFGHIJKLMNOPQRSTUVWXYZ@label", 1: "A", 2: ""} {
 			require.NoError(t, node.Redis.Set(fmt.Sprint(slotKey, slot), value))

@@ -21,7 +21,6 @@ type reader struct {
 
 var (
 	acquiring    = &reader{opLock, protocol.ReadGrant}
-	claiming     = &reader{opLock, protocol.ReadClaim}
 	permitting   = &reader{opLock, protocol.ReadPermits}
 	raising      = &reader{opLock, protocol.ReadRaise}
 	renewing     = &reader{opExtend, protocol.ReadRenewal}

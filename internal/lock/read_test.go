@@ -58,7 +58,6 @@ func TestReplyIsReadByWhatWasAsked(t *testing.T) {
 		err    error
 		want   quorum.Outcome
 	}{
-		"a recreated key is no grant":     {claiming, int64(2), nil, quorum.Unknown},
 		"lost memory":                     {acquiring, int64(-1), nil, quorum.Refused},
 		"zero is no grant":                {acquiring, int64(0), nil, quorum.Unknown},
 		"nothing":                         {acquiring, nil, nil, quorum.Unknown},
@@ -179,7 +178,7 @@ func answered(t *testing.T, remaining bool, replies []any) *quorum.Vote {
 // A reply is understood as one of those that the scripts give, or not at all.
 func FuzzReply(f *testing.F) {
 	testreply.Fuzz(f, func(t *testing.T, replies []any) {
-		for _, r := range []*reader{acquiring, claiming, raising, renewing, releasing, pinging} {
+		for _, r := range []*reader{acquiring, raising, renewing, releasing, pinging} {
 			requireUnderstood(t, r, replies[0])
 		}
 		requireWakeUpsDoNoHarm(t, replies[0])
@@ -205,7 +204,7 @@ func meaning(r *reader, reply any) quorum.Outcome {
 	case !number:
 		return quorum.Unknown
 	}
-	confirmed := map[*reader]bool{acquiring: n >= 1, claiming: n == 1, raising: n == 1, renewing: n == 1 || n == 2 || n == 11 || n == 12, releasing: n >= 0 && n <= 4}
+	confirmed := map[*reader]bool{acquiring: n >= 1, raising: n == 1, renewing: n == 1 || n == 2 || n == 11 || n == 12, releasing: n >= 0 && n <= 4}
 	refused := map[*reader]bool{acquiring: n == -1, raising: n == 0, renewing: n == 0 || n == 5}
 	switch {
 	case confirmed[r]:
@@ -266,9 +265,9 @@ func requireWakeUpsDoNoHarm(t *testing.T, reply any) {
 	if parts := testreply.Values(reply); len(parts) > 0 {
 		reply = parts[len(parts)-1]
 	}
-	q.Subscribed(0, true)
+	q.Subscribed(x.engine.Cluster.Nodes()[0].Node, true)
 	text, _ := redis.String(reply, nil)
-	q.Message(0, strings.ReplaceAll(text, "ticket", w.Ticket()))
+	q.Message(x.engine.Cluster.Nodes()[0].Node, strings.ReplaceAll(text, "ticket", w.Ticket()))
 }
 
 // An attempt of the owner BBBB… at one permit is refused at three nodes. It is made again, behind the attempts whose

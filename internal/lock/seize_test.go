@@ -124,7 +124,7 @@ func TestForceUnlockKeepsThePositionOfTheWaiterThatHadTheReservation(t *testing.
 		require.Equal(t, protocol.Reservation+testnet.FirstTicket, holderAt(n))
 		conn := testnet.Dial(t, n)
 		defer conn.Close()
-		_, err := conn.Do("EVAL", protocol.Seize.Text(), 1, "redlock:x", "the one that forces", 10_000, "", 1, 0)
+		_, err := conn.Do("EVAL", protocol.Seize.Text(), 2, "redlock:x", "record", "the one that forces", 10_000, "7", 1, 0)
 		require.NoError(t, err)
 		require.Equal(t, "the one that forces", holderAt(n))
 		eval(protocol.Release, testnet.Keys("redlock:x", "the one that forces")...)

@@ -126,7 +126,7 @@ func TestKeyEndsWithTheLongestShareAlsoIfThatIsEarlier(t *testing.T) {
 		n, eval := testnet.Scripted(t, net)
 		keys := []any{5, "redlock:y", "record", "redlock::queue:redlock:y", "redlock::readers:redlock:y", "members"}
 		eval(protocol.Read, 4, "redlock:y", "record", "redlock::queue:redlock:y", "redlock::readers:redlock:y",
-			"owner", 3_600_000, "", 1, "", "label", "", 0)
+			"owner", 3_600_000, "7", 1, "", "label", "", 0)
 		eval(protocol.Keep, append(keys, "owner", 10_000, "", "")...)
 		require.Equal(t, 10*time.Second, n.Redis.TTL("redlock:y"))
 	})
@@ -160,7 +160,7 @@ func TestLocksKeyLastsAsLongAsTheLongestShare(t *testing.T) {
 func TestAShareStandsAloneOrBesideThoseOfNow(t *testing.T) {
 	const ticket = testnet.FirstTicket + "r"
 	read := func(before string) []any {
-		return []any{5, "redlock:x", "record", "redlock::queue:redlock:x", "redlock::readers:redlock:x", "challenged", "me", 20_000, "", 1, ticket, "label", before, 0}
+		return []any{5, "redlock:x", "record", "redlock::queue:redlock:x", "redlock::readers:redlock:x", "challenged", "me", 20_000, "7", 1, ticket, "label", before, 0}
 	}
 	keep := []any{5, "redlock:x", "record", "redlock::queue:redlock:x", "redlock::readers:redlock:x", "members", "me", 20_000, "", ""}
 	for name, c := range map[string]struct {
@@ -194,7 +194,8 @@ func TestAShareStandsAloneOrBesideThoseOfNow(t *testing.T) {
 					_, err := n.Redis.ZAdd("redlock::queue:redlock:x", 0, ticket)
 					require.NoError(t, err)
 					require.NoError(t, n.Redis.Set("redlock::alive:AAAAAAAAAAAAAAAA", "!label"))
-					require.NoError(t, n.Redis.Set("redlock::parked:"+ticket, "  1 me"))
+					require.NoError(t, n.Redis.Set("redlock::parked:"+ticket, "record 7 1 me"))
+					n.Redis.HSet("record", "7", "1")
 				}
 				eval(c.script, c.args...)
 				shares, err := n.Redis.ZMembers("redlock::readers:redlock:x")

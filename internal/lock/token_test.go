@@ -161,11 +161,9 @@ func TestNearlyEveryLeaseTakesOneRoundTrip(t *testing.T) {
 func TestTokenIsZeroWithoutFencing(t *testing.T) {
 	testnet.OfEachKind(t, 3, func(t *testing.T, net *testnet.Net) {
 		c := net.Guarded(redlock.WithoutFencing())
-		looks := net.Nodes[0].Executed("hincrby")
 		lease := net.Must(net.Mutex(c, "x").Lock(t.Context()))
 		require.Zero(t, lease.Token())
 		require.NoError(t, lease.Unlock(t.Context()))
-		require.Equal(t, looks, net.Nodes[0].Executed("hincrby"))
 	})
 }
 

@@ -6,7 +6,7 @@
 -- KEYS[2]  the record of this run of the server
 -- ARGV[1]  the attempt's owner, a value that no other attempt has
 -- ARGV[2]  time to live, in milliseconds
--- ARGV[3]  the counter of the lock's stripe; '' for no fencing token, and no record
+-- ARGV[3]  the counter of the lock's stripe
 -- ARGV[4]  the least count that shows the record to be whole
 -- ARGV[5]  the ticket
 -- ARGV[6]  the label of the ticket's client
@@ -15,8 +15,7 @@
 -- ARGV[8]  for how many milliseconds this attempt is parked if it is refused: release may
 --          execute it meanwhile; '0' if it is not parked
 --
--- Returns the count when granted, or 1 without a counter; -1 when the counter was
--- missing: this server has lost its memory and must not vote, so nothing is granted, and the
+-- Returns the count when granted; -1 when the counter was missing: this server has lost its memory and must not vote, so nothing is granted, and the
 -- record is deleted; else {holder or
 -- reservation, its remaining milliseconds, position in the queue, flags}. The flags are letters, in any
 -- order: n if the ticket is new in the queue; u if the node cannot wake its client; c if a client ahead
@@ -60,9 +59,6 @@ if not granted or redis.call('EXISTS', 'redlock::queue:' .. KEYS[1]) == 1 then
   if string.sub(ARGV[1], 27, 27) == '!' and head() then
     tellHolder(ARGV[1]) -- others wait already
   end
-end
-if ARGV[3] == '' then
-  return 1
 end
 local count = redis.call('HINCRBY', KEYS[2], ARGV[3], 1)
 if count >= tonumber(ARGV[4]) then

@@ -4,17 +4,17 @@
 --
 -- KEYS[1]…[n]     the locks' keys, in the order of their bytes
 -- KEYS[n+1]…[2n]  the locks' wait queues
--- KEYS[2n+1]      the record of this run of the server; missing without a fencing token
+-- KEYS[2n+1]      the record of this run of the server
 -- ARGV[1]  the attempt's owner, a value that no other attempt has
 -- ARGV[2]  time to live, in milliseconds
--- ARGV[3]  the counters of the locks' stripes, with commas between; '' for no fencing token
+-- ARGV[3]  the counters of the locks' stripes, with commas between
 -- ARGV[4]  the least count that shows the record to be whole
 -- ARGV[5]  the ticket, which ends with +; '' for a caller that does not queue
 -- ARGV[6]  the label of the ticket's client
 -- ARGV[7]  the owner of the ticket's previous attempt, or ''
 -- ARGV[8]  for how many milliseconds this attempt is parked if it is refused, or '0'
 --
--- Returns the count when granted, or 1 without a counter: it is greater than every count before it
+-- Returns the count when granted: it is greater than every count before it
 -- of each lock; -1 as acquire does, but then nothing is changed; else {holder or reservation of the
 -- first lock that is not to be had, the longest remaining milliseconds of those locks, the farthest
 -- position in the queues, the flags of acquire}.
@@ -28,7 +28,7 @@ local ticket, before = ARGV[5], ARGV[7]
 -- keys, find nobody to wake or to tell, and drop the ticket's parked attempt, as this does. A full server
 -- refuses the first command that writes.
 if redis.call('EXISTS', unpack(KEYS, 1, 2 * n)) == 0 then
-  local count = ARGV[3] == '' and 1 or countSeveral(record, ARGV[3], ARGV[4])
+  local count = countSeveral(record, ARGV[3], ARGV[4])
   if count then
     for i = 1, n do
       redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2])
@@ -82,7 +82,7 @@ for i = 1, n do
 end
 
 if not refusing then
-  local count = ARGV[3] == '' and 1 or countSeveral(record, ARGV[3], ARGV[4])
+  local count = countSeveral(record, ARGV[3], ARGV[4])
   if not count then
     return -1
   end

@@ -84,13 +84,13 @@ func dial(t *testing.T) redis.Conn {
 }
 
 const (
-	clock   = 1_764_000_000_000 // of the server, in milliseconds
-	me      = "MEMEMEMEMEMEMEMEMEMEMEMEME!AAAAAAAAAAAAAAAA@label"
-	before  = "BEFOREBEFOREBEFOREBEFOREBE"
-	own     = "0000000000000002-BBBBBBBBBBBBBBBB-0000000001"
-	earlier = "0000000000000001-AAAAAAAAAAAAAAAA-0000000001"
-	later   = "0000000000000003-CCCCCCCCCCCCCCCC-0000000001"
-	sibling = "0000000000000001-BBBBBBBBBBBBBBBB-0000000002" // of the same client as own
+	clock   int64 = 1_764_000_000_000 // of the server, in milliseconds
+	me            = "MEMEMEMEMEMEMEMEMEMEMEMEME!AAAAAAAAAAAAAAAA@label"
+	before        = "BEFOREBEFOREBEFOREBEFOREBE"
+	own           = "0000000000000002-BBBBBBBBBBBBBBBB-0000000001"
+	earlier       = "0000000000000001-AAAAAAAAAAAAAAAA-0000000001"
+	later         = "0000000000000003-CCCCCCCCCCCCCCCC-0000000001"
+	sibling       = "0000000000000001-BBBBBBBBBBBBBBBB-0000000002" // of the same client as own
 )
 
 // state is what a server has before a script runs: the commands that make it.
@@ -294,15 +294,9 @@ func (s *state) drawSet() (locks []string, keys []any) {
 func drawAcquireAll(s *state) []any {
 	locks, keys := s.drawSet()
 	least := s.drawRecord("7", "8", "9")
-	keys = keys[:1+2*len(locks)]
-	keys[0] = 2 * len(locks)
-	stripes := ""
-	if !s.oneIn(4) {
-		keys = append(keys, "record")
-		keys[0] = 2*len(locks) + 1
-		stripes = pick(s, "7,8,9", "7", "8,9")
-	}
-	return append(keys, me, 60_000, stripes, least, pick(s, "", own+"+"), "label", pick(s, "", before), pick(s, 0, 150))
+	keys = append(keys[:1+2*len(locks)], "record")
+	keys[0] = 2*len(locks) + 1
+	return append(keys, me, 60_000, pick(s, "7,8,9", "7", "8,9"), least, pick(s, "", own+"+"), "label", pick(s, "", before), pick(s, 0, 150))
 }
 
 func drawReleaseAll(s *state) []any {
@@ -368,12 +362,7 @@ func drawPermit(s *state) []any {
 		}
 	}
 	n := 1 + s.IntN(min(3, size))
-	keys, stripe := []any{1, "queue"}, ""
-	if !s.oneIn(4) {
-		keys, stripe = append(keys, "record"), "255"
-		keys[0] = 2
-	}
-	args := append(keys, me, 60_000, stripe, least, pick(s, "", "", fmt.Sprintf("%s%s%d", own, want, n)), "label", "x#", size, n, s.Uint32())
+	args := []any{2, "queue", "record", me, 60_000, "255", least, pick(s, "", "", fmt.Sprintf("%s%s%d", own, want, n)), "label", "x#", size, n, s.Uint32()}
 	if args[len(args)-6] == "" && s.oneIn(2) {
 		args = append(args, 1)
 	}

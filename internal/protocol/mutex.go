@@ -12,16 +12,15 @@ import (
 
 // Settings are what calls about a lock say of its terms.
 type Settings struct {
-	TTL    any  // of the lock's keys, in milliseconds
-	Least  any  // the least count that shows a record to be whole
-	Label  any  // the readable part of owners
-	Flaps  any  // the same, from a client whose subscriptions break again and again
-	Tokens bool // leases have tokens
+	TTL   any // of the lock's keys, in milliseconds
+	Least any // the least count that shows a record to be whole
+	Label any // the readable part of owners
+	Flaps any // the same, from a client whose subscriptions break again and again
 }
 
 // NewSettings makes settings.
-func NewSettings(ttl time.Duration, least int64, label string, tokens bool) Settings {
-	return Settings{TTL: ttl.Milliseconds(), Least: strconv.FormatInt(least, 10), Label: label, Flaps: "?" + label, Tokens: tokens}
+func NewSettings(ttl time.Duration, least int64, label string) Settings {
+	return Settings{TTL: ttl.Milliseconds(), Least: strconv.FormatInt(least, 10), Label: label, Flaps: "?" + label}
 }
 
 // LockKind is one kind of lock: what stands in the commands about its keys. The methods return the arguments of EVALSHA.
@@ -128,19 +127,8 @@ func NewKeys(prefix, name string, wanted bool) (k Keys, key string) {
 	return k, key
 }
 
-// stripe returns the lock's counter; "" where leases have no tokens.
-func (k *Keys) stripe(s *Settings) any {
-	if !s.Tokens {
-		return ""
-	}
-	return k.Stripe
-}
-
 // Acquire implements LockKind, for waiters alone.
 func (k *Keys) Acquire(s *Settings, c *AttemptCall, record, parkFor any) []any {
-	if !s.Tokens {
-		return []any{Acquire.SHA(), "1", k.Key, c.Owner, s.TTL, "", s.Least, c.Ticket, s.label(c.Flaps), c.Before, parkFor}
-	}
 	return []any{Acquire.SHA(), "2", k.Key, record, c.Owner, s.TTL, k.Stripe, s.Least, c.Ticket, s.label(c.Flaps), c.Before, parkFor}
 }
 

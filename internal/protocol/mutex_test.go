@@ -16,14 +16,13 @@ import (
 )
 
 var (
-	fencing  = NewSettings(10*time.Second, 1, "label", true)
-	noTokens = NewSettings(10*time.Second, 1, "label", false)
+	settings = NewSettings(10*time.Second, 1, "label")
 
 	ofWaiter = AttemptCall{Owner: "me", Ticket: "ticket", Before: "I before"}
 	renewal  = RenewalCall{Owner: "me", Ticket: "ticket", TTL: int64(5000), List: "list"}
 )
 
-// A name has no tokens, or its holder wants to be told that others want it: then other keys and arguments go to the scripts.
+// A name's holder wants to be told that others want it: then other keys and arguments go to the scripts.
 func TestCallsAboutALock(t *testing.T) {
 	const ttl, queue, readers, asked = int64(10_000), "redlock::queue:p:x", "redlock::readers:p:x", "redlock::asked:p:x"
 	stripe := StripeArg("p:x")
@@ -32,29 +31,24 @@ func TestCallsAboutALock(t *testing.T) {
 	told, _ := NewShareKeys("p:", "x", true)
 	share, _ := NewShareKeys("p:", "x", false)
 	for name, c := range map[string]struct{ want, got []any }{
-		"acquire":          {[]any{Acquire.SHA(), "2", key, "record", "me", ttl, stripe, "1", "ticket", "label", "I before", "150"}, k.Acquire(&fencing, &ofWaiter, "record", "150")},
-		"without tokens":   {[]any{Acquire.SHA(), "1", key, "me", ttl, "", "1", "ticket", "label", "I before", "150"}, k.Acquire(&noTokens, &ofWaiter, "record", "150")},
-		"raise":            {[]any{Raise.SHA(), "2", key, "record", "me", stripe, "7", "1"}, k.Raise(&fencing, RaiseCall{"me", 7}, "record")},
-		"renew":            {[]any{Renew.SHA(), "3", key, "record", MembersKey, "me", int64(5000), "list"}, k.Renew(&fencing, renewal, "record")},
-		"renew, told":      {[]any{Renew.SHA(), "5", key, "record", MembersKey, queue, asked, "me", int64(5000), "list", "ticket"}, told.Keys.Renew(&fencing, renewal, "record")},
-		"release":          {[]any{Release.SHA(), "3", key, queue, readers, "me"}, k.Release(&fencing, ReleaseCall{Owner: "me"})},
-		"leave":            {[]any{Release.SHA(), "3", key, queue, readers, "me", "ticket"}, k.Release(&fencing, ReleaseCall{Owner: "me", Ticket: "ticket"})},
-		"stay":             {[]any{Release.SHA(), "3", key, queue, readers, "me", "ticket", "label"}, k.Release(&fencing, ReleaseCall{Owner: "me", Ticket: "ticket", Stay: true})},
-		"passed the queue": {[]any{Release.SHA(), "3", key, queue, readers, "me", ""}, k.Release(&fencing, ReleaseCall{Owner: "me", PassedQueue: true})},
-		"rest":             {[]any{Rest.SHA(), "3", key, queue, readers, int64(2), "me", "ticket"}, RestAfter(k.Release(&fencing, ReleaseCall{Owner: "me", Ticket: "ticket"}), 1001*time.Microsecond)},
-		"rested":           {[]any{Rest.SHA(), "3", key, queue, readers, int64(0), "me"}, RestAfter(k.Release(&fencing, ReleaseCall{Owner: "me"}), -time.Second)},
+		"acquire":          {[]any{Acquire.SHA(), "2", key, "record", "me", ttl, stripe, "1", "ticket", "label", "I before", "150"}, k.Acquire(&settings, &ofWaiter, "record", "150")},
+		"raise":            {[]any{Raise.SHA(), "2", key, "record", "me", stripe, "7", "1"}, k.Raise(&settings, RaiseCall{"me", 7}, "record")},
+		"renew":            {[]any{Renew.SHA(), "3", key, "record", MembersKey, "me", int64(5000), "list"}, k.Renew(&settings, renewal, "record")},
+		"renew, told":      {[]any{Renew.SHA(), "5", key, "record", MembersKey, queue, asked, "me", int64(5000), "list", "ticket"}, told.Keys.Renew(&settings, renewal, "record")},
+		"release":          {[]any{Release.SHA(), "3", key, queue, readers, "me"}, k.Release(&settings, ReleaseCall{Owner: "me"})},
+		"leave":            {[]any{Release.SHA(), "3", key, queue, readers, "me", "ticket"}, k.Release(&settings, ReleaseCall{Owner: "me", Ticket: "ticket"})},
+		"stay":             {[]any{Release.SHA(), "3", key, queue, readers, "me", "ticket", "label"}, k.Release(&settings, ReleaseCall{Owner: "me", Ticket: "ticket", Stay: true})},
+		"passed the queue": {[]any{Release.SHA(), "3", key, queue, readers, "me", ""}, k.Release(&settings, ReleaseCall{Owner: "me", PassedQueue: true})},
+		"rest":             {[]any{Rest.SHA(), "3", key, queue, readers, int64(2), "me", "ticket"}, RestAfter(k.Release(&settings, ReleaseCall{Owner: "me", Ticket: "ticket"}), 1001*time.Microsecond)},
+		"rested":           {[]any{Rest.SHA(), "3", key, queue, readers, int64(0), "me"}, RestAfter(k.Release(&settings, ReleaseCall{Owner: "me"}), -time.Second)},
 		"read": {[]any{Read.SHA(), "4", key, "record", queue, readers, "me", ttl, stripe, "1", "ticket", "label", "I before", "150"},
-			share.Acquire(&fencing, &ofWaiter, "record", "150")},
-		"read without tokens": {[]any{Read.SHA(), "4", key, "record", queue, readers, "me", ttl, "", "1", "ticket", "label", "I before", "150"},
-			share.Acquire(&noTokens, &ofWaiter, "record", "150")},
-		"raise, of a share": {[]any{Raise.SHA(), "3", key, "record", readers, "me", stripe, "7", "1", "1"}, share.Raise(&fencing, RaiseCall{"me", 7}, "record")},
-		"keep":              {[]any{Keep.SHA(), "5", key, "record", queue, readers, MembersKey, "me", int64(5000), "list", "ticket"}, share.Renew(&fencing, renewal, "record")},
-		"keep, told":        {[]any{Keep.SHA(), "6", key, "record", queue, readers, MembersKey, asked, "me", int64(5000), "list", "ticket", "1"}, told.Renew(&fencing, renewal, "record")},
+			share.Acquire(&settings, &ofWaiter, "record", "150")},
+		"raise, of a share": {[]any{Raise.SHA(), "3", key, "record", readers, "me", stripe, "7", "1", "1"}, share.Raise(&settings, RaiseCall{"me", 7}, "record")},
+		"keep":              {[]any{Keep.SHA(), "5", key, "record", queue, readers, MembersKey, "me", int64(5000), "list", "ticket"}, share.Renew(&settings, renewal, "record")},
+		"keep, told":        {[]any{Keep.SHA(), "6", key, "record", queue, readers, MembersKey, asked, "me", int64(5000), "list", "ticket", "1"}, told.Renew(&settings, renewal, "record")},
 		"transfer":          {[]any{Transfer.Text(), "2", key, MembersKey, "me", "secret", int64(2), "LIST"}, TransferCall{Key: key, Owner: "me", Value: "secret", TTL: 1001 * time.Microsecond, List: &List{ID: "LIST"}}.Eval()},
 		"take back":         {[]any{"1", key, "secret", "me"}, TakeBackCall{Key: key, Value: "secret", Owner: "me"}.Args()},
-		"resume":            {[]any{Resume.Text(), "2", key, "record", "secret", "me", ttl, stripe, "1"}, ResumeCall{Keys: &k, Record: "record", Value: "secret", Owner: "me"}.Eval(&fencing)},
-		"resume without tokens": {[]any{Resume.Text(), "2", key, "record", "secret", "me", ttl, "", "1"},
-			ResumeCall{Keys: &k, Record: "record", Value: "secret", Owner: "me"}.Eval(&noTokens)},
+		"resume":            {[]any{Resume.Text(), "2", key, "record", "secret", "me", ttl, stripe, "1"}, ResumeCall{Keys: &k, Record: "record", Value: "secret", Owner: "me"}.Eval(&settings)},
 	} {
 		require.Equal(t, c.want, c.got, name)
 	}
@@ -68,14 +62,13 @@ func TestCallsAboutSeveralLocks(t *testing.T) {
 	stripes := StripeOf("p:a") + "," + StripeOf("p:b")
 	const ttl, a, b = int64(10_000), "redlock::queue:p:a", "redlock::queue:p:b"
 	for name, c := range map[string]struct{ want, got []any }{
-		"acquire":        {[]any{AcquireAll.SHA(), 5, "p:a", "p:b", a, b, "record", "me", ttl, stripes, "1", "ticket", "label", "I before", "150"}, k.Acquire(&fencing, &ofWaiter, "record", "150")},
-		"without tokens": {[]any{AcquireAll.SHA(), 4, "p:a", "p:b", a, b, "me", ttl, "", "1", "ticket", "label", "I before", "150"}, k.Acquire(&noTokens, &ofWaiter, "record", "150")},
-		"raise":          {[]any{Raise.SHA(), "3", "p:a", "p:b", "record", "me", stripes, "7", "1"}, k.Raise(&fencing, RaiseCall{"me", 7}, "record")},
-		"renew":          {[]any{RenewAll.SHA(), "4", "p:a", "p:b", "record", MembersKey, "me", int64(5000), "list"}, k.Renew(&fencing, renewal, "record")},
+		"acquire": {[]any{AcquireAll.SHA(), 5, "p:a", "p:b", a, b, "record", "me", ttl, stripes, "1", "ticket", "label", "I before", "150"}, k.Acquire(&settings, &ofWaiter, "record", "150")},
+		"raise":   {[]any{Raise.SHA(), "3", "p:a", "p:b", "record", "me", stripes, "7", "1"}, k.Raise(&settings, RaiseCall{"me", 7}, "record")},
+		"renew":   {[]any{RenewAll.SHA(), "4", "p:a", "p:b", "record", MembersKey, "me", int64(5000), "list"}, k.Renew(&settings, renewal, "record")},
 		"renew, told": {[]any{RenewAll.SHA(), 8, "p:a", "p:b", "record", MembersKey, a, b, "redlock::asked:p:a", "redlock::asked:p:b",
-			"me", int64(5000), "list", "ticket"}, told.Renew(&fencing, renewal, "record")},
+			"me", int64(5000), "list", "ticket"}, told.Renew(&settings, renewal, "record")},
 		"release": {[]any{ReleaseAll.SHA(), "6", "p:a", "p:b", a, b, "redlock::readers:p:a", "redlock::readers:p:b", "me", "ticket"},
-			k.Release(&fencing, ReleaseCall{Owner: "me", Ticket: "ticket"})},
+			k.Release(&settings, ReleaseCall{Owner: "me", Ticket: "ticket"})},
 	} {
 		require.Equal(t, c.want, c.got, name)
 	}
@@ -90,12 +83,12 @@ func TestCallsAboutPermits(t *testing.T) {
 	waits, comes := ofWaiter, AttemptCall{Owner: "me", Ticket: "", Seed: 9, Asks: true}
 	waits.Seed = 9
 	for name, c := range map[string]struct{ want, got []any }{
-		"acquire":        {[]any{Permit.SHA(), "2", queue, "record", "me", ttl, first, "1", "ticket", "label", base, 3, 2, int64(9)}, k.Acquire(&fencing, &waits, "record", "150")},
-		"without tokens": {[]any{Permit.SHA(), "1", queue, "me", ttl, "", "1", "", "label", base, 3, 2, int64(9), "1"}, k.Acquire(&noTokens, &comes, "record", "150")},
-		"raise":          {[]any{Raise.SHA(), "3", base + "0", base + "2", "record", "me", stripes, "7", "1"}, k.Raise(&fencing, RaiseCall{"me", 7}, "record")},
-		"renew":          {[]any{RenewAll.SHA(), "4", base + "0", base + "2", "record", MembersKey, "me", int64(5000), "list"}, k.Renew(&fencing, renewal, "record")},
-		"give back":      {[]any{GiveBack.SHA(), "1", queue, "me", base, 3, "0,2"}, k.Release(&fencing, ReleaseCall{Owner: "me"})},
-		"undo":           {[]any{GiveBack.SHA(), "1", queue, "me", base, 3, "", "ticket"}, k.Release(&fencing, ReleaseCall{Owner: "me", Ticket: "ticket", Undo: true})},
+		"acquire":    {[]any{Permit.SHA(), "2", queue, "record", "me", ttl, first, "1", "ticket", "label", base, 3, 2, int64(9)}, k.Acquire(&settings, &waits, "record", "150")},
+		"asks again": {[]any{Permit.SHA(), "2", queue, "record", "me", ttl, first, "1", "", "label", base, 3, 2, int64(9), "1"}, k.Acquire(&settings, &comes, "record", "150")},
+		"raise":      {[]any{Raise.SHA(), "3", base + "0", base + "2", "record", "me", stripes, "7", "1"}, k.Raise(&settings, RaiseCall{"me", 7}, "record")},
+		"renew":      {[]any{RenewAll.SHA(), "4", base + "0", base + "2", "record", MembersKey, "me", int64(5000), "list"}, k.Renew(&settings, renewal, "record")},
+		"give back":  {[]any{GiveBack.SHA(), "1", queue, "me", base, 3, "0,2"}, k.Release(&settings, ReleaseCall{Owner: "me"})},
+		"undo":       {[]any{GiveBack.SHA(), "1", queue, "me", base, 3, "", "ticket"}, k.Release(&settings, ReleaseCall{Owner: "me", Ticket: "ticket", Undo: true})},
 	} {
 		require.Equal(t, c.want, c.got, name)
 	}
@@ -127,7 +120,7 @@ func TestCallsOfOperatorsNameKeysAndArguments(t *testing.T) {
 	require.Equal(t, []any{Wake.Text(), 1, "redlock::slots:p:x", "p:x#", MaxPermits}, WakeCall{Semaphore: "p:x"}.Eval())
 	k, _ := NewKeys("p:", "x", false)
 	require.Equal(t, []any{Seize.Text(), 3, "p:x", "record", "redlock::queue:p:x", "me", int64(10_000), StripeArg("p:x"), "1", int64(5000), "them", "others"},
-		SeizeCall{Keys: &k, Record: "record", Owner: "me", Values: []any{"them", "others"}, ReadersUntil: 5 * time.Second}.Eval(&fencing))
+		SeizeCall{Keys: &k, Record: "record", Owner: "me", Values: []any{"them", "others"}, ReadersUntil: 5 * time.Second}.Eval(&settings))
 }
 
 func TestInspectionOfALock(t *testing.T) {
@@ -250,7 +243,7 @@ func TestHashIsThatOfRedis(t *testing.T) {
 
 // replyReaders are what reads the answers to the scripts about one lock.
 var replyReaders = map[string]func(reply any) (Reply, bool){
-	"grant": ReadGrant, "claim": ReadClaim, "permits": ReadPermits, "raise": ReadRaise, "renewal": ReadRenewal, "release": ReadRelease,
+	"grant": ReadGrant, "permits": ReadPermits, "raise": ReadRaise, "renewal": ReadRenewal, "release": ReadRelease,
 	"transfer": ReadTransfer, "resumption": ReadResumption, "seizure": ReadSeizure, "look": ReadLook,
 }
 
@@ -258,7 +251,6 @@ var replyReaders = map[string]func(reply any) (Reply, bool){
 func TestNumbersThatScriptsReturn(t *testing.T) {
 	for name, want := range map[string]map[int64]Reply{
 		"grant":      {7: {Kind: Done, Token: 7}, 1: {Kind: Done, Token: 1}, -1: {Kind: Forgot}},
-		"claim":      {1: {Kind: Done}},
 		"permits":    {-1: {Kind: Forgot}},
 		"raise":      {1: {Kind: Done}, 0: {Kind: Gone}},
 		"renewal":    {0: {Kind: Unproven}, 1: {Kind: Done}, 2: {Kind: Recreated}, 5: {Kind: Stranger}, 6: {Kind: Moved}, 11: {Kind: Done, Wanted: true}, 12: {Kind: Recreated, Wanted: true}},
@@ -291,7 +283,6 @@ func TestListsThatScriptsReturn(t *testing.T) {
 	few := sent("redlock::permits", int64(1500), "AAAABBBB")
 	for name, want := range map[string]map[string]Reply{
 		"grant":      {"held": refused, "queued": place},
-		"claim":      {"held": refused, "queued": place},
 		"permits":    {"held": refused, "queued": place, "slots": {Kind: Done, Token: 7, Slots: "0,255"}, "few": {Kind: Refused, Holder: Permits, Remaining: 1500 * time.Millisecond, Slots: "AAAABBBB"}},
 		"raise":      {},
 		"renewal":    {"held": refused, "queued": place},

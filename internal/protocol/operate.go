@@ -139,5 +139,5 @@ type SeizeCall struct {
 // Eval returns the arguments of EVAL.
 func (c SeizeCall) Eval(s *Settings) []any {
 	keys := []any{c.Keys.Key, c.Record, c.Keys.Queue}
-	return append(eval(Seize, keys, c.Owner, s.TTL, c.Keys.stripe(s), s.Least, c.ReadersUntil.Milliseconds()), c.Values...)
+	return append(eval(Seize, keys, c.Owner, s.TTL, c.Keys.Stripe, s.Least, c.ReadersUntil.Milliseconds()), c.Values...)
 }

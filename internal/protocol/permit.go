@@ -34,13 +34,8 @@ const Orders = 1 << 32
 
 // Acquire implements LockKind. No server keeps the attempt.
 func (k *SemaphoreKeys) Acquire(s *Settings, c *AttemptCall, record, _ any) []any {
-	args := append(make([]any, 0, 15), Permit.SHA(), "1", k.queue)
-	stripe := ""
-	if s.Tokens {
-		args[1], stripe = "2", strconv.Itoa(k.first)
-		args = append(args, record)
-	}
-	args = append(args, c.Owner, s.TTL, stripe, s.Least, c.Ticket, s.label(c.Flaps), k.base, k.size, k.n, c.Seed)
+	args := append(make([]any, 0, 15), Permit.SHA(), "2", k.queue, record, c.Owner, s.TTL, strconv.Itoa(k.first), s.Least,
+		c.Ticket, s.label(c.Flaps), k.base, k.size, k.n, c.Seed)
 	if c.Asks {
 		args = append(args, "1")
 	}

@@ -4,11 +4,10 @@
 -- set of locks are. A refused waiter joins the wait queue.
 --
 -- KEYS[1]   the semaphore's wait queue
--- KEYS[2]   the record of this run of the server; missing without a fencing token
+-- KEYS[2]   the record of this run of the server
 -- ARGV[1]   the attempt's owner, a value that no other attempt has
 -- ARGV[2]   time to live, in milliseconds
--- ARGV[3]   the counter of the stripe of slot 0, from which those of the others count on; '' for
---           no fencing token
+-- ARGV[3]   the counter of the stripe of slot 0, from which those of the others count on
 -- ARGV[4]   the least count that shows the record to be whole
 -- ARGV[5]   the ticket, which ends with * and the number of permits; '' for a caller that does not queue
 -- ARGV[6]   the label of the ticket's client
@@ -19,8 +18,7 @@
 --           grant the same
 -- ARGV[11]  1 from a caller without a ticket that will ask again with one; else missing
 --
--- Returns, when granted, {the count, slot, …}; the count is 1 without a counter. Returns -1 as
--- acquire does, but then nothing is changed.
+-- Returns, when granted, {the count, slot, …}. Returns -1 as acquire does, but then nothing is changed.
 -- Returns, to a caller that neither queues nor will, if nobody waits: {redlock::permits, the
 -- milliseconds until enough are free, the slots' owners}: of each slot, in order, the first four
 -- bytes of its owner, filled up with ?, or four blanks if the slot is free.
@@ -36,9 +34,9 @@ base, size = ARGV[7], tonumber(ARGV[8])
 local function take(slots)
   local stripes = {}
   for i, slot in ipairs(slots) do
-    stripes[i] = ARGV[3] ~= '' and (ARGV[3] + slot) % 256
+    stripes[i] = (ARGV[3] + slot) % 256
   end
-  local count = ARGV[3] == '' and 1 or countSeveral(KEYS[2], table.concat(stripes, ','), ARGV[4])
+  local count = countSeveral(KEYS[2], table.concat(stripes, ','), ARGV[4])
   for _, slot in ipairs(count and slots or {}) do
     redis.call('SET', base .. slot, ARGV[1], 'PX', ARGV[2])
   end

@@ -14,17 +14,14 @@
 -- becomes 1. Where -1 is returned, nothing is changed.
 --@value
 local ticket, before = ARGV[5], ARGV[7]
-local count = 1
-if ARGV[3] ~= '' then
-  count = tonumber(redis.call('HGET', KEYS[2], ARGV[3]))
-  if not count and ARGV[4] == '1' then
-    -- Without admission counters begin at 0; admit.lua says what the field is for.
-    redis.call('HSET', KEYS[2], 'about', 'counters of fencing tokens, by stripe; without admission they begin at 0')
-    count = redis.call('HINCRBY', KEYS[2], ARGV[3], 1)
-  end
-  if not count or count < tonumber(ARGV[4]) then
-    return -1
-  end
+local count = tonumber(redis.call('HGET', KEYS[2], ARGV[3]))
+if not count and ARGV[4] == '1' then
+  -- Without admission counters begin at 0; admit.lua says what the field is for.
+  redis.call('HSET', KEYS[2], 'about', 'counters of fencing tokens, by stripe; without admission they begin at 0')
+  count = redis.call('HINCRBY', KEYS[2], ARGV[3], 1)
+end
+if not count or count < tonumber(ARGV[4]) then
+  return -1
 end
 -- A server whose memory is full refuses a script that adds something, unless the script has
 -- dropped something before. This adds nothing, and has it refuse readers as it refuses writers.

@@ -36,7 +36,7 @@ const (
 // Reply is a server's answer to a call about one lock.
 type Reply struct {
 	Kind   Kind
-	Token  int64  // Done: the count of grants; 0 where leases have no tokens
+	Token  int64  // Done: the count of grants
 	Slots  string // of a semaphore: those granted, with commas between; of a refusal, the owners of those taken
 	Wanted bool   // renewal: others want the lock
 
@@ -56,7 +56,7 @@ type Place struct {
 	Unheard  bool  // the server cannot wake the client
 }
 
-// ReadGrant reads the answer to acquire, acquireall and read where leases have tokens.
+// ReadGrant reads the answer to acquire, acquireall and read.
 func ReadGrant(reply any) (Reply, bool) {
 	if n, is := reply.(int64); is {
 		return grant(n)
@@ -70,14 +70,6 @@ func grant(n int64) (Reply, bool) {
 		return Reply{Kind: Forgot}, true
 	}
 	return Reply{Kind: Done, Token: n}, n >= 1
-}
-
-// ReadClaim reads the answer to acquire, acquireall and read where leases have no tokens.
-func ReadClaim(reply any) (Reply, bool) {
-	if n, is := reply.(int64); is {
-		return Reply{Kind: Done}, n == 1
-	}
-	return refusal(reply)
 }
 
 // ReadPermits reads the answer to permit: {token, slot, …}, or {holder, milliseconds, the slots'

@@ -5,10 +5,10 @@
 -- ARGV[1]  the transfer value, which the transfer gave the key
 -- ARGV[2]  the new owner
 -- ARGV[3]  time to live from now on, in milliseconds
--- ARGV[4]  the counter of the lock's stripe; empty where leases have no tokens
+-- ARGV[4]  the counter of the lock's stripe
 -- ARGV[5]  the least count that shows the record to be whole
 --
--- Returns the count, or 1 where leases have no tokens; -1 when the record is not whole: then the key and
+-- Returns the count; -1 when the record is not whole: then the key and
 -- the record are deleted; 0 when the key is missing; else {holder, its remaining milliseconds}.
 --@value
 local holder = valueOf(KEYS[1])
@@ -20,9 +20,6 @@ if holder ~= ARGV[1] and holder ~= ARGV[2] then
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[3]) -- as in transfer.lua
 redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
-if ARGV[4] == '' then
-  return 1
-end
 local count = redis.call('HINCRBY', KEYS[2], ARGV[4], 1)
 if count < tonumber(ARGV[5]) then
   redis.call('DEL', KEYS[1], KEYS[2])

@@ -7,17 +7,17 @@
 -- KEYS[3]  the lock's wait queue
 -- ARGV[1]  the owner that has the lock from now on
 -- ARGV[2]  time to live, in milliseconds
--- ARGV[3]  the counter of the lock's stripe; '' for no fencing token, and no record
+-- ARGV[3]  the counter of the lock's stripe
 -- ARGV[4]  the least count that shows the record to be whole
 -- ARGV[5]  until when readers may be replaced, in milliseconds of this server's clock: their
 --          value of the key is always the same, and does not tell later readers from those
 --          that the caller found; '0' if the caller found none
 -- ARGV[6]… other values of the lock's key that may be replaced, beside reservations
 --
--- Returns {the count, or 0 without one; the owner or reservation that was replaced, or an empty
--- value; its remaining milliseconds}; -1 when the counter was missing: this server has lost its
--- memory and must not vote, so the key and the record are deleted; {holder, its remaining
--- milliseconds} where another holder has the key.
+-- Returns {the count; the owner or reservation that was replaced, or an empty value; its remaining
+-- milliseconds}; -1 when the counter was missing: this server has lost its memory and must not vote,
+-- so the key and the record are deleted; {holder, its remaining milliseconds} where another holder
+-- has the key.
 --@value
 --@lock
 --@queue
@@ -40,9 +40,6 @@ if kept and not isForeign(queue) then
   putBack(kept)
 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-if ARGV[3] == '' then
-  return {0, holder or '', left}
-end
 local count = redis.call('HINCRBY', KEYS[2], ARGV[3], 1)
 if count >= tonumber(ARGV[4]) then
   return {count, holder or '', left}

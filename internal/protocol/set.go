@@ -69,16 +69,10 @@ func NewSetKeys(prefix string, names []string, wanted bool) (k SetKeys, keys []s
 
 // Acquire implements LockKind.
 func (k *SetKeys) Acquire(s *Settings, c *AttemptCall, record, parkFor any) []any {
-	keys, stripes := 2*len(k.Keys), any("")
-	if s.Tokens {
-		keys, stripes = keys+1, k.stripes
-	}
+	keys := 2*len(k.Keys) + 1
 	args := append(make([]any, 0, keys+10), AcquireAll.SHA(), keys)
 	args = append(append(args, k.Keys...), k.queues...)
-	if s.Tokens {
-		args = append(args, record)
-	}
-	return append(args, c.Owner, s.TTL, stripes, s.Least, c.Ticket, s.label(c.Flaps), c.Before, parkFor)
+	return append(args, record, c.Owner, s.TTL, k.stripes, s.Least, c.Ticket, s.label(c.Flaps), c.Before, parkFor)
 }
 
 // Renew implements LockKind.

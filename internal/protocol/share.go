@@ -16,7 +16,7 @@ func NewShareKeys(prefix, name string, wanted bool) (k ShareKeys, key string) {
 // Acquire implements LockKind.
 func (k *ShareKeys) Acquire(s *Settings, c *AttemptCall, record, parkFor any) []any {
 	return []any{Read.SHA(), "4", k.Key, record, k.Queue, k.readers,
-		c.Owner, s.TTL, k.stripe(s), s.Least, c.Ticket, s.label(c.Flaps), c.Before, parkFor}
+		c.Owner, s.TTL, k.Stripe, s.Least, c.Ticket, s.label(c.Flaps), c.Before, parkFor}
 }
 
 // Raise implements LockKind.

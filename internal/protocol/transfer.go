@@ -37,5 +37,5 @@ type ResumeCall struct {
 
 // Eval returns the arguments of EVAL.
 func (c ResumeCall) Eval(s *Settings) []any {
-	return []any{Resume.Text(), "2", c.Keys.Key, c.Record, c.Value, c.Owner, s.TTL, c.Keys.stripe(s), s.Least}
+	return []any{Resume.Text(), "2", c.Keys.Key, c.Record, c.Value, c.Owner, s.TTL, c.Keys.Stripe, s.Least}
 }

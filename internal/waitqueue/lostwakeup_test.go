@@ -174,7 +174,7 @@ func TestClientsThatComeAndDieDoNotFillTheQueue(t *testing.T) {
 		longest := int64(0)
 		for range 3000 {
 			dead := deadTicket(t, c)
-			_, err := conn.Do("EVALSHA", protocol.Acquire.SHA(), 1, "redlock:x", "owner", 1000, "", 1, dead, "label", "", "0")
+			_, err := conn.Do("EVALSHA", protocol.Acquire.SHA(), 2, "redlock:x", "record", "owner", 1000, "7", 1, dead, "label", "", "0")
 			require.NoError(t, err)
 			n, err := conn.Do("ZCARD", "redlock::queue:redlock:x")
 			require.NoError(t, err)

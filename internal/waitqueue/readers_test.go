@@ -301,7 +301,7 @@ func TestReadersDoNotWakeEachOtherInACircle(t *testing.T) {
 		// The fifth node has the share of a reader that died in the midst of an attempt.
 		net.Nodes[4].Redis.Del("redlock:x")
 		net.Nodes[4].Run(protocol.Read, 4, "redlock:x", "record", "redlock::queue:redlock:x", "redlock::readers:redlock:x",
-			"of a dead reader", 60_000, "", 1, "", "", "", 0)
+			"of a dead reader", 60_000, "7", 1, "", "", "", 0)
 		net.Delay(3 * ms)
 		var entered []<-chan *redlock.Lease
 		for range 8 {

@@ -204,7 +204,7 @@ func TestLifeOfAClientFollowsFromItsPace(t *testing.T) {
 				life = time.Duration(place)*625*ms + time.Second
 			}
 			ticket := fmt.Sprintf("%016d-%s-0000000001", i, client)
-			attempt := eval(protocol.Acquire, 1, "redlock:x", "owner", 10_000, "", 1, ticket, "label", "", 0)
+			attempt := eval(protocol.Acquire, 2, "redlock:x", "record", "owner", 10_000, "7", 1, ticket, "label", "", 0)
 			reply, err := redis.Values(attempt, nil)
 			require.NoError(t, err)
 			require.Equal(t, []byte("nu"), reply[3], "it is new, and unheard")

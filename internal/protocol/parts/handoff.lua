@@ -12,10 +12,10 @@ local function execute(first)
     return false
   end
   local record, stripes, least, owner = takeParked(first)
-  local count = owner and 1
-  if owner and several and stripes ~= '' then
+  local count
+  if owner and several then
     count = countSeveral(record, stripes, least)
-  elseif owner and stripes ~= '' then
+  elseif owner then
     count = redis.call('HINCRBY', record, stripes, 1)
     if count < tonumber(least) then
       redis.call('DEL', record)

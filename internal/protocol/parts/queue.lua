@@ -253,7 +253,7 @@ local function park(ticket, ms, record, counters, least, owner)
   if ms == '0' then
     redis.call('DEL', parkedKey(ticket))
   else
-    redis.call('SET', parkedKey(ticket), table.concat({record or '', counters, least, owner}, ' '), 'PX', ms)
+    redis.call('SET', parkedKey(ticket), table.concat({record, counters, least, owner}, ' '), 'PX', ms)
   end
 end
 
@@ -262,7 +262,7 @@ local function takeParked(ticket)
   local parked = redis.pcall('GET', parkedKey(ticket))
   if type(parked) == 'string' then
     redis.call('DEL', parkedKey(ticket))
-    return string.match(parked, '^(%S*) (%S*) (%S*) (.*)$') -- another program's value does not match
+    return string.match(parked, '^(%S+) (%S+) (%S+) (.*)$') -- another program's value does not match
   end
 end
 

@@ -33,7 +33,7 @@ end
 -- such an attempt.
 local function executeRead(ticket, held)
   local record, stripe, least, owner = takeParked(ticket)
-  local count = owner and (stripe == '' and 1 or tonumber(redis.call('HGET', record, stripe)))
+  local count = owner and tonumber(redis.call('HGET', record, stripe))
   if not count or count < tonumber(least) then
     return false
   end

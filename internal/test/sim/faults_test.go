@@ -212,16 +212,9 @@ func (r *simRun) start(node int) {
 	r.servers[node].Start(r.disk(node))
 }
 
-// wipe is FLUSHALL. Without tokens a client that is connected does not notice it, which
-// docs/safety.md excludes: then the server is started anew, with nothing.
+// wipe is FLUSHALL.
 func (r *simRun) wipe(node int) {
 	r.wellness.set(node, everybody, notAdmitted, true)
-	if r.plan.uses.unfenced > 0 {
-		r.crash(node, false)
-		r.write(node, nil)
-		r.start(node)
-		return
-	}
 	r.admissions.loses(r.now(), node, true, r.plan.nodes-r.plan.quorum())
 	r.servers[node].Wipe()
 }
@@ -229,10 +222,6 @@ func (r *simRun) wipe(node int) {
 // wipeAllButQuarantine deletes all keys of a node but those of its quarantine, as a person or
 // an eviction may.
 func (r *simRun) wipeAllButQuarantine(node int) {
-	if r.plan.uses.unfenced > 0 {
-		r.wipe(node)
-		return
-	}
 	r.wellness.set(node, everybody, notAdmitted, true)
 	r.admissions.loses(r.now(), node, true, r.plan.nodes-r.plan.quorum())
 	for _, k := range r.servers[node].Keys() {

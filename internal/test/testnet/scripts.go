@@ -75,7 +75,7 @@ func Keys(lock string, args ...any) []any {
 // empty if it was granted.
 func Ask(t *testing.T, eval func(*protocol.Script, ...any) any, lock, ticket string) (holder string) {
 	t.Helper()
-	return holderIn(t, eval(protocol.Acquire, 1, lock, "of "+ticket, 10_000, "", 1, ticket, "label", "", 0), 4)
+	return holderIn(t, eval(protocol.Acquire, 2, lock, "record", "of "+ticket, 10_000, "7", 1, ticket, "label", "", 0), 4)
 }
 
 // holderIn returns the holder that a refusal, which has so many values, names first. It returns "" if
