@@ -191,10 +191,10 @@ func TestClusterModeIsReadFromINFO(t *testing.T) {
 }
 
 func TestOneServerBehindTwoNodesHasOneVote(t *testing.T) {
-	all := NewIdentities()
+	all, nodes := NewIdentities(), []*Node{{}, {}, {}}
 	register := func(index int, run string, want bool) {
 		t.Helper()
-		_, ok := all.register(index, run)
+		_, ok := all.register(nodes[index], run)
 		require.Equal(t, want, ok)
 	}
 	register(0, "a", true)
@@ -204,8 +204,11 @@ func TestOneServerBehindTwoNodesHasOneVote(t *testing.T) {
 	register(2, "", true) // servers that do not name their run cannot be compared
 	register(0, "b", true)
 	register(1, "a", true) // node 0 leads to another one now
-	other, _ := all.register(2, "b")
-	require.Zero(t, other)
+	other, _ := all.register(nodes[2], "b")
+	require.Same(t, nodes[0], other)
+	all.leave(nodes[0])
+	register(0, "b", true) // a handshake that was under way
+	register(2, "b", true)
 }
 
 // meet simulates a handshake with a server, and returns the ids of the connections that

@@ -3,6 +3,7 @@ package node
 import (
 	"bufio"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,7 +61,7 @@ func (h handshake) refuse(id identity) (err error) {
 			"give the pool the address of a server with cluster-enabled no")
 	}
 	if err != nil {
-		n.cfg.Identities.register(n.Index, "")
+		n.cfg.Identities.register(n, "")
 	}
 	return err
 }
@@ -69,8 +70,8 @@ func (h handshake) refuse(id identity) (err error) {
 // server's answer if it refuses INFO, else nil.
 func (h handshake) judge(id identity, noInfo error) error {
 	n := h.node
-	if other, ok := n.cfg.Identities.register(n.Index, id.runID); !ok {
-		return n.Status.SameServer(other)
+	if other, ok := n.cfg.Identities.register(n, id.runID); !ok {
+		return n.Status.SameServer(other.Index)
 	}
 	n.Status.logProblems(hazards(id, noInfo)...)
 	return nil
@@ -127,29 +128,33 @@ func known(word string, words []string) string {
 // Identities records which server each node leads to, so that one server behind two nodes
 // has one vote. The nodes of a client share it.
 type Identities struct {
-	mu    sync.Mutex     // protects nodes
-	nodes map[string]int // node index by run id
+	mu    sync.Mutex       // protects nodes, and Node.left
+	nodes map[string]*Node // by run id
 }
 
 // NewIdentities makes an empty one.
-func NewIdentities() *Identities { return &Identities{nodes: make(map[string]int)} }
+func NewIdentities() *Identities { return &Identities{nodes: make(map[string]*Node)} }
 
 // register records that a node leads to a server, in place of the one before. ok is false
 // if another node leads to it too. An unknown server ("") cannot be compared.
-func (r *Identities) register(index int, runID string) (other int, ok bool) {
+func (r *Identities) register(n *Node, runID string) (other *Node, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for id, i := range r.nodes {
-		if i == index {
-			delete(r.nodes, id)
-		}
-	}
-	if runID == "" {
-		return 0, true
+	maps.DeleteFunc(r.nodes, func(_ string, its *Node) bool { return its == n })
+	if runID == "" || n.left {
+		return nil, true
 	}
 	if other, taken := r.nodes[runID]; taken {
 		return other, false
 	}
-	r.nodes[runID] = index
-	return 0, true
+	r.nodes[runID] = n
+	return nil, true
+}
+
+// leave has a node register no server any more.
+func (r *Identities) leave(n *Node) {
+	r.mu.Lock()
+	n.left = true
+	r.mu.Unlock()
+	r.register(n, "")
 }

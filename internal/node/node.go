@@ -87,6 +87,7 @@ type Node struct {
 	offset  offset // of the server's clock
 	scripts scriptLoader
 	setGet  atomic.Bool // the server understands SET with NX and GET together
+	left    bool        // its server is no master any more. Protected by Identities.mu
 }
 
 // Counters count a node's votes by outcome, votes that came too late, and connections.
@@ -128,7 +129,7 @@ func (n *Node) Use(a Admitter) {
 // Leave ends a node whose server is no master any more, after the ctx of its Run: the Majority does not count it.
 func (n *Node) Leave() {
 	n.cfg.Majority.remove(&n.Status)
-	n.cfg.Identities.register(n.Index, "")
+	n.cfg.Identities.leave(n)
 }
 
 // Pipe returns the node's connection; nil if there is none.

@@ -28,8 +28,8 @@ const (
 
 // Subscriber receives the messages of a node's subscription.
 type Subscriber interface {
-	Subscribed(node int, ok bool) // whether messages arrive from now on
-	Message(node int, text string)
+	Subscribed(n *Node, ok bool) // whether messages arrive from now on
+	Message(n *Node, text string)
 }
 
 // Listen keeps a second connection to the node, which subscribes to a channel, until ctx
@@ -53,7 +53,7 @@ func (s *subscription) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		began := n.cfg.Clock()
 		err := s.subscribe(ctx)
-		s.to.Subscribed(n.Index, false)
+		s.to.Subscribed(n, false)
 		var refusal redis.Error
 		switch {
 		case errors.As(err, &refusal):
@@ -137,11 +137,11 @@ func (s *subscription) handlePush(reply []any) {
 	switch kind, _ := redis.String(reply[0], nil); kind {
 	case "subscribe":
 		s.readClock()
-		s.to.Subscribed(s.node.Index, true)
+		s.to.Subscribed(s.node, true)
 	case "message":
 		if len(reply) == 3 {
 			text, _ := redis.String(reply[2], nil)
-			s.to.Message(s.node.Index, text)
+			s.to.Message(s.node, text)
 		}
 	}
 }

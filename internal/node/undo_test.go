@@ -129,8 +129,8 @@ type subscriber struct {
 	messages   []string
 }
 
-func (s *subscriber) Subscribed(int, bool)       { s.subscribed++ }
-func (s *subscriber) Message(_ int, text string) { s.messages = append(s.messages, text) }
+func (s *subscriber) Subscribed(*Node, bool)       { s.subscribed++ }
+func (s *subscriber) Message(_ *Node, text string) { s.messages = append(s.messages, text) }
 
 // Only confirmations and messages reach the subscriber, whatever the server sends; and a
 // reply that is no time is an error.

@@ -115,7 +115,7 @@ func TestChallengedClientShowsThatItLives(t *testing.T) {
 					n.Redis.Del(alive)
 				}
 				net.ClearLogs()
-				e.Queue().Message(0, "live "+tickets[1]+" redlock:x")
+				e.Queue().Message(e.Cluster.Nodes()[0].Node, "live "+tickets[1]+" redlock:x")
 				synctest.Wait()
 				require.Equal(t, protocol.QueueTTL, n.Redis.TTL(alive))
 				value, err := n.Redis.Get(alive)
@@ -193,9 +193,9 @@ func TestWaiterThatIsToldOfTwoHandOffsLooksAfterEach(t *testing.T) {
 		awaits := func() time.Duration {
 			return testnet.Elapsed(func() { require.NoError(t, w.AwaitTurn(context.Background(), farBack)) })
 		}
-		w.queue.Message(0, "watch "+w.Ticket()+" 500")
+		w.queue.Message(w.engine.Cluster.Nodes()[0].Node, "watch "+w.Ticket()+" 500")
 		time.Sleep(400 * ms)
-		w.queue.Message(0, "watch "+w.Ticket()+" 500")
+		w.queue.Message(w.engine.Cluster.Nodes()[0].Node, "watch "+w.Ticket()+" 500")
 		require.Equal(t, 100*ms, awaits())
 		w.try(t)
 		require.Equal(t, 400*ms, awaits())

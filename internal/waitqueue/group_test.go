@@ -9,6 +9,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/admission"
 	"github.com/redlock-go/redlock/internal/life"
+	"github.com/redlock-go/redlock/internal/node"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/system"
 )
@@ -20,10 +21,14 @@ func newTestQueue() *Queue {
 	return NewQueue(Config{ID: "client", Life: l, Clock: func() time.Duration { return 0 }, Cluster: clusterOf(2)})
 }
 
-// clusterOf returns a cluster without nodes, in which so many are a quorum.
+// clusterOf returns a cluster of nodes that nothing leads to, in which so many are a quorum.
 func clusterOf(need int) *quorum.Cluster {
 	c := &quorum.Cluster{Roster: new(atomic.Pointer[admission.Roster])}
-	c.Roster.Store(&admission.Roster{Need: need})
+	r := &admission.Roster{Need: need}
+	for i := range 2*need - 1 {
+		r.Nodes = append(r.Nodes, &admission.Member{Node: &node.Node{Index: i}})
+	}
+	c.Roster.Store(r)
 	return c
 }
 
@@ -109,20 +114,20 @@ func TestMessagesBringATurnForward(t *testing.T) {
 		"look":  0,
 	} {
 		w.turn.begin()
-		q.Message(0, message+" "+w.ticket+" redlock:x")
+		q.Message(q.cfg.Cluster.Nodes()[0].Node, message+" "+w.ticket+" redlock:x")
 		require.Equal(t, next, w.turn.next(), message)
 		require.Equal(t, message == "ready", w.turn.isCalled())
 	}
 	w.turn.begin()
-	q.Message(0, "watch "+w.ticket+" 750")
+	q.Message(q.cfg.Cluster.Nodes()[0].Node, "watch "+w.ticket+" 750")
 	require.Equal(t, 750*time.Millisecond, w.turn.next())
-	q.Message(1, "watch "+w.ticket+" 500")
+	q.Message(q.cfg.Cluster.Nodes()[1].Node, "watch "+w.ticket+" 500")
 	require.Equal(t, 500*time.Millisecond, w.turn.next())
 	left.LeaveQueues()
 	left.Leave()
 	w.turn.lookBy = never
 	w.turn.begin()
-	q.Message(0, "yours "+left.ticket+" 7 owner")
-	q.Message(0, "watch "+left.ticket+" 500")
+	q.Message(q.cfg.Cluster.Nodes()[0].Node, "yours "+left.ticket+" 7 owner")
+	q.Message(q.cfg.Cluster.Nodes()[0].Node, "watch "+left.ticket+" 500")
 	require.Equal(t, never, w.turn.next())
 }

@@ -112,5 +112,5 @@ func (w *waiter) isGranted() bool {
 
 // wake has the waiter take a message of a node, of a kind, about a ticket for its lock.
 func (w *waiter) wake(node int, kind, ticket string) {
-	w.queue.Message(node, kind+" "+ticket+" "+w.lock.Keys()[0])
+	w.queue.Message(w.engine.Cluster.Nodes()[node].Node, kind+" "+ticket+" "+w.lock.Keys()[0])
 }

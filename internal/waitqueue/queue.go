@@ -10,6 +10,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/admission"
 	"github.com/redlock-go/redlock/internal/life"
+	"github.com/redlock-go/redlock/internal/node"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/system"
@@ -32,10 +33,9 @@ type Queue struct {
 	cfg    Config
 	serial atomic.Uint64 // of the last ticket
 
-	listen    sync.Once
-	listening atomic.Bool // Listen has been called
-	opens     sync.Once
-	open      chan struct{} // closed when a quorum of the nodes can wake this client, or all have been tried
+	listen sync.Once
+	opens  sync.Once
+	open   chan struct{} // closed when a quorum of the nodes can wake this client, or all have been tried
 
 	mu      sync.Mutex           // protects what follows
 	waiters map[string]*Waiter   // by ticket: waiters, and those that got the lock
@@ -57,14 +57,17 @@ type links struct {
 	broke []time.Duration // when each subscription broke last; 0: never
 	flaps []time.Duration // until when each counts as one that breaks again and again; 0: it does not
 
-	of []*admission.Member // to whose nodes the client subscribes; empty before Listen
+	of        []*admission.Member // to whose nodes the client subscribes
+	listening bool                // Listen has been called
 }
 
-// room makes the lists long enough for a node.
-func (l *links) room(node int) {
-	for len(l.serials) <= node {
+// room makes the lists long enough for a node, and returns false for one that has left. Called under q.mu.
+func (q *Queue) room(n *node.Node) bool {
+	l := &q.links
+	for len(l.serials) <= n.Index {
 		l.serials, l.broke, l.flaps, l.of = append(l.serials, 0), append(l.broke, 0), append(l.flaps, 0), append(l.of, nil)
 	}
+	return q.cfg.Cluster.Nodes()[n.Index].Node == n
 }
 
 // flapTime is the time within which a second break of a subscription shows that it breaks again and again, and for how
@@ -114,7 +117,9 @@ func (q *Queue) Listen(ctx context.Context) error {
 		return err
 	}
 	q.listen.Do(func() {
-		q.listening.Store(true) // before the nodes are read: one that joins now is found here, or by Join
+		q.mu.Lock()
+		q.links.listening = true // before the nodes are read: one that joins now is found here, or by Join
+		q.mu.Unlock()
 		for _, n := range q.cfg.Cluster.Nodes() {
 			q.Join(n)
 		}
@@ -137,18 +142,13 @@ func (q *Queue) Listen(ctx context.Context) error {
 
 // Join has the client subscribe to wake-ups at a node, if it does at others.
 func (q *Queue) Join(n *admission.Member) {
-	if !q.listening.Load() {
-		return
-	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	l := &q.links
-	l.room(n.Index)
-	if l.of[n.Index] == n {
-		return
+	if l := &q.links; l.listening && q.room(n.Node) && l.of[n.Index] != n {
+		l.of[n.Index] = n
+		l.up.Remove(n.Index) // that was another node's, which left
+		q.cfg.Life.Go(func() { n.Listen(n.Life(), Channel(q.cfg.ID), q) })
 	}
-	l.of[n.Index] = n
-	q.cfg.Life.Go(func() { n.Listen(n.Life(), Channel(q.cfg.ID), q) })
 }
 
 // Up returns the nodes that can wake the client.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/node"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorum"
 )
@@ -12,11 +13,13 @@ import (
 // Subscribed implements node.Subscriber. It records whether a node can wake this client. When it can again, the
 // client's foremost waiter for each lock asks: it may have missed a wake-up, and the node learns whether it can wake the
 // client (lives in queue.lua). When it cannot any more, they look within about a second.
-func (q *Queue) Subscribed(node int, able bool) {
+func (q *Queue) Subscribed(n *node.Node, able bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	l := &q.links
-	l.room(node)
+	l, node := &q.links, n.Index
+	if !q.room(n) {
+		return
+	}
 	lost := l.up.Has(node) && !able
 	if now := q.cfg.Clock(); lost {
 		if l.broke[node] > 0 && now < l.broke[node]+flapTime {
@@ -45,8 +48,7 @@ func (q *Queue) Subscribed(node int, able bool) {
 	}
 }
 
-// Moved comes when the client takes another list of masters: what waiters have at the nodes may be of the list before. The
-// foremost ask.
+// Moved comes when the client takes another list of masters. The foremost ask: the nodes may have what is of the list before.
 func (q *Queue) Moved() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -73,22 +75,23 @@ func (q *Queue) askAll() {
 //	wanted others want the lock that this client's owner holds
 //
 // The first three are challenges: the client shows that it lives, by its waiter's attempt if there is one.
-func (q *Queue) Message(node int, message string) {
+func (q *Queue) Message(n *node.Node, message string) {
 	what, rest, _ := strings.Cut(message, " ")
 	if what == "wanted" {
 		q.Holders.tell(rest)
 		return
 	}
 	ticket, about, _ := strings.Cut(rest, " ")
+	node := n.Index
 	q.mu.Lock()
-	w := q.waiters[ticket]
-	q.links.room(node)
+	w, here := q.waiters[ticket], q.room(n)
 	serial := q.links.serials[node]
 	q.mu.Unlock()
 	if w != nil && w.Holds() {
 		w = nil // nobody waits with it
 	}
 	switch {
+	case !here:
 	case what == "live" || w == nil && (what == "ready" || what == "look"):
 		if w == nil {
 			q.takeOut(node, ticket, about)

@@ -135,7 +135,7 @@ func joinsAfterTheOthersWereTold(t *testing.T, asksAgain bool) {
 		newcomer := testnet.ListeningClient(t, net)
 		next := waits(ctx, newcomer.Mutex("x").Lock)
 		if asksAgain {
-			testhook.Engine(newcomer).Queue().Subscribed(2, true)
+			testhook.Engine(newcomer).Queue().Subscribed(testhook.Engine(newcomer).Cluster.Nodes()[2].Node, true)
 			time.Sleep(10 * ms)
 		}
 		cut(true)
@@ -381,7 +381,7 @@ func TestHandOffHasNineClientsLookNowAndThen(t *testing.T) {
 		// joins has a client ask, and returns after how many milliseconds its refusal has it look.
 		joins := func(lock, client string) int {
 			ticket := fmt.Sprintf("%016d-%s-%010d", 99, strings.Repeat(client, 16), 0)
-			reply, ok := protocol.ReadGrant(n.eval(protocol.Acquire, 1, lock, "of "+ticket, 10_000, "", 1, ticket, "label", "", 0))
+			reply, ok := protocol.ReadGrant(n.eval(protocol.Acquire, 2, lock, "record", "of "+ticket, 10_000, "7", 1, ticket, "label", "", 0))
 			require.True(t, ok)
 			return int(reply.Place.LookIn)
 		}
@@ -436,7 +436,7 @@ func TestWaiterThatBecomesTheFirstAsOthersLeaveIsToldToLook(t *testing.T) {
 			n.eval(protocol.ReleaseAll, testnet.AllKeys([]string{"a", "b"}, "of "+ticket, ticket)...)
 		}},
 		"permits": {[]string{semaphore}, permit, func(n *setNode, ticket string) {
-			n.eval(protocol.Permit, 1, semaphore, "of "+ticket, 10_000, "", 1, ticket, "label", base, 1, 1, 5)
+			n.eval(protocol.Permit, 2, semaphore, "record", "of "+ticket, 10_000, "7", 1, ticket, "label", base, 1, 1, 5)
 		}, func(n *setNode, ticket string) {
 			n.eval(protocol.GiveBack, 1, semaphore, "of "+ticket, base, 1, "", ticket)
 		}},
