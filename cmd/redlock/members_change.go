@@ -71,10 +71,10 @@ func newChange(s *settings, use, short, example, long string, args int, of func(
 		if err := client.WaitReady(ctx); err != nil {
 			return coded(err)
 		}
-		if c.add != "" && len(client.Members()) == 1 && !s.guardGiven {
-			// No other master could tell the counters of a second one: it waits for so long.
+		if c.add != "" && len(client.Members()) == 1 {
+			// A second master is most of the two: were it not to wait for so long now, both would, in the list.
 			client.Close()
-			s.guard, s.guardGiven = admission.MajorityLossGuard, true
+			s.guard, s.guardGiven = max(s.guard, admission.MajorityLossGuard), true
 			if client, err = s.openReader(cmd); err != nil {
 				return err
 			}
@@ -175,7 +175,7 @@ func (c *memberChange) mayStop() string {
 	if c.remove == "" {
 		return ""
 	}
-	return "; " + c.remove + " may be stopped now"
+	return "; " + c.remove + " may be stopped now; wipe it before it starts again"
 }
 
 // next returns the list that is to follow another one: zero while it must wait, as doing says. doing is "" when all is done.
