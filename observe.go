@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/admission"
 	"github.com/redlock-go/redlock/internal/lease"
 	"github.com/redlock-go/redlock/internal/lock"
 	"github.com/redlock-go/redlock/internal/node"
@@ -288,6 +289,26 @@ func (o *observer) NodeChanged(index int, name string, to node.Standing) {
 		e.Kind, e.Unfit = "down", true
 	}
 	report(o.events, o.hooks.Node, true, e)
+}
+
+// moved tells that the client has taken another list of masters.
+func (o *observer) moved(before, now *admission.Roster) {
+	if before.List == nil {
+		return // it is the first one
+	}
+	o.events.Log(slog.LevelInfo, "the list of masters has changed", "masters", now.List.Masters)
+	if o.hooks == nil {
+		return
+	}
+	tell := func(kind NodeEventKind, has, lacks *admission.Roster) {
+		for _, m := range has.Nodes {
+			if has.IsMaster(m) && !lacks.IsMaster(m) {
+				report(o.events, o.hooks.Node, true, NodeEvent{Kind: kind, Time: time.Now(), Index: m.Index, Node: m.Name})
+			}
+		}
+	}
+	tell("left", before, now)
+	tell("joined", now, before)
 }
 
 // Stats is what a Client does now, and what it has done since it was made.

@@ -146,13 +146,13 @@ func WithRestartGuard(d time.Duration) ClientOption {
 }
 
 // WithMembers sets how the client reaches masters that it was not given: open returns a pool for one of
-// Client.Members. Default with Open: like the first URL.
+// Client.Members, and is called again if it fails. Default with Open: like the first URL.
 func WithMembers(open func(addr string) (Pool, error)) ClientOption {
 	return clientOption(func(o *options) error {
 		if open == nil {
 			return configError("WithMembers: the function is nil")
 		}
-		o.members = func(_ []string, addr string) (Pool, error) { return open(addr) }
+		o.members = func(_ []string, addr string) (Pool, error) { return &memberPool{addr: addr, open: open}, nil }
 		return nil
 	})
 }

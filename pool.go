@@ -2,8 +2,11 @@ package redlock
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -70,6 +73,39 @@ func (p *dialPool) GetContext(ctx context.Context) (redis.Conn, error) {
 }
 
 func (p *dialPool) String() string { return p.name }
+
+// memberPool is a pool of WithMembers. It is opened when it is used first, and again as long as that fails.
+type memberPool struct {
+	addr string
+	open func(addr string) (Pool, error)
+
+	mu   sync.Mutex // protects pool
+	pool Pool
+}
+
+func (p *memberPool) GetContext(ctx context.Context) (redis.Conn, error) {
+	pool, err := p.opened()
+	if err != nil {
+		return nil, fmt.Errorf("the function of WithMembers: %w", err)
+	}
+	return pool.GetContext(ctx)
+}
+
+func (p *memberPool) opened() (Pool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pool != nil {
+		return p.pool, nil
+	}
+	pool, err := p.open(p.addr)
+	if err == nil && isNil(pool) {
+		err = errors.New("it returned no pool")
+	}
+	if err == nil {
+		p.pool = pool
+	}
+	return pool, err
+}
 
 // NodeStats is the part of Stats for one node. Each vote is counted once, by its Outcome.
 type NodeStats struct {

@@ -219,15 +219,12 @@ func (c *Client) openMaster(list []string, master string) (node.Pool, error) {
 	if c.opts.members == nil {
 		return nil, errors.New("the client was made by New without WithMembers")
 	}
-	p, err := c.opts.members(list, master)
-	if err == nil && isNil(p) {
-		err = errors.New("the function of WithMembers returned no pool")
-	}
-	return p, err
+	return c.opts.members(list, master)
 }
 
 // moved comes when the client has taken another list of masters. joined are nodes that its settings do not name.
-func (c *Client) moved(joined []*admission.Member) {
+func (c *Client) moved(joined []*admission.Member, before, now *admission.Roster) {
+	c.observe.moved(before, now)
 	for _, m := range joined {
 		c.locks.Join(m)
 		c.life.Go(func() { m.Run(m.Life(), make(chan bool, 1)) })

@@ -27,8 +27,8 @@ type Trace struct {
 	WaitStart func(WaitEvent)
 	WaitEnd   func(WaitEvent)
 
-	Lease func(LeaseEvent) // what happens to leases
-	Node  func(NodeEvent)  // what happens to nodes
+	Lease func(LeaseEvent)
+	Node  func(NodeEvent)
 }
 
 // CallEvent is the start or the end of a call. The start leaves fields zero whose comment begins with
@@ -139,15 +139,16 @@ type LeaseEvent struct {
 //   - "down": it cannot be reached or used.
 //   - "stalled": its answers are overdue.
 //   - "refusing": it refuses what locks need.
-//   - "quarantined": it is connected, and may not vote for new leases yet.
+//   - "quarantined": it may not vote for new leases yet.
+//   - "joined", "left": it is a master of the list in force, or no more.
 type NodeEventKind string
 
 // NodeEvent is an event of a node.
 type NodeEvent struct {
 	Kind    NodeEventKind
 	Time    time.Time
-	Index   int           // in the list given to New or Open
-	Node    string        // its name in errors and logs
+	Index   int           // as NodeStats.Index
+	Node    string        // as NodeStats.Node
 	Unfit   bool          // down: a person must act
 	Wait    time.Duration // quarantined: time left; 0: not known
 	Silence time.Duration // stalled: age of the oldest unanswered call

@@ -40,8 +40,9 @@ const (
 )
 
 var (
-	// ErrForgot is why a node that lost its memory does not vote.
-	ErrForgot = errors.New("it lost its memory; it votes again once every lease that it may have forgotten has ended")
+	// ErrForgot is why a node does not vote where the record is gone that the client knows.
+	ErrForgot = errors.New("it lost its memory, and votes again once every lease that it may have forgotten has ended; or the list of " +
+		"masters has just changed")
 
 	// ErrAdmitting is why a node is not asked while a client admits it: its quarantine is over.
 	ErrAdmitting = errors.New("it was new, or had lost its memory, and is being admitted again")
@@ -148,7 +149,7 @@ func (a *admission) step(ctx context.Context) time.Duration {
 	switch { // also where the look finds that the node cannot vote: leases are renewed there
 	case reply.Barred != nil:
 		a.longest = reply.Barred.Guard
-		m.standNowhere()
+		m.standNowhere(&a.list)
 		g.hear(&a.list)
 	case reply.Whole != nil:
 		a.longest = reply.Whole.Longest

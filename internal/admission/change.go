@@ -33,6 +33,9 @@ func (e *SettlingError) Error() string {
 // Kept, but for tests. It returns the list that was chosen: not next if another proposal was first. Errors: *SettlingError, ctx's,
 // or why there was no majority; a list may have been chosen then, which the next Change finds.
 func (g *Group) Change(ctx context.Context, list, next protocol.List, kept time.Duration) (chosen protocol.List, err error) {
+	if n := list.Differences(&next); n != 1 {
+		return chosen, fmt.Errorf("the list of masters changes by one master at a time, and %s and %s differ by %d", list.Masters, next.Masters, n)
+	}
 	e := &election{group: g, list: list, next: next, kept: kept, voters: g.voters(list.ID)}
 	e.next.Mark(g.cfg.Random.ID("list").String()[:8])
 	e.ballot = fmt.Sprintf("%016d-%s", max(g.cfg.Wall().UnixMicro(), g.ballots.Load()+1), g.cfg.Random.ID("ballot"))
@@ -167,7 +170,11 @@ func (e *election) once(ctx context.Context, step func(*voter) func(context.Cont
 	case e.settling > 0:
 		return &SettlingError{e.settling}
 	}
-	return fmt.Errorf("%d of the %d masters agreed, and %d must: %w", len(taken), e.list.Len(), e.list.Quorum(), errors.Join(reasons...))
+	why := errors.Join(reasons...)
+	if why == nil {
+		why = errors.New("no other one votes")
+	}
+	return fmt.Errorf("%d of the %d masters agreed, and %d must: %w", len(taken), e.list.Len(), e.list.Quorum(), why)
 }
 
 // promise has a voter promise to accept no earlier proposal, and adds what it has accepted, and its counters.

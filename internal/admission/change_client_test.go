@@ -3,7 +3,9 @@ package admission_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -12,6 +14,7 @@ import (
 	"github.com/redlock-go/redlock/internal/admission"
 	"github.com/redlock-go/redlock/internal/peek"
 	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/test/testnet"
 )
 
@@ -38,12 +41,15 @@ func nodesOf(list ...int) (names []string) {
 func change(t *testing.T, tool *redlock.Client, list ...int) protocol.List {
 	group := peek.Group(tool).(*admission.Group)
 	for began := time.Now(); ; time.Sleep(time.Second) {
+		require.Less(t, time.Since(began), time.Minute)
 		now, _ := group.InForce()
+		if now.ID == "" {
+			continue
+		}
 		chosen, err := group.Change(t.Context(), now, now.Next(nodesOf(list...)), admission.Kept)
 		if err == nil {
 			return chosen
 		}
-		require.Less(t, time.Since(began), time.Minute, "%v", err)
 		var settling *admission.SettlingError
 		require.ErrorAs(t, err, &settling)
 	}
@@ -52,7 +58,8 @@ func change(t *testing.T, tool *redlock.Client, list ...int) protocol.List {
 func TestClientsFollowTheListOfMasters(t *testing.T) {
 	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
 		c, _ := clientOf(net, []int{0, 1, 2}, following(net))
-		other, _ := clientOf(net, []int{0, 1, 2}, following(net))
+		var tape testnet.Tape
+		other, _ := clientOf(net, []int{0, 1, 2}, following(net), redlock.WithTrace(tape.Trace()))
 		held := net.Must(c.Mutex("held").Lock(t.Context()))
 		tool, _ := clientOf(net, []int{0, 1, 2, 3, 4}, redlock.WithRestartGuard(admission.MajorityLossGuard)) // a second master needs it
 		net.Must(tool.Mutex("y").Lock(t.Context()))
@@ -76,6 +83,14 @@ func TestClientsFollowTheListOfMasters(t *testing.T) {
 			require.Equal(t, nodesOf(list...), c.Members())
 			require.Equal(t, nodesOf(list...), other.Members())
 		}
+		var changes []string
+		for _, e := range testnet.Told[redlock.NodeEvent](&tape) {
+			if e.Kind == "joined" || e.Kind == "left" {
+				_, at, _ := strings.Cut(e.Node, "(")
+				changes = append(changes, string(e.Kind)+" "+strings.TrimSuffix(at, ")"))
+			}
+		}
+		require.Equal(t, []string{"joined test-3", "joined test-4", "left test-1", "left test-0", "left test-2", "left test-3", "joined test-2", "joined test-1"}, changes)
 	})
 }
 
@@ -107,5 +122,114 @@ func TestListOfOneServerIsNotTakenByAClientOfThree(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		require.Equal(t, nodesOf(0, 1, 2), c.Members())
 		require.NoError(t, held.Err())
+	})
+}
+
+// A client is paused while two lists follow the one under which it has begun an attempt: a majority of that is none of the present one.
+func TestVoteThatWasBegunUnderAnEarlierListDoesNotCount(t *testing.T) {
+	for _, opts := range [][]redlock.ClientOption{nil, {redlock.WithoutFencing()}} {
+		testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+			c, _ := clientOf(net, []int{0, 1, 2}, append(opts, following(net))...)
+			tool, _ := clientOf(net, []int{0, 1, 2, 3, 4}, redlock.WithRestartGuard(admission.MajorityLossGuard))
+			m := c.Mutex("x", redlock.WithTTL(time.Minute))
+			require.NoError(t, net.Must(m.Lock(t.Context())).Unlock(t.Context()))
+			paused := newAttempt(c, m, "owner")
+			for _, list := range [][]int{{0, 1, 2, 3}, {0, 1, 2, 3, 4}} {
+				time.Sleep(admission.MajorityLossGuard + 5*time.Second) // what the next master waits for
+				change(t, tool, list...)
+			}
+			paused.Send(0, true)
+			synctest.Wait()
+			for i, a := range paused.Answers() {
+				require.NotEqual(t, quorum.Yes, a.Count, "node %d", i)
+			}
+		})
+	}
+}
+
+// Each list has the counters of the one before, also where its only master was behind.
+func TestTokensGrowWithTheListOfMasters(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c, _ := clientOf(net, []int{0, 1, 2})
+		require.NoError(t, net.Must(c.Mutex("x").Lock(t.Context())).Unlock(t.Context()))
+		for _, n := range net.Nodes[:2] {
+			_, err := n.Redis.HIncrBy(n.Record(), protocol.StripeOf("redlock:x"), 1000)
+			require.NoError(t, err)
+		}
+		lease := net.Must(c.Mutex("x").Lock(t.Context()))
+		token := lease.Token()
+		require.NoError(t, lease.Unlock(t.Context()))
+		_, err := net.Nodes[2].Redis.HIncrBy(net.Nodes[2].Record(), protocol.StripeOf("redlock:x"), -1000) // as if it had no part in that
+		require.NoError(t, err)
+		change(t, c, 0, 2)
+		change(t, c, 2)
+		require.Greater(t, net.Must(c.Mutex("x").Lock(t.Context())).Token(), token)
+	})
+}
+
+func TestMinorityChoosesNoList(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c, _ := clientOf(net, []int{0, 1, 2})
+		require.NoError(t, net.Must(c.Mutex("x").Lock(t.Context())).Unlock(t.Context()))
+		group := peek.Group(c).(*admission.Group)
+		now, _ := group.InForce()
+		time.Sleep(time.Minute) // nobody settles
+		net.Nodes[1].Down()
+		net.Nodes[2].Down()
+		time.Sleep(time.Second)
+		_, err := group.Change(t.Context(), now, now.Next(nodesOf(0, 1)), admission.Kept)
+		require.ErrorContains(t, err, "1 of the 3 masters agreed, and 2 must")
+		require.Empty(t, net.Nodes[0].Redis.HGet(protocol.MembersKey, "accepted"))
+	})
+}
+
+// A tool has died when a majority had accepted its proposal: the list may be in force somewhere.
+func TestProposalThatAMajorityHasAcceptedIsChosen(t *testing.T) {
+	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
+		c, _ := clientOf(net, []int{0, 1, 2})
+		require.NoError(t, net.Must(c.Mutex("x").Lock(t.Context())).Unlock(t.Context()))
+		time.Sleep(time.Minute) // nobody settles
+		now, _ := peek.Group(c).(*admission.Group).InForce()
+		for _, n := range net.Nodes[:2] {
+			call := protocol.ProposeCall{List: now.ID, Record: n.Record(), Ballot: "0-tool", Next: now.Next(nodesOf(0, 1))}
+			_, err := n.Eval(call.Eval())
+			require.NoError(t, err)
+		}
+		chosen := change(t, c, 1, 2)
+		require.Equal(t, nodesOf(0, 1), chosen.Names())
+	})
+}
+
+// Lists that differ by two masters may have majorities that do not meet.
+func TestListChangesByOneMasterAtATime(t *testing.T) {
+	testnet.InBubble(t, 4, func(t *testing.T, net *testnet.Net) {
+		c, _ := clientOf(net, []int{0, 1, 2})
+		require.NoError(t, net.Must(c.Mutex("x").Lock(t.Context())).Unlock(t.Context()))
+		group := peek.Group(c).(*admission.Group)
+		now, _ := group.InForce()
+		for _, masters := range [][]int{{0, 1, 3}, {0}, {0, 1, 2}} {
+			_, err := group.Change(t.Context(), now, now.Next(nodesOf(masters...)), admission.Kept)
+			require.ErrorContains(t, err, "one master at a time", masters)
+		}
+	})
+}
+
+// A client starts with a list of which one server is left. The others say which list followed.
+func TestClientStartsWithAListOfWhichOneMasterIsLeft(t *testing.T) {
+	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
+		tool, _ := clientOf(net, []int{0, 1, 2, 3, 4}, redlock.WithRestartGuard(admission.MajorityLossGuard))
+		first, _ := clientOf(net, []int{0, 1, 2})
+		require.NoError(t, net.Must(first.Mutex("x").Lock(t.Context())).Unlock(t.Context()))
+		for _, list := range [][]int{{0, 1, 2, 3}, {1, 2, 3}, {1, 2, 3, 4}, {2, 3, 4}} {
+			time.Sleep(admission.MajorityLossGuard + 5*time.Second) // what the next master waits for
+			change(t, tool, list...)
+		}
+		late, _ := clientOf(net, []int{0, 1, 2}, following(net))
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		lease, err := late.Mutex("x").Lock(ctx)
+		require.NoError(t, err)
+		require.NoError(t, lease.Unlock(t.Context()))
+		require.Equal(t, nodesOf(2, 3, 4), late.Members())
 	})
 }

@@ -43,11 +43,11 @@ func (g *Group) isUndisputed(list *protocol.List) bool {
 }
 
 // concerns reports whether a list is of this client's cluster: most of the nodes that the settings name stand in it or in a list
-// before it, or are named in it; of a small list, as many as are a majority of that. Called under g.standing.
+// before it, or stood there last, or are named in it; of a small list, as many as are a majority of that. Called under g.standing.
 func (g *Group) concerns(list *protocol.List, small bool) bool {
 	stand, named := 0, 0
 	for _, m := range g.members()[:g.terms.Nodes] {
-		if its := &m.stands.list; its.ID == list.ID || list.Follows(its) {
+		if m.stood.ID == list.ID || list.Follows(&m.stood) {
 			stand++
 		}
 		if list.Has(m.master) {
@@ -86,7 +86,7 @@ func (g *Group) knows(list *protocol.List) bool {
 // for masters that left end. The caller must call moved when it has unlocked g.standing. Called under g.standing.
 func (g *Group) take(list *protocol.List, by *Member) (moved func()) {
 	var joined []*Member
-	before, all := g.Roster.Load().List, slices.Clone(g.members())
+	before, all := g.Roster.Load(), slices.Clone(g.members())
 	for _, m := range all[g.terms.Nodes:] {
 		if !list.Has(m.master) {
 			m.leave()
@@ -111,8 +111,9 @@ func (g *Group) take(list *protocol.List, by *Member) (moved func()) {
 	}
 	g.setRoster(all, list)
 	g.cfg.Majority.Need(list.Quorum())
-	g.nudgeOthers(by, before)
-	return func() { g.terms.Moved(joined) }
+	g.nudgeOthers(by, before.List)
+	now := g.Roster.Load()
+	return func() { g.terms.Moved(joined, before, now) }
 }
 
 // setRoster makes these the nodes, and a list the client's. Called under g.standing.
@@ -131,7 +132,7 @@ func (m *Member) leave() {
 	if m.left {
 		return
 	}
-	m.left, m.stands = true, place{}
+	m.left, m.stands, m.stood = true, place{}, protocol.List{}
 	m.end(errLeft)
 	m.Node.Leave()
 }

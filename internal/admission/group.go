@@ -27,12 +27,12 @@ type Terms struct {
 	Nodes     int           // that the settings name
 	Quorum    int           // of these
 
-	// Open returns a pool of a master of the list that the settings do not name. It must not block.
+	// Open returns a pool of a master of the list that the settings do not name. It must not block, or call the Group.
 	Open func(list []string, master string) (node.Pool, error)
 
-	// Moved is called when the client takes another list. joined are nodes that Open was called for: each must run for its
-	// Life.
-	Moved func(joined []*Member)
+	// Moved is called when the client takes another list in place of the one before. joined are nodes that Open was called for:
+	// each must run for its Life.
+	Moved func(joined []*Member, before, now *Roster)
 
 	Life context.Context // ends with the client
 }
@@ -45,6 +45,11 @@ type Roster struct {
 	List  *protocol.List // of masters, by which locks are granted; nil: the client has seen no record, or admission is off
 
 	Strangers uint64 // a bit for each node that is none of the masters, by its index
+}
+
+// IsMaster reports whether a node is one of the masters.
+func (r *Roster) IsMaster(m *Member) bool {
+	return m.Index < len(r.Nodes) && r.Nodes[m.Index] == m && r.Strangers>>m.Index&1 == 0
 }
 
 // For returns by what a lease that was granted under a list is renewed: the present list, if it is that one or follows it.
@@ -176,6 +181,7 @@ type Member struct {
 	left    bool                      // life has ended before the client; protected by the group's standing
 	alias   atomic.Pointer[string]    // its name in the list in force, as its server has said
 	stands  place                     // protected by the group's standing
+	stood   protocol.List             // in which its server stands, or stood last; zero: in none. Protected by the group's standing
 	right   atomic.Pointer[VoteRight] // nil while not connected
 	orphan  atomic.Pointer[any]       // the key of a missing record, where calls may have counted since; nil: none
 	tooLow  atomic.Pointer[any]       // the key of the record by which a vote counted from below; nil: none
@@ -323,7 +329,7 @@ func (m *Member) Recheck() <-chan struct{} { return m.recheck }
 // Disconnected implements node.Admitter.
 func (m *Member) Disconnected() {
 	m.right.Store(nil)
-	m.standNowhere()
+	m.standNowhere(nil)
 	m.group.progress.end(m)
 }
 

@@ -93,7 +93,7 @@ func (m *Member) stand(list protocol.List, self string) (*protocol.List, error) 
 	g.standing.Lock()
 	defer g.standing.Unlock() // before moved
 	list.Arg = list.ID
-	m.stands = place{list, self}
+	m.stands, m.stood = place{list, self}, list
 	for _, other := range g.members() {
 		if other != m && other.stands.list.ID == list.ID && other.stands.self == self {
 			return nil, m.Status.SameServer(other.Index)
@@ -161,11 +161,13 @@ func (g *Group) standingIn(list string) (n int) {
 	return n
 }
 
-// standNowhere records that the node's server stands in no list.
-func (m *Member) standNowhere() {
+// standNowhere records that the node's server stands in no list, and in which it stood last; nil: as far as it was known.
+func (m *Member) standNowhere(last *protocol.List) {
 	m.group.standing.Lock()
-	m.stands = place{}
-	m.group.standing.Unlock()
+	defer m.group.standing.Unlock()
+	if m.stands = (place{}); last != nil {
+		m.stood = *last
+	}
 }
 
 // place is in which list a server stands, and as which of its masters; zero: in none.

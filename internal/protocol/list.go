@@ -93,6 +93,18 @@ func (l *List) Has(master string) bool { return slices.Contains(l.Names(), maste
 // Len returns how many masters the list has.
 func (l *List) Len() int { return len(l.Names()) }
 
+// Differences returns how many masters stand in one of two lists alone.
+func (l *List) Differences(other *List) (n int) {
+	for _, pair := range [][2]*List{{l, other}, {other, l}} {
+		for _, name := range pair[0].Names() {
+			if !pair[1].Has(name) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // membersKey is MembersKey, boxed once.
 var membersKey any = MembersKey
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock/internal/protocol"
@@ -52,7 +53,7 @@ func TestChoicesAreMergedByTheLatestBallot(t *testing.T) {
 func TestServerTakesPartInTheChoiceOfTheNextList(t *testing.T) {
 	conn := dial(t)
 	const (
-		record   = "HSET redlock::record:run:NAME nodes 3"
+		record   = "HSET redlock::record:run:NAME nodes 3 ttl 70"
 		settling = "SET redlock::settling LIST PX 40"
 		promised = stands + " promised 5"
 		accepted = stands + " promised 5 accepted 4 proposal LIST.1,a,b"
@@ -86,19 +87,47 @@ func TestServerTakesPartInTheChoiceOfTheNextList(t *testing.T) {
 		if c.after == "" {
 			require.Equal(t, contentsOf(t, conn, c.state), left, name)
 		} else {
-			fields, err := conn.Do("HMGET", protocol.MembersKey, "promised", "accepted", "proposal")
+			fields, err := redis.Strings(conn.Do("HMGET", protocol.MembersKey, "promised", "accepted", "proposal"))
 			require.NoError(t, err)
-			var texts []string
-			for _, field := range fields.([]any) {
-				text, _ := field.([]byte)
-				texts = append(texts, string(text))
-			}
-			require.Equal(t, c.after, strings.Join(texts, " "), name)
+			require.Equal(t, c.after, strings.Join(fields, " "), name)
 		}
 		_, _ = in(t, conn, protocol.Ask, []any{2, "none", "none"}, c.state...)
 		got, err := protocol.ReadPropose(conn.Do("EVAL", call...))
 		require.NoError(t, err, name)
 		require.Equal(t, c.want, got, name)
+	}
+}
+
+// The server's clock is set back, or another program takes the key's end away.
+func TestServerSettlesNoLongerThanTheLongestTTL(t *testing.T) {
+	conn := dial(t)
+	call := protocol.ProposeCall{List: "LIST", Record: "redlock::record:run:NAME", Ballot: "5"}.Eval()
+	for _, end := range []string{"", " PX 4000"} {
+		_, left := in(t, conn, protocol.Propose, call[1:], stands, "HSET redlock::record:run:NAME nodes 3 ttl 70", "SET redlock::settling LIST"+end)
+		require.Contains(t, left, "redlock::settling string LIST 70")
+		got, err := protocol.ReadPropose(conn.Do("EVAL", call...))
+		require.NoError(t, err)
+		require.Equal(t, 70*time.Millisecond, got.Settling)
+	}
+}
+
+// A server that is admitted again takes part in the choice as if it had not forgotten: by what others remember, or itself.
+func TestAdmissionRemembersTheChoiceOfTheNextList(t *testing.T) {
+	conn := dial(t)
+	others := protocol.Choice{Promised: "5", Accepted: "3", Proposal: "LIST.1 a b"}
+	for name, c := range map[string]struct{ state, before, want string }{
+		"others alone":            {"SET redlock::seal SEAL PX 70", "", "5 3 LIST.1 a b"},
+		"others have later ones":  {stands + " promised 4 accepted 2 proposal x", "LIST", "5 3 LIST.1 a b"},
+		"it has later ones":       {stands + " promised 6 accepted 4 proposal x", "LIST", "6 4 x"},
+		"it remembers another's":  {elsewhere + " promised 6 accepted 4 proposal x", "OTHER", "5 3 LIST.1 a b"},
+		"it has promised a later": {stands + " promised 6", "LIST", "6 3 LIST.1 a b"},
+	} {
+		call := protocol.AdmitCall{Run: run, Quarantine: "NAME", Nodes: 3, Longest: time.Second, List: list, Self: "a", Seal: "SEAL", Before: c.before, Choice: others}
+		reply, _ := in(t, conn, protocol.Admit, call.Eval()[1:], quarantine, c.state)
+		require.Equal(t, "1", reply, name)
+		fields, err := redis.Strings(conn.Do("HMGET", protocol.MembersKey, "promised", "accepted", "proposal"))
+		require.NoError(t, err)
+		require.Equal(t, c.want, strings.Join(fields, " "), name)
 	}
 }
 

@@ -27,7 +27,12 @@ end
 if ARGV[3] ~= '' then
   redis.call('HSET', KEYS[1], 'promised', ARGV[2], 'accepted', ARGV[2], 'proposal', ARGV[3])
 elseif redis.call('EXISTS', KEYS[3]) == 1 then
-  return {'settling', tostring(math.max(redis.call('PTTL', KEYS[3]), 1))}
+  local left, most = redis.call('PTTL', KEYS[3]), math.max(redis.call('HGET', KEYS[2], 'ttl'), 1)
+  if left == -1 or left > most then -- another program took its end away, or the server's clock was set back
+    redis.call('PEXPIRE', KEYS[3], most)
+    left = most
+  end
+  return {'settling', tostring(math.max(left, 1))}
 else
   redis.call('HSET', KEYS[1], 'promised', ARGV[2])
 end

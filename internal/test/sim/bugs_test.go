@@ -27,6 +27,8 @@ type plantedBug struct {
 	seed       string // finds the bug
 	generation string // of that run
 	verdict    string // what the simulation says then
+
+	pkg, test string // of a bug that a schedule by hand finds, in a test of a package: then there is no seed
 }
 
 // plantedSeed is a seed and its generation; without one, the seed is of the first.
@@ -34,7 +36,7 @@ var plantedSeed = regexp.MustCompile(`^(\d+)(?:, generation (\d+))?$`)
 
 // readPlantedBug reads the first lines of a patch, which are "key: value".
 func readPlantedBug(name, text string) (plantedBug, error) {
-	said := map[string]string{"bug": "", "seed": "", "found as": ""}
+	said := map[string]string{"bug": "", "seed": "", "found as": "", "test": ""}
 	about, _, _ := strings.Cut(text, "diff --git ")
 	for line := range strings.Lines(about) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
@@ -42,10 +44,15 @@ func readPlantedBug(name, text string) (plantedBug, error) {
 			continue
 		}
 		if before, known := said[key]; !known || before != "" || value == "" {
-			return plantedBug{}, fmt.Errorf("%s.patch: %q is not one of the lines bug, seed, found as, each followed by a colon and once", name, line)
+			return plantedBug{}, fmt.Errorf("%s.patch: %q is not one of the lines bug, seed, found as, test, each followed by a colon and once", name, line)
 		}
 		said[key] = value
 	}
+	pkg, test, directed := strings.Cut(said["test"], " ")
+	if directed && said["bug"] != "" && said["seed"] == "" && said["found as"] == "" {
+		return plantedBug{name: name, pkg: pkg, test: test}, nil
+	}
+	delete(said, "test")
 	for _, key := range slices.Sorted(maps.Keys(said)) {
 		if said[key] == "" {
 			return plantedBug{}, fmt.Errorf("%s.patch: there is no line %q ahead of the diff", name, key+": …")
@@ -60,11 +67,12 @@ func readPlantedBug(name, text string) (plantedBug, error) {
 		return plantedBug{}, fmt.Errorf("%s.patch: %q is no check; these are: %s", name, said["found as"],
 			strings.Join(slices.Sorted(maps.Keys(simVerdict)), ", "))
 	}
-	return plantedBug{name, seed[1], cmp.Or(seed[2], "1"), verdict}, nil
+	return plantedBug{name: name, seed: seed[1], generation: cmp.Or(seed[2], "1"), verdict: verdict}, nil
 }
 
-// plantedBugs reads all patches.
-func plantedBugs(t *testing.T) (all []plantedBug) {
+// plantedBugs reads all patches of the simulation, and those of tests, by their packages.
+func plantedBugs(t *testing.T) (all []plantedBug, ofTests map[string][]plantedBug) {
+	ofTests = make(map[string][]plantedBug)
 	patches, err := filepath.Glob("bugs/*.patch")
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(patches), 20)
@@ -73,9 +81,20 @@ func plantedBugs(t *testing.T) (all []plantedBug) {
 		require.NoError(t, err)
 		b, err := readPlantedBug(strings.TrimSuffix(filepath.Base(p), ".patch"), string(text))
 		require.NoError(t, err)
+		if b.pkg != "" {
+			ofTests[b.pkg] = append(ofTests[b.pkg], b)
+			continue
+		}
 		all = append(all, b)
 	}
-	return all
+	return all, ofTests
+}
+
+func namesOf(bugs []plantedBug) (names []string) {
+	for _, b := range bugs {
+		names = append(names, b.name)
+	}
+	return names
 }
 
 func TestPlantedBugIsReadFromItsPatch(t *testing.T) {
@@ -91,6 +110,10 @@ func TestPlantedBugIsReadFromItsPatch(t *testing.T) {
 		{"bug: it is wrong\nseed: 7\nfind as: order\n", `"find as: order\n" is not`},
 		{"bug: it is wrong\nseed: 7, 2\nfound as: order\n", `the seed is "7, 2"`},
 		{"bug: it is wrong\nseed: 7\nfound as: chaos\n", `"chaos" is no check; these are: admission,`},
+		{"bug: it is wrong\ntest: internal/lock TestX\n", ""},
+		{"bug: it is wrong\ntest: internal/lock TestX\nseed: 7\n", `no line "found as: …"`},
+		{"test: internal/lock TestX\n", `no line "bug: …"`},
+		{"bug: it is wrong\ntest: TestX\n", `no line "found as: …"`},
 	} {
 		b, err := readPlantedBug("a-bug", row.text+diff)
 		if row.err != "" {
@@ -99,7 +122,8 @@ func TestPlantedBugIsReadFromItsPatch(t *testing.T) {
 			continue
 		}
 		assert.NoError(t, err)
-		assert.Contains(t, []plantedBug{{"a-bug", "7", "1", "was passed by"}, {"a-bug", "7", "2", "was passed by"}}, b)
+		assert.Contains(t, []plantedBug{{name: "a-bug", seed: "7", generation: "1", verdict: "was passed by"},
+			{name: "a-bug", seed: "7", generation: "2", verdict: "was passed by"}, {name: "a-bug", pkg: "internal/lock", test: "TestX"}}, b)
 	}
 	plantedBugs(t)
 }
@@ -111,12 +135,8 @@ func TestTheSimulationFindsEveryPlantedBug(t *testing.T) {
 	if testnet.RaceDetector || !long.Tests() {
 		t.Skip("make test runs it, with REDLOCK_LONG=1 and without the race detector")
 	}
-	bugs := plantedBugs(t)
-	var names []string
-	for _, b := range bugs {
-		names = append(names, b.name)
-	}
-	binaries := plantBugs(t, names)
+	bugs, _ := plantedBugs(t)
+	binaries := plantBugs(t, ".", namesOf(bugs))
 	for _, bug := range bugs {
 		t.Run(bug.name, func(t *testing.T) {
 			t.Parallel()
@@ -144,6 +164,28 @@ func TestTheSimulationFindsEveryPlantedBug(t *testing.T) {
 		}
 		t.Logf("%d seeds", len(ran))
 	})
+}
+
+// Schedules that no seed is likely to have are tests, and these can be seen to fail, too.
+func TestEachTestFindsThePlantedBugThatNamesIt(t *testing.T) {
+	if testnet.RaceDetector || !long.Tests() {
+		t.Skip("make test runs it, with REDLOCK_LONG=1 and without the race detector")
+	}
+	_, all := plantedBugs(t)
+	for pkg, bugs := range all {
+		binaries := plantBugs(t, inRepository(pkg), namesOf(bugs))
+		for _, bug := range bugs {
+			t.Run(bug.name, func(t *testing.T) {
+				t.Parallel()
+				command := exec.Command(binaries[bug.name], "-test.run=^"+bug.test+"$")
+				command.Dir = inRepository(pkg)
+				command.Env = append(os.Environ(), plantedEnv+"="+bug.name)
+				out, err := command.CombinedOutput()
+				require.Error(t, err, "%s does not find it", bug.test)
+				require.Contains(t, string(out), "--- FAIL: "+bug.test)
+			})
+		}
+	}
 }
 
 // simulate runs a binary of plantBugs with the bug, for so many seeds from seed on.

@@ -24,11 +24,11 @@ const plantedEnv = "REDLOCK_PLANTED_BUG"
 // inRepository returns the path of a file of the repository, from this package's directory.
 func inRepository(file string) string { return filepath.Join("..", "..", "..", file) }
 
-// plantBugs returns, for each bug, a test binary that has it when plantedEnv names it.
+// plantBugs returns, for each bug, a test binary of a package that has it when plantedEnv names it.
 // Compiling takes seconds and running one seed takes milliseconds, so all patches that
 // change scripts and bodies of functions only share one binary: it has every function in
 // each of its versions. A patch that changes more gets a binary of its own.
-func plantBugs(t *testing.T, bugs []string) map[string]string {
+func plantBugs(t *testing.T, pkg string, bugs []string) map[string]string {
 	shared := &plantation{files: make(map[string]*plantedFile), scripts: make(map[string]map[string]string)}
 	binaries := make(map[string]string)
 	var together []string
@@ -38,9 +38,9 @@ func plantBugs(t *testing.T, bugs []string) map[string]string {
 			together = append(together, bug)
 			continue
 		}
-		binaries[bug] = compileWith(t, bug, patched)
+		binaries[bug] = compileWith(t, pkg, bug, patched)
 	}
-	binary := compileWith(t, "shared", shared.sources(t))
+	binary := compileWith(t, pkg, "shared", shared.sources(t))
 	for _, bug := range together {
 		binaries[bug] = binary
 	}
@@ -76,8 +76,8 @@ func applyPatch(t *testing.T, bug string) map[string]string {
 	return patched
 }
 
-// compileWith compiles the package's tests with some files replaced or added.
-func compileWith(t *testing.T, name string, files map[string]string) string {
+// compileWith compiles a package's tests with some files replaced or added.
+func compileWith(t *testing.T, pkg, name string, files map[string]string) string {
 	dir := t.TempDir()
 	overlay := struct{ Replace map[string]string }{make(map[string]string)}
 	for file, text := range files {
@@ -90,8 +90,9 @@ func compileWith(t *testing.T, name string, files map[string]string) string {
 	require.NoError(t, err)
 	writeFile(t, filepath.Join(dir, "overlay.json"), list)
 	binary := filepath.Join(dir, name+".test")
-	out, err := exec.Command("go", "test", "-c", "-vet=off", "-ldflags=-s -w",
-		"-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, ".").CombinedOutput()
+	build := exec.Command("go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, ".")
+	build.Dir = pkg
+	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return binary
 }
