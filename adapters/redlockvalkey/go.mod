@@ -4,7 +4,7 @@ go 1.25.0
 
 require (
 	github.com/alicebob/miniredis/v2 v2.40.0
-	github.com/redlock-go/redlock v0.0.0-20261130162831-8233d2582760
+	github.com/redlock-go/redlock v0.0.0-20261130180831-6161636b02b8
 	github.com/stretchr/testify v1.12.1
 	github.com/valkey-io/valkey-go v1.0.57
 	go.uber.org/goleak v1.3.0
