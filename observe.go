@@ -291,8 +291,8 @@ func (o *observer) NodeChanged(index int, name string, to node.Standing) {
 	report(o.events, o.hooks.Node, true, e)
 }
 
-// moved tells that the client has taken another list of masters.
-func (o *observer) moved(before, now *admission.Roster) {
+// changed tells that the client has taken another list of masters.
+func (o *observer) changed(before, now *admission.Roster) {
 	if before.List == nil {
 		return // it is the first one
 	}
@@ -359,11 +359,10 @@ func (c *Client) Stats() Stats {
 		Waits:     c.observe.counts.waits.Load(),
 		WaitTime:  time.Duration(c.observe.counts.waited.Load()),
 		Dropped:   c.events.Dropped(),
-		Nodes:     make([]NodeStats, len(c.cluster.Nodes())),
 	}
 	_, places := c.group.InForce()
-	for i, n := range c.cluster.Nodes() {
-		s.Nodes[i] = c.statsOf(n)
+	for i, n := range c.cluster.Nodes()[:len(places)] { // others may join now
+		s.Nodes = append(s.Nodes, c.statsOf(n))
 		s.Nodes[i].Master = places[i]
 	}
 	return s

@@ -109,7 +109,7 @@ func (p *memberPool) opened() (Pool, error) {
 
 // NodeStats is the part of Stats for one node. Each vote is counted once, by its Outcome.
 type NodeStats struct {
-	Index  int    // place in the list given to New or Open
+	Index  int    // place in the list given to New or Open, or behind it
 	Node   string // name in errors and logs
 	Master string // its name in Client.Members, if any
 

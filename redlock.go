@@ -195,7 +195,7 @@ func (c *Client) newGroup(pools []Pool) *admission.Group {
 		cfg.Observer = c.observe
 	}
 	group := admission.NewGroup(admission.Terms{Client: c.locks.ID, Guard: o.guard, Off: o.noGuard, TTL: o.keyTTL(), MaxTTL: maxTTL, ReadsOnly: o.readsOnly,
-		Nodes: len(pools), Quorum: need, Life: c.life.Context(), Open: c.openMaster, Moved: c.moved}, cfg)
+		Nodes: len(pools), Quorum: need, Life: c.life.Context(), Open: c.openMaster, Changed: c.observe.changed, Moved: c.moved}, cfg)
 	c.cluster.Roster = &group.Roster
 	masters := make(map[string]bool)
 	for i, p := range pools {
@@ -223,8 +223,7 @@ func (c *Client) openMaster(list []string, master string) (node.Pool, error) {
 }
 
 // moved comes when the client has taken another list of masters. joined are nodes that its settings do not name.
-func (c *Client) moved(joined []*admission.Member, before, now *admission.Roster) {
-	c.observe.moved(before, now)
+func (c *Client) moved(joined []*admission.Member) {
 	for _, m := range joined {
 		c.locks.Join(m)
 		c.life.Go(func() { m.Run(m.Life(), make(chan bool, 1)) })

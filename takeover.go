@@ -61,6 +61,9 @@ func (c *Client) forceUnlock(ctx context.Context, s *Status) error {
 	defer c.life.Leave()
 	values, readers := s.holders(), s.readersUntil(c.opts.clock()+c.opts.voteTimeout())
 	held, found, failure := m.exclusive.Seize(ctx, func(node int) lock.Target {
+		if node >= len(readers) { // it joined since Inspect
+			return lock.Target{Values: values}
+		}
 		return lock.Target{Values: values, ReadersUntil: readers[node]}
 	})
 	s.add(found, c.cluster.Need())
@@ -126,6 +129,9 @@ func (s *Status) add(found []lock.Found, quorum int) {
 		return
 	}
 	for _, f := range found {
+		if f.Node >= len(s.Nodes) { // it joined since Inspect
+			continue
+		}
 		n := &s.Nodes[f.Node]
 		n.has(f.Holder, f.Remaining)
 		n.Count = max(n.Count, f.Count)

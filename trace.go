@@ -140,7 +140,8 @@ type LeaseEvent struct {
 //   - "stalled": its answers are overdue.
 //   - "refusing": it refuses what locks need.
 //   - "quarantined": it may not vote for new leases yet.
-//   - "joined", "left": it is a master of the list in force, or no more.
+//   - "joined": it is a master now.
+//   - "left": it is no master now.
 type NodeEventKind string
 
 // NodeEvent is an event of a node.

@@ -72,12 +72,14 @@ func newChange(s *settings, use, short, example, long string, args int, of func(
 			return coded(err)
 		}
 		if c.add != "" && len(client.Members()) == 1 {
-			// A second master is most of the two: were it not to wait for so long now, both would, in the list.
-			client.Close()
+			// In a list of two no lock is granted without the new master. So it waits for this guard before it is added.
 			s.guard, s.guardGiven = max(s.guard, admission.MajorityLossGuard), true
-			if client, err = s.openReader(cmd); err != nil {
+			longer, err := s.openReader(cmd)
+			if err != nil {
 				return err
 			}
+			client.Close()
+			client = longer
 		}
 		return c.run(ctx, peek.Group(client).(*admission.Group))
 	}

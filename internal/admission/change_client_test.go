@@ -2,6 +2,7 @@ package admission_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -231,5 +232,34 @@ func TestClientStartsWithAListOfWhichOneMasterIsLeft(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, lease.Unlock(t.Context()))
 		require.Equal(t, nodesOf(2, 3, 4), late.Members())
+
+		net.Nodes[0].Down()
+		net.Nodes[1].Down()
+		alone, _ := clientOf(net, []int{0, 1, 2}, following(net))
+		net.NoQuorum(alone.Mutex("x").TryLock(t.Context())) // the only one that answers may be another cluster's by now
+	})
+}
+
+// The function of WithMembers fails, and returns no pool; then it succeeds.
+func TestFunctionOfWithMembersIsCalledUntilItSucceeds(t *testing.T) {
+	testnet.InBubble(t, 4, func(t *testing.T, net *testnet.Net) {
+		tries := 0
+		c, _ := clientOf(net, []int{0, 1, 2}, redlock.WithMembers(func(addr string) (redlock.Pool, error) {
+			switch tries++; tries {
+			case 1:
+				return nil, errors.New("not yet")
+			case 2:
+				return (*testnet.Node)(nil), nil
+			}
+			return net.Nodes[3], nil
+		}))
+		require.NoError(t, net.Must(c.Mutex("x").Lock(t.Context())).Unlock(t.Context()))
+		tool, _ := clientOf(net, []int{0, 1, 2, 3})
+		time.Sleep(time.Minute)
+		change(t, tool, 0, 1, 2, 3)
+		time.Sleep(10 * time.Second)
+		require.Equal(t, 3, tries)
+		net.Nodes[0].Down()
+		require.NoError(t, net.Must(c.Mutex("x").Lock(t.Context())).Unlock(t.Context()), "by three of four")
 	})
 }

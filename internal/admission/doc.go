@@ -11,5 +11,5 @@
 // vote. The member's checks run in the goroutine of its node (node.Node.Run), which calls
 // them through the interface node.Admitter; the package has no goroutines of its own.
 //
-// The lock of progress is innermost: nothing is locked under it.
+// The lock of progress is innermost: nothing is locked under it. Under Group.standing the locks of package node may be taken.
 package admission

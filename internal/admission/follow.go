@@ -33,11 +33,11 @@ func (g *Group) takes(list, now *protocol.List) bool {
 	return list.Follows(now) || g.standingIn(list.ID) >= list.Quorum() && g.concerns(list, list.IsSuccessor())
 }
 
-// isUndisputed reports whether a list followed another one, or no node that the settings name can stand in another list: all have
-// been looked at. Called under g.standing.
+// isUndisputed reports whether a list followed another one, or no node that the settings name can stand in another list, or stood
+// there last: all have been looked at. Called under g.standing.
 func (g *Group) isUndisputed(list *protocol.List) bool {
 	return list.IsSuccessor() || !slices.ContainsFunc(g.members()[:g.terms.Nodes], func(m *Member) bool {
-		its := m.stands.list.ID
+		its := m.stood.ID
 		return its != "" && its != list.ID || its == "" && m.right.Load() == nil
 	})
 }
@@ -112,8 +112,8 @@ func (g *Group) take(list *protocol.List, by *Member) (moved func()) {
 	g.setRoster(all, list)
 	g.cfg.Majority.Need(list.Quorum())
 	g.nudgeOthers(by, before.List)
-	now := g.Roster.Load()
-	return func() { g.terms.Moved(joined, before, now) }
+	g.terms.Changed(before, g.Roster.Load())
+	return func() { g.terms.Moved(joined) }
 }
 
 // setRoster makes these the nodes, and a list the client's. Called under g.standing.

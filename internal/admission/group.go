@@ -30,9 +30,10 @@ type Terms struct {
 	// Open returns a pool of a master of the list that the settings do not name. It must not block, or call the Group.
 	Open func(list []string, master string) (node.Pool, error)
 
-	// Moved is called when the client takes another list in place of the one before. joined are nodes that Open was called for:
-	// each must run for its Life.
-	Moved func(joined []*Member, before, now *Roster)
+	// Changed and Moved are called when the client takes another list. Changed must not block, or call the Group. joined are nodes
+	// that Open was called for: each must run for its Life.
+	Changed func(before, now *Roster)
+	Moved   func(joined []*Member)
 
 	Life context.Context // ends with the client
 }
@@ -72,7 +73,7 @@ type Group struct {
 	voted    atomic.Bool  // a node was seen to vote: the cluster is not new
 	ballots  atomic.Int64 // the greatest number of a ballot for a list that another proposal had
 
-	standing sync.Mutex // protects writes of Roster, and Member.stands; of other locks, only a Status's is taken under it
+	standing sync.Mutex // protects writes of Roster, and a Member's stands, stood and left
 }
 
 // NewGroup makes a group without members.

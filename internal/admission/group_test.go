@@ -302,6 +302,6 @@ func newMember(terms Terms) *Member {
 	}
 	terms.Life = context.Background()
 	terms.Open = func([]string, string) (node.Pool, error) { return nil, io.EOF }
-	terms.Moved = func([]*Member, *Roster, *Roster) {}
+	terms.Moved, terms.Changed = func([]*Member) {}, func(_, _ *Roster) {}
 	return NewGroup(terms, cfg).Add(node.New(0, "node 0", nil, cfg), "#0")
 }

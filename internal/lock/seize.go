@@ -60,9 +60,10 @@ func (x *Exclusive) newSeizure(target func(node int) Target) *Attempt {
 	x.begin(&a.Ballot, opSeize, owner, x.engine.Clock(), quorum.Confirm, seizing)
 	a.Recorder = x.engine.Observer.Recorder(context.Background(), opSeize, x.Name, owner, nil) // it is for no call
 	a.SetCommand("EVAL", nil)
+	a.AskVoters(x.terms.Lease.TTL)
 	for i := range a.Votes {
 		v := &a.Votes[i]
-		if v.Right, v.Skip = v.Node.Right(x.terms.Lease.TTL); v.Skip != nil {
+		if v.Skip != nil {
 			continue
 		}
 		t := target(i)

@@ -140,7 +140,7 @@ func NewIdentities() *Identities { return &Identities{nodes: make(map[string]*No
 func (r *Identities) register(n *Node, runID string) (other *Node, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	maps.DeleteFunc(r.nodes, func(_ string, its *Node) bool { return its == n })
+	r.forget(n)
 	if runID == "" || n.left {
 		return nil, true
 	}
@@ -154,7 +154,12 @@ func (r *Identities) register(n *Node, runID string) (other *Node, ok bool) {
 // leave has a node register no server any more.
 func (r *Identities) leave(n *Node) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	n.left = true
-	r.mu.Unlock()
-	r.register(n, "")
+	r.forget(n)
+}
+
+// forget drops the server to which a node led. Called under r.mu.
+func (r *Identities) forget(n *Node) {
+	maps.DeleteFunc(r.nodes, func(_ string, its *Node) bool { return its == n })
 }

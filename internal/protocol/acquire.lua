@@ -15,13 +15,13 @@
 -- ARGV[8]  for how many milliseconds this attempt is parked if it is refused: release may
 --          execute it meanwhile; '0' if it is not parked
 --
--- Returns the count when granted; -1 when the counter was missing: this server has lost its memory and must not vote, so nothing is granted, and the
--- record is deleted; else {holder or
--- reservation, its remaining milliseconds, position in the queue, flags}. The flags are letters, in any
--- order: n if the ticket is new in the queue; u if the node cannot wake its client; c if a client ahead
--- of it is challenged, so that the waiter looks again when that is over; d and milliseconds if the waiter
--- looks again then, since a client that waits for something else keeps it out of what is free, or since it has joined after
--- others were told to look.
+-- Returns the count when granted; -1 when the counter was missing: this server has lost its memory and
+-- must not vote, so nothing is granted, and the record is deleted; else {holder or reservation, its
+-- remaining milliseconds, position in the queue, flags}. The flags are letters, in any order: n if the
+-- ticket is new in the queue; u if the node cannot wake its client; c if a client ahead of it is
+-- challenged, so that the waiter looks again when that is over; d and milliseconds if the waiter looks
+-- again then, since a client that waits for something else keeps it out of what is free, or since it
+-- has joined after others were told to look.
 --@value
 local granted = redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])
 if not granted or redis.call('EXISTS', 'redlock::queue:' .. KEYS[1]) == 1 then

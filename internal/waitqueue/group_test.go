@@ -131,3 +131,19 @@ func TestMessagesBringATurnForward(t *testing.T) {
 	q.Message(q.cfg.Cluster.Nodes()[0].Node, "watch "+left.ticket+" 500")
 	require.Equal(t, never, w.turn.next())
 }
+
+// A node left the list of masters, and another one has its place.
+func TestNodeThatLeftDoesNotSpeakForItsSuccessor(t *testing.T) {
+	q := newTestQueue()
+	w := newTestWaiters(t, q, 1)[0]
+	q.join(w)
+	now, left := q.cfg.Cluster.Nodes()[0].Node, &node.Node{Index: 0}
+	q.Subscribed(now, true)
+	q.Subscribed(left, false)
+	require.True(t, q.Up().Has(0))
+	w.turn.begin()
+	q.Message(left, "look "+w.ticket+" redlock:x")
+	require.NotZero(t, w.turn.next())
+	q.Message(now, "look "+w.ticket+" redlock:x")
+	require.Zero(t, w.turn.next())
+}

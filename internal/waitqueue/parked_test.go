@@ -55,7 +55,7 @@ func TestHandOffToAParkedAttemptWithoutTokensTakesOneRoundTrip(t *testing.T) {
 			held = <-got
 		}))
 		require.Zero(t, held.Token())
-		require.Zero(t, net.Nodes[0].Executed("claim"))
+		require.Zero(t, net.Nodes[0].Executed("claim")+net.Nodes[0].Executed("acquire"))
 		require.NoError(t, held.Unlock(t.Context()))
 	})
 }

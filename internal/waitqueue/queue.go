@@ -61,7 +61,7 @@ type links struct {
 	listening bool                // Listen has been called
 }
 
-// room makes the lists long enough for a node, and returns false for one that has left. Called under q.mu.
+// room makes the lists long enough for a node, and returns false if another one has its place. Called under q.mu.
 func (q *Queue) room(n *node.Node) bool {
 	l := &q.links
 	for len(l.serials) <= n.Index {
@@ -145,7 +145,7 @@ func (q *Queue) Join(n *admission.Member) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if l := &q.links; l.listening && q.room(n.Node) && l.of[n.Index] != n {
-		l.of[n.Index] = n
+		l.of[n.Index], l.serials[n.Index], l.broke[n.Index], l.flaps[n.Index] = n, 0, 0, 0
 		l.up.Remove(n.Index) // that was another node's, which left
 		q.cfg.Life.Go(func() { n.Listen(n.Life(), Channel(q.cfg.ID), q) })
 	}

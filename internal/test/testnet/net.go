@@ -128,9 +128,6 @@ func (n *Node) hook(c *server.Peer, cmd string, args ...string) bool {
 
 // Label names a command in the log: scripts by their names.
 func (n *Node) Label(cmd string, args []string) string {
-	if cmd == "EVALSHA" && args[0] == protocol.Acquire.SHA().(string) && args[1] == "1" {
-		return "claim"
-	}
 	for _, s := range protocol.All {
 		if IsScript(cmd, args, s) {
 			return s.Name
