@@ -303,7 +303,8 @@ func (o *observer) changed(before, now *admission.Roster) {
 	tell := func(kind NodeEventKind, has, lacks *admission.Roster) {
 		for _, m := range has.Nodes {
 			if has.IsMaster(m) && !lacks.IsMaster(m) {
-				report(o.events, o.hooks.Node, true, NodeEvent{Kind: kind, Time: time.Now(), Index: m.Index, Node: m.Name})
+				e := NodeEvent{Kind: kind, Time: time.Now(), Index: m.Index, Node: m.Name}
+				report(o.events, o.hooks.Node, true, e)
 			}
 		}
 	}

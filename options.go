@@ -146,7 +146,7 @@ func WithRestartGuard(d time.Duration) ClientOption {
 }
 
 // WithMembers sets how the client reaches masters that it was not given: open returns a pool for one of
-// Client.Members, again if it fails, several at once. Default with Open: like the first URL.
+// Client.Members. It may be called again, and concurrently. Default with Open: like the first URL.
 func WithMembers(open func(addr string) (Pool, error)) ClientOption {
 	return clientOption(func(o *options) error {
 		if open == nil {

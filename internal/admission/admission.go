@@ -41,8 +41,8 @@ const (
 
 var (
 	// ErrForgot is why a node does not vote where the record is gone that the client knows.
-	ErrForgot = errors.New("it lost its memory, and votes again once every lease that it may have forgotten has ended; or the list of " +
-		"masters has just changed")
+	ErrForgot = errors.New("it lost its memory, and votes again once every lease that it may have forgotten has ended; " +
+		"or the list of masters has just changed")
 
 	// ErrAdmitting is why a node is not asked while a client admits it: its quarantine is over.
 	ErrAdmitting = errors.New("it was new, or had lost its memory, and is being admitted again")

@@ -34,7 +34,8 @@ func (e *SettlingError) Error() string {
 // or why there was no majority; a list may have been chosen then, which the next Change finds.
 func (g *Group) Change(ctx context.Context, list, next protocol.List, kept time.Duration) (chosen protocol.List, err error) {
 	if n := list.Differences(&next); n != 1 {
-		return chosen, fmt.Errorf("the list of masters changes by one master at a time, and %s and %s differ by %d", list.Masters, next.Masters, n)
+		return chosen, fmt.Errorf("the list of masters changes by one master at a time, and %s and %s differ by %d",
+			list.Masters, next.Masters, n)
 	}
 	e := &election{group: g, list: list, next: next, kept: kept, voters: g.voters(list.ID)}
 	e.next.Mark(g.cfg.Random.ID("list").String()[:8])

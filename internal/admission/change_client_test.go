@@ -56,6 +56,21 @@ func change(t *testing.T, tool *redlock.Client, list ...int) protocol.List {
 	}
 }
 
+// changes is change, once for each list, each time after what a new master waits for.
+func changes(t *testing.T, tool *redlock.Client, lists ...[]int) {
+	for _, list := range lists {
+		time.Sleep(admission.MajorityLossGuard + 5*time.Second)
+		change(t, tool, list...)
+	}
+}
+
+// begun returns a client of the first three nodes, whose list has begun.
+func begun(t *testing.T, net *testnet.Net) *redlock.Client {
+	c, _ := clientOf(net, []int{0, 1, 2})
+	require.NoError(t, net.Must(c.Mutex("x").Lock(t.Context())).Unlock(t.Context()))
+	return c
+}
+
 func TestClientsFollowTheListOfMasters(t *testing.T) {
 	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
 		c, _ := clientOf(net, []int{0, 1, 2}, following(net))
@@ -66,8 +81,7 @@ func TestClientsFollowTheListOfMasters(t *testing.T) {
 		net.Must(tool.Mutex("y").Lock(t.Context()))
 		token := int64(0)
 		for _, list := range [][]int{{0, 1, 2, 3}, {0, 1, 2, 3, 4}, {0, 2, 3, 4}, {2, 3, 4}, {3, 4}, {4}, {2, 4}, {1, 2, 4}} {
-			time.Sleep(admission.MajorityLossGuard + 5*time.Second) // what the next master waits for
-			change(t, tool, list...)
+			changes(t, tool, list)
 			for i := range 10 {
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 				lease, err := other.Mutex("x").Lock(ctx)
@@ -84,14 +98,15 @@ func TestClientsFollowTheListOfMasters(t *testing.T) {
 			require.Equal(t, nodesOf(list...), c.Members())
 			require.Equal(t, nodesOf(list...), other.Members())
 		}
-		var changes []string
+		var told []string
 		for _, e := range testnet.Told[redlock.NodeEvent](&tape) {
 			if e.Kind == "joined" || e.Kind == "left" {
 				_, at, _ := strings.Cut(e.Node, "(")
-				changes = append(changes, string(e.Kind)+" "+strings.TrimSuffix(at, ")"))
+				told = append(told, string(e.Kind)+" "+strings.TrimSuffix(at, ")"))
 			}
 		}
-		require.Equal(t, []string{"joined test-3", "joined test-4", "left test-1", "left test-0", "left test-2", "left test-3", "joined test-2", "joined test-1"}, changes)
+		require.Equal(t, []string{"joined test-3", "joined test-4", "left test-1", "left test-0", "left test-2", "left test-3",
+			"joined test-2", "joined test-1"}, told)
 	})
 }
 
@@ -126,7 +141,7 @@ func TestListOfOneServerIsNotTakenByAClientOfThree(t *testing.T) {
 	})
 }
 
-// A client is paused while two lists follow the one under which it has begun an attempt: a majority of that is none of the present one.
+// A client begins an attempt, and is paused while the list changes twice: a majority of its list is none of the present one.
 func TestVoteThatWasBegunUnderAnEarlierListDoesNotCount(t *testing.T) {
 	for _, opts := range [][]redlock.ClientOption{nil, {redlock.WithoutFencing()}} {
 		testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
@@ -135,10 +150,7 @@ func TestVoteThatWasBegunUnderAnEarlierListDoesNotCount(t *testing.T) {
 			m := c.Mutex("x", redlock.WithTTL(time.Minute))
 			require.NoError(t, net.Must(m.Lock(t.Context())).Unlock(t.Context()))
 			paused := newAttempt(c, m, "owner")
-			for _, list := range [][]int{{0, 1, 2, 3}, {0, 1, 2, 3, 4}} {
-				time.Sleep(admission.MajorityLossGuard + 5*time.Second) // what the next master waits for
-				change(t, tool, list...)
-			}
+			changes(t, tool, []int{0, 1, 2, 3}, []int{0, 1, 2, 3, 4})
 			paused.Send(0, true)
 			synctest.Wait()
 			for i, a := range paused.Answers() {
@@ -151,8 +163,7 @@ func TestVoteThatWasBegunUnderAnEarlierListDoesNotCount(t *testing.T) {
 // Each list has the counters of the one before, also where its only master was behind.
 func TestTokensGrowWithTheListOfMasters(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		c, _ := clientOf(net, []int{0, 1, 2})
-		require.NoError(t, net.Must(c.Mutex("x").Lock(t.Context())).Unlock(t.Context()))
+		c := begun(t, net)
 		for _, n := range net.Nodes[:2] {
 			_, err := n.Redis.HIncrBy(n.Record(), protocol.StripeOf("redlock:x"), 1000)
 			require.NoError(t, err)
@@ -170,8 +181,7 @@ func TestTokensGrowWithTheListOfMasters(t *testing.T) {
 
 func TestMinorityChoosesNoList(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		c, _ := clientOf(net, []int{0, 1, 2})
-		require.NoError(t, net.Must(c.Mutex("x").Lock(t.Context())).Unlock(t.Context()))
+		c := begun(t, net)
 		group := peek.Group(c).(*admission.Group)
 		now, _ := group.InForce()
 		time.Sleep(time.Minute) // nobody settles
@@ -187,8 +197,7 @@ func TestMinorityChoosesNoList(t *testing.T) {
 // A tool has died when a majority had accepted its proposal: the list may be in force somewhere.
 func TestProposalThatAMajorityHasAcceptedIsChosen(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
-		c, _ := clientOf(net, []int{0, 1, 2})
-		require.NoError(t, net.Must(c.Mutex("x").Lock(t.Context())).Unlock(t.Context()))
+		c := begun(t, net)
 		time.Sleep(time.Minute) // nobody settles
 		now, _ := peek.Group(c).(*admission.Group).InForce()
 		for _, n := range net.Nodes[:2] {
@@ -204,8 +213,7 @@ func TestProposalThatAMajorityHasAcceptedIsChosen(t *testing.T) {
 // Lists that differ by two masters may have majorities that do not meet.
 func TestListChangesByOneMasterAtATime(t *testing.T) {
 	testnet.InBubble(t, 4, func(t *testing.T, net *testnet.Net) {
-		c, _ := clientOf(net, []int{0, 1, 2})
-		require.NoError(t, net.Must(c.Mutex("x").Lock(t.Context())).Unlock(t.Context()))
+		c := begun(t, net)
 		group := peek.Group(c).(*admission.Group)
 		now, _ := group.InForce()
 		for _, masters := range [][]int{{0, 1, 3}, {0}, {0, 1, 2}} {
@@ -215,16 +223,13 @@ func TestListChangesByOneMasterAtATime(t *testing.T) {
 	})
 }
 
-// A client starts with a list of which one server is left. The others say which list followed.
+// A client starts with the first list when two of its three masters have been replaced. These two still run, and show the
+// list that followed.
 func TestClientStartsWithAListOfWhichOneMasterIsLeft(t *testing.T) {
 	testnet.InBubble(t, 5, func(t *testing.T, net *testnet.Net) {
 		tool, _ := clientOf(net, []int{0, 1, 2, 3, 4}, redlock.WithRestartGuard(admission.MajorityLossGuard))
-		first, _ := clientOf(net, []int{0, 1, 2})
-		require.NoError(t, net.Must(first.Mutex("x").Lock(t.Context())).Unlock(t.Context()))
-		for _, list := range [][]int{{0, 1, 2, 3}, {1, 2, 3}, {1, 2, 3, 4}, {2, 3, 4}} {
-			time.Sleep(admission.MajorityLossGuard + 5*time.Second) // what the next master waits for
-			change(t, tool, list...)
-		}
+		begun(t, net)
+		changes(t, tool, []int{0, 1, 2, 3}, []int{1, 2, 3}, []int{1, 2, 3, 4}, []int{2, 3, 4})
 		late, _ := clientOf(net, []int{0, 1, 2}, following(net))
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()

@@ -182,7 +182,7 @@ type Member struct {
 	left    bool                      // life has ended before the client; protected by the group's standing
 	alias   atomic.Pointer[string]    // its name in the list in force, as its server has said
 	stands  place                     // protected by the group's standing
-	stood   protocol.List             // in which its server stands, or stood last; zero: in none. Protected by the group's standing
+	stood   protocol.List             // in which its server stands, or stood last; zero: in none. Protected as stands
 	right   atomic.Pointer[VoteRight] // nil while not connected
 	orphan  atomic.Pointer[any]       // the key of a missing record, where calls may have counted since; nil: none
 	tooLow  atomic.Pointer[any]       // the key of the record by which a vote counted from below; nil: none

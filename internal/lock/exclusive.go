@@ -91,13 +91,12 @@ func (x *Exclusive) preparePlainly(a *Attempt) {
 func (p *plainVote) prepare(v *quorum.Vote, x *Exclusive, set *setArgs, remaining bool) {
 	p.vote, p.lock, p.owner, p.set = v, x, v.Ballot().Owner, set
 	p.counting = [3]any{v.Right.Record, x.wire.Stripe, "1"}
-	switch p.merged = !x.terms.Fencing && v.Node.UnderstandsSetGet(); {
-	case p.merged:
-		p.asked = setPart | countPart
-	case x.terms.Fencing:
-		p.asked = queuePart | setPart | countPart | holderPart
-	default:
-		p.asked = setPart | countPart | holderPart
+	p.asked = setPart | countPart
+	if x.terms.Fencing {
+		p.asked |= queuePart
+	}
+	if p.merged = !x.terms.Fencing && v.Node.UnderstandsSetGet(); !p.merged {
+		p.asked |= holderPart
 	}
 	if remaining {
 		p.asked |= leftPart

@@ -21,6 +21,9 @@ func newTestQueue() *Queue {
 	return NewQueue(Config{ID: "client", Life: l, Clock: func() time.Duration { return 0 }, Cluster: clusterOf(2)})
 }
 
+// node returns a node of the queue's cluster.
+func (q *Queue) node(i int) *node.Node { return q.cfg.Cluster.Nodes()[i].Node }
+
 // clusterOf returns a cluster of nodes that nothing leads to, in which so many are a quorum.
 func clusterOf(need int) *quorum.Cluster {
 	c := &quorum.Cluster{Roster: new(atomic.Pointer[admission.Roster])}
@@ -114,21 +117,21 @@ func TestMessagesBringATurnForward(t *testing.T) {
 		"look":  0,
 	} {
 		w.turn.begin()
-		q.Message(q.cfg.Cluster.Nodes()[0].Node, message+" "+w.ticket+" redlock:x")
+		q.Message(q.node(0), message+" "+w.ticket+" redlock:x")
 		require.Equal(t, next, w.turn.next(), message)
 		require.Equal(t, message == "ready", w.turn.isCalled())
 	}
 	w.turn.begin()
-	q.Message(q.cfg.Cluster.Nodes()[0].Node, "watch "+w.ticket+" 750")
+	q.Message(q.node(0), "watch "+w.ticket+" 750")
 	require.Equal(t, 750*time.Millisecond, w.turn.next())
-	q.Message(q.cfg.Cluster.Nodes()[1].Node, "watch "+w.ticket+" 500")
+	q.Message(q.node(1), "watch "+w.ticket+" 500")
 	require.Equal(t, 500*time.Millisecond, w.turn.next())
 	left.LeaveQueues()
 	left.Leave()
 	w.turn.lookBy = never
 	w.turn.begin()
-	q.Message(q.cfg.Cluster.Nodes()[0].Node, "yours "+left.ticket+" 7 owner")
-	q.Message(q.cfg.Cluster.Nodes()[0].Node, "watch "+left.ticket+" 500")
+	q.Message(q.node(0), "yours "+left.ticket+" 7 owner")
+	q.Message(q.node(0), "watch "+left.ticket+" 500")
 	require.Equal(t, never, w.turn.next())
 }
 
@@ -137,7 +140,7 @@ func TestNodeThatLeftDoesNotSpeakForItsSuccessor(t *testing.T) {
 	q := newTestQueue()
 	w := newTestWaiters(t, q, 1)[0]
 	q.join(w)
-	now, left := q.cfg.Cluster.Nodes()[0].Node, &node.Node{Index: 0}
+	now, left := q.node(0), &node.Node{Index: 0}
 	q.Subscribed(now, true)
 	q.Subscribed(left, false)
 	require.True(t, q.Up().Has(0))

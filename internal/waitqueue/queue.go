@@ -146,7 +146,7 @@ func (q *Queue) Join(n *admission.Member) {
 	defer q.mu.Unlock()
 	if l := &q.links; l.listening && q.room(n.Node) && l.of[n.Index] != n {
 		l.of[n.Index], l.serials[n.Index], l.broke[n.Index], l.flaps[n.Index] = n, 0, 0, 0
-		l.up.Remove(n.Index) // that was another node's, which left
+		l.up.Remove(n.Index) // what was there is of a node that left
 		q.cfg.Life.Go(func() { n.Listen(n.Life(), Channel(q.cfg.ID), q) })
 	}
 }
