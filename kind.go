@@ -8,7 +8,7 @@ type kind struct {
 	what       string // in errors
 	lock, try  string // its calls for hooks: the one that waits for the lock, and the one that does not
 	endsLate   bool   // it takes WithMinHold and WithLockDelay
-	wanted     bool   // it takes WithWanted
+	wanted     bool   // it takes WithWanted and WithAnnounce
 	joins      bool   // WithReentry joins a lease of the caller; else the caller may have several leases
 	downgrades bool
 	transfers  bool // those of its leases that hold the lock alone
@@ -27,6 +27,8 @@ func (l *locker) checkKind() {
 	case l.err != nil:
 	case !k.endsLate && l.opts.endsLate():
 		l.err = errLate(k.what)
+	case !k.wanted && l.opts.announce:
+		l.err = configError("%s cannot have WithAnnounce: only a holder that is alone can be observed", k.what)
 	case !k.wanted && l.opts.wanted:
 		l.err = configError("%s cannot have WithWanted: all holders would let go for one caller that waits", k.what)
 	}

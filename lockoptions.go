@@ -188,9 +188,18 @@ func WithWanted() Option {
 	})
 }
 
-// forOperator resets WithMinHold, WithLockDelay and WithWanted: an operator's lock has none of them.
+// WithAnnounce has the holder announce its lease to those who Observe the lock. Lead always does. Readers announce nothing; methods
+// of a Semaphore return ErrConfig.
+func WithAnnounce() LockOption {
+	return option(func(o *options) error {
+		o.announce = true
+		return nil
+	})
+}
+
+// forOperator resets WithMinHold, WithLockDelay, WithWanted and WithAnnounce: an operator's lock has none of them.
 func forOperator(o *options) error {
-	o.minHold, o.lockDelay, o.wanted = 0, 0, false
+	o.minHold, o.lockDelay, o.wanted, o.announce = 0, 0, false, false
 	return nil
 }
 

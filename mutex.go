@@ -172,6 +172,9 @@ func (m *locker) acquire(ctx context.Context, waits bool, wait time.Duration) (*
 		if err != nil {
 			err = &waitError{op: "lock", name: m.name, cause: err}
 		}
+		if joined != nil && m.opts.announce {
+			joined.announce()
+		}
 		call.end(joined, err)
 		return joined, err
 	}
@@ -188,6 +191,9 @@ func (m *locker) acquire(ctx context.Context, waits bool, wait time.Duration) (*
 	}
 	l := &Lease{lock: m}
 	held.Bind(&l.handle)
+	if m.opts.announce {
+		l.announce()
+	}
 	call.end(l, nil)
 	return l, nil
 }
@@ -289,6 +295,7 @@ func (m *Mutex) Lead(ctx context.Context, fn func(ctx context.Context, lease *Le
 			return err
 		}
 		if err == nil {
+			lease.announce()
 			began := m.opts.clock()
 			err = lease.do(ctx, fn)
 			led := m.opts.clock() - began

@@ -86,6 +86,7 @@ func (c *Client) forceUnlock(ctx context.Context, s *Status) error {
 	if err := lease.Unlock(ctx); err != nil && !errors.Is(err, ErrLost) {
 		return err
 	}
+	c.locks.Board().Announce(m.lock.Keys(), protocol.Announcement{}, false)
 	c.nodes().WakeWaiters(ctx, m.opts.prefix+s.Name)
 	return nil
 }
@@ -270,6 +271,9 @@ func (c *Client) resume(ctx context.Context, t *protocol.TransferText, opts []Lo
 	case failure == nil:
 		l := &Lease{lock: &m.locker}
 		held.Bind(&l.handle)
+		if m.opts.announce {
+			l.announce()
+		}
 		return l, nil
 	case errors.Is(failure.Cause, lock.ErrUnknownCluster):
 		return nil, configError("the lease of %q cannot be resumed: %v", printable.Cut(t.Name), failure.Cause)

@@ -113,7 +113,7 @@ func firstProgram(t *testing.T, command string) {
 }
 
 func checkSubcommand(t *testing.T, command string) {
-	assert.Regexp(t, `^redlock (run|resume|inspect|ls|top|watch|ask|doctor|members|unlock|bench|completion)\b`, command)
+	assert.Regexp(t, `^redlock (run|resume|observe|inspect|ls|top|watch|ask|doctor|members|unlock|bench|completion)\b`, command)
 }
 
 // install runs the commands that follow the clone.

@@ -115,7 +115,7 @@ func TestTheReferenceListsTheStatesOfANode(t *testing.T) {
 
 // maxAPINames is how many names the package may export: types, functions, constants and variables, without
 // methods and fields. A reader of its documentation must find the few that everybody needs.
-const maxAPINames = 67
+const maxAPINames = 69
 
 func TestThePackageExportsFewNames(t *testing.T) {
 	var names []string
@@ -152,7 +152,7 @@ func exportedNames(d ast.Decl) (names []string) {
 
 // maxDocWords is how many words go doc -all prints of the package, declarations included. What argues or
 // explains more stands in the pages of docs/.
-const maxDocWords = 6100
+const maxDocWords = 6270
 
 func TestDocCommentsAreShort(t *testing.T) {
 	command := exec.CommandContext(t.Context(), "go", "doc", "-all", ".")

@@ -35,6 +35,8 @@ var jobs = map[string]func(args []string, lines <-chan string, say func(format s
 	"cron":      runCron,
 	"changes":   makeChanges,
 	"browsers":  readStreams,
+	"candidate": beCandidate,
+	"followers": beFollowers,
 
 	"counter":  chaosJob(openCounter),
 	"register": chaosJob(openRegister),

@@ -25,6 +25,12 @@ func findCommand(name string) (string, error) {
 	return "", &exit{code: codeNotExecutable, why: fmt.Errorf("%s cannot be executed: %w", name, err)}
 }
 
+// notExecutable is the error of a command that was found, and cannot be started.
+func notExecutable(name string, err error) error {
+	return &exit{code: codeNotExecutable,
+		why: fmt.Errorf("%s cannot be executed (a script must begin with #!): %w", name, err)}
+}
+
 // child is the command that runs under the lock. It leads a process group of its own: a loss
 // ends its children too, and nothing else.
 type child struct {
@@ -49,8 +55,7 @@ func startChild(path string, args, env []string) (*child, error) {
 	c.cmd.SysProcAttr = c.jobs.attributes()
 	if err := c.cmd.Start(); err != nil {
 		c.jobs.end()
-		return nil, &exit{code: codeNotExecutable,
-			why: fmt.Errorf("%s cannot be executed (a script must begin with #!): %w", args[0], err)}
+		return nil, notExecutable(args[0], err)
 	}
 	c.jobs.begin(c.cmd.Process.Pid)
 	go c.await() // ends with the command, or as process 1 with its last child

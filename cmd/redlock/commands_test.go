@@ -144,6 +144,18 @@ func TestWrongCommandLinesAreErrors(t *testing.T) {
 		"run job --stop-before 6s -- ls":    {codeUsage, "at most half of the ttl"},
 		"run job --ttl 1ms -- ls":           {codeConfig, "WithTTL"},
 		"run redlock:: --prefix= -- ls":     {codeConfig, "reserved"},
+		"run job --read --announce -- ls":   {codeUsage, "--announce is for a holder that is alone"},
+		"run a --announce --permits 2 -- b": {codeUsage, "--announce is for a holder that is alone"},
+		"observe":                           {codeUsage, "observe needs a lock's name"},
+		"observe -- ls":                     {codeUsage, "observe needs a lock's name"},
+		"observe job ls":                    {codeUsage, "write -- before a command"},
+		"observe job --":                    {codeUsage, "no command"},
+		"observe a b -- ls":                 {codeUsage, "not 2"},
+		"observe redlock:: --prefix=":       {codeConfig, "reserved"},
+		"observe job -- no-such-command":    {codeNotFound, "command not found"},
+		"watch job":                         {codeUsage, "give either --http ADDR or --log"},
+		"watch job --http localhost:0":      {codeUsage, "redlock watch NAME --log"},
+		"watch a b --log":                   {codeUsage, "at most 1 arg"},
 		"inspect":                           {codeUsage, "requires at least 1 arg"},
 		"inspect x --every 1ms":             {codeUsage, "at least 100ms"},
 		"unlock":                            {codeUsage, "accepts 1 arg"},
@@ -169,7 +181,7 @@ func TestWrongCommandLinesAreErrors(t *testing.T) {
 
 func TestAnEmptyNameIsAWrongCommandLine(t *testing.T) {
 	nodes := redlocktest.Start(t, 1)
-	for _, args := range [][]string{{"run", "", "--", "ls"}, {"run", "a", "", "--", "ls"}, {"inspect", "a", ""}, {"unlock", "--force", ""}, {"ask", ""}} {
+	for _, args := range [][]string{{"run", "", "--", "ls"}, {"run", "a", "", "--", "ls"}, {"inspect", "a", ""}, {"unlock", "--force", ""}, {"ask", ""}, {"observe", ""}, {"watch", "", "--log"}} {
 		r := call(nodes, args...)
 		assert.Equal(t, codeUsage, r.code, "%q", args)
 		assert.Contains(t, r.log, "name is empty", "%q", args)
@@ -185,7 +197,7 @@ func TestOutputThatCannotBeWrittenIsAFailure(t *testing.T) {
 	nodes := redlocktest.Start(t, 3)
 	hold(t, nodes, "job")
 	for _, args := range []string{"inspect job", "inspect --json job", "ls", "ls --json", "doctor --for 0s --timeout 9s", "doctor --json --for 0s",
-		"ask job", "bench --for 10ms", "completion bash", "run --help", "unlock --force job --node-timeout 1s"} {
+		"ask job", "observe other", "watch other --log", "bench --for 10ms", "completion bash", "run --help", "unlock --force job --node-timeout 1s"} {
 		var log strings.Builder
 		code := execute(append(nodesArgs(nodes), strings.Fields(args)...), brokenDisk{}, &log)
 		assert.Equal(t, codeDanger, code, args)
@@ -395,6 +407,7 @@ func TestTooLongNamesAreRefused(t *testing.T) {
 		{"run", long, "--read", "--", "true"},
 		{"run", long, "--permits", "2", "--", "true"},
 		{"inspect", long},
+		{"observe", long},
 		{"unlock", "--force", long},
 	} {
 		r := call(nodes, args...)

@@ -49,7 +49,7 @@ func TestManIsContentWithTheManual(t *testing.T) {
 }
 
 func TestTheHelpNamesEachFieldOfTheJSON(t *testing.T) {
-	for command, object := range map[string]any{"doctor": examination{}, "inspect": lockView{}} {
+	for command, object := range map[string]any{"doctor": examination{}, "inspect": lockView{}, "observe": holding{}} {
 		help, _, err := newRoot().Find([]string{command})
 		require.NoError(t, err)
 		for _, field := range jsonFields(reflect.TypeOf(object)) {

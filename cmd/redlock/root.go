@@ -58,6 +58,7 @@ Messages of redlock itself, on stderr, begin with "redlock:". Colours need a ter
   redlock ls                                      # all locks that are held or waited for
   redlock top                                     # who blocks whom, live
   redlock watch --http localhost:8080             # the same as a page that is alive
+  redlock observe leader                          # who holds a lock, at each change
   source <(redlock completion bash)               # completion in this shell; or zsh, fish, powershell
 
   # In the crontabs of many machines, a job that one of them runs, where clocks differ by less than 30s; it is no
@@ -78,8 +79,8 @@ Messages of redlock itself, on stderr, begin with "redlock:". Colours need a ter
 	})
 	root.SetHelpTemplate(helpTemplate())
 	root.SetVersionTemplate("redlock {{.Version}}\n")
-	root.AddCommand(newRun(s), newResume(s), newInspect(s), newLs(s), newTop(s), newWatch(s), newDoctor(s), newMembers(s), newAsk(s),
-		newUnlock(s), newBench(s), newVersion())
+	root.AddCommand(newRun(s), newResume(s), newInspect(s), newLs(s), newTop(s), newWatch(s), newObserve(s), newDoctor(s), newMembers(s),
+		newAsk(s), newUnlock(s), newBench(s), newVersion())
 	return root
 }
 

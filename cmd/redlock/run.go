@@ -39,6 +39,7 @@ type runFlags struct {
 	stopBefore time.Duration
 	transfer   string
 	label      string
+	announce   bool
 }
 
 // runHelp is the help of redlock run, and a part of its manual.
@@ -108,6 +109,8 @@ meanwhile.
 
 Other callers, redlock top and redlock inspect show who holds a lock: the text of --label or REDLOCK_LABEL, by default
 this machine's name and redlock's process.
+With --announce run tells redlock observe, and programs that observe the lock, at once when it has got or released the
+lock, and which token it has. --announce is not for --read and --permits; redlock resume announces nothing.
 
 With --transfer FILE run does not release the lock when COMMAND succeeds: it writes a text to
 FILE, with which redlock resume goes on with the lock, on any machine, within the ttl.
@@ -172,6 +175,7 @@ func newRun(s *settings) *cobra.Command {
 	flags.BoolVar(&f.noWait, "no-wait", false, "do not wait for a holder: fail at once")
 	flags.DurationVar(&f.ready, "ready", 0,
 		"first wait this time at most until a majority of the nodes votes, and never for a holder")
+	flags.BoolVar(&f.announce, "announce", false, "tell observers who holds the lock, and its token")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print nothing about a lock that somebody else holds (the exit "+
 		"code shows it), nor about nodes while a majority votes")
 	f.addShared(cmd)
@@ -214,6 +218,8 @@ func (f *runFlags) check(cmd *cobra.Command, args []string) error {
 		return usage("--min-hold is for one name, and not for --read")
 	case f.transfer != "" && (f.minHold > 0 || f.read || f.permits > 0 || dash > 1):
 		return usage("--transfer is for one name, and neither for --read, --permits nor for --min-hold")
+	case f.announce && (f.read || f.permits > 0):
+		return usage("--announce is for a holder that is alone: it is not for --read and --permits")
 	case f.noWait && given("wait"):
 		return usage("--wait and --no-wait exclude each other")
 	case given("wait") && f.wait <= 0:

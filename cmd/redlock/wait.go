@@ -20,7 +20,7 @@ func (f *runFlags) mutex(client *redlock.Client, names []string) *redlock.Mutex 
 	case f.read:
 		return client.RWMutex(names[0]).RLocker()
 	case len(names) > 1:
-		return client.Multi(names)
+		return client.Multi(names, f.options()...)
 	}
 	return client.Mutex(names[0], f.options()...)
 }
@@ -43,11 +43,14 @@ func (f *runFlags) lock(client *redlock.Client, names []string) func(context.Con
 }
 
 // options returns the options of a mutex.
-func (f *runFlags) options() []redlock.LockOption {
-	if f.minHold == 0 {
-		return nil
+func (f *runFlags) options() (opts []redlock.LockOption) {
+	if f.minHold > 0 {
+		opts = append(opts, redlock.WithMinHold(f.minHold))
 	}
-	return []redlock.LockOption{redlock.WithMinHold(f.minHold)}
+	if f.announce {
+		opts = append(opts, redlock.WithAnnounce())
+	}
+	return opts
 }
 
 // errWaited ends the wait when the time of --wait is over.

@@ -42,7 +42,10 @@ master, state and cause. What comes and goes between two looks is not seen: it
 looks at the first 200 locks each second, and at the others as often as it lists them. Without a quorum it prints
 changes of nodes alone.
 
-watch changes nothing, but by --unlock. It needs the right +scan, as ls does, and spends at most a quarter
+watch NAME --log prints who holds this one lock, and each change of its holder: the lines of redlock observe NAME, whose
+help describes them. It asks for this lock alone, and lists none.
+
+watch changes nothing, but by --unlock. Without a NAME it needs the right +scan, as ls does, and spends at most a quarter
 of its time on listing locks, however many browsers watch; none while no browser does, but for some
 seconds after a request. It ends with 0 when a signal ends it.`
 
@@ -59,16 +62,22 @@ type watchFlags struct {
 func newWatch(s *settings) *cobra.Command {
 	f := &watchFlags{}
 	cmd := &cobra.Command{
-		Use:   "watch --http ADDR | --log",
+		Use:   "watch --http ADDR | [NAME] --log",
 		Short: "Show the locks on a page, or print each change",
 		Long:  watchHelp,
 		Example: `  redlock watch --http localhost:8080
   redlock watch --http 10.0.0.9:8080 --beyond-loopback --host locks.example.com
-  redlock watch --log | jq -r 'select(.change == "holder changed") | "\(.name): \(.holder)"'`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if (f.http != "") == f.log {
+  redlock watch --log | jq -r 'select(.change == "holder changed") | "\(.name): \(.holder)"'
+  redlock watch leader --log`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case (f.http != "") == f.log:
 				return usage("give either --http ADDR or --log")
+			case f.http != "" && len(args) > 0:
+				return usage("watch --http takes no name: its page shows all locks; for one lock write redlock watch NAME --log")
+			case len(args) > 0:
+				return printHolders(cmd, s, args[0])
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), endSignals()...)
 			defer stop()
@@ -80,7 +89,7 @@ func newWatch(s *settings) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.http, "http", "", "serve the page at this `address`, host:port")
-	flags.BoolVar(&f.log, "log", false, "print one JSON object for each change, on a line of its own")
+	flags.BoolVar(&f.log, "log", false, "print one JSON object for each change, of all locks or of NAME, on a line of its own")
 	flags.BoolVar(&f.beyond, "beyond-loopback", false, "serve other machines too: the page asks for no password")
 	flags.BoolVar(&f.unlock, "unlock", false, "let the page take locks away from their holders")
 	flags.StringArrayVar(&f.hosts, "host", nil,

@@ -260,10 +260,13 @@ func (l *Lease) queueRelease(ctx context.Context, now time.Duration, end *End, m
 	b = l.lock.BeginRelease(ctx, &l.Grant, e)
 	s.RestsUntil = e.RestsUntil
 	l.cfg.Observer.Ended(ctx, &l.Grant, s, end)
-	if b == nil {
-		return nil, false
+	if b != nil {
+		yield = b.Queue(must, true)
 	}
-	return b, b.Queue(must, true)
+	if l.tell != nil {
+		l.tell(false) // behind the release, on the same connections
+	}
+	return b, yield
 }
 
 // logLoss logs that the lease is lost: at level Info if its terms asked for that end, else at

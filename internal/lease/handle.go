@@ -75,6 +75,9 @@ func (l *Lease) leave(p *part) (atEnd map[*endCall]struct{}, b *renewal) {
 		} else {
 			l.renewal.at = l.cfg.Clock()
 		}
+		if l.tell != nil {
+			l.tell(false)
+		}
 	}
 	return p.finish(), b
 }
@@ -190,7 +193,14 @@ func (h *Handle) Extend(ctx context.Context) Extension { return h.extendAs(ctx, 
 // the nodes answer: a node that has not executed the renewal refuses more than it needs to. to must have
 // the keys and the terms of the lease's lock.
 func (h *Handle) Downgrade(ctx context.Context, to Lock) Extension {
-	return h.extendAs(ctx, to, nil)
+	e := h.extendAs(ctx, to, nil)
+	l := h.lease
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.tell != nil && l.ending.end == nil && l.lock.Shared() {
+		l.tell(false) // nobody holds the lock alone
+	}
+	return e
 }
 
 // ExtendTo prolongs the lease, for all its handles, for a span from now, or shortens it to that; the keys stand

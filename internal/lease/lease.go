@@ -117,7 +117,8 @@ type Lease struct {
 	mayHold quorum.NodeSet // nodes where its key may stand, now or later
 	renewal schedule
 	ending  ending
-	handle  *Handle // the first one, until the first renewal; then only the user has it
+	tell    func(held bool) // those who observe the lock that it is held alone; nil: nobody is told. It must not block
+	handle  *Handle         // the first one, until the first renewal; then only the user has it
 
 	place int // in the renewer's heap, or notInHeap; protected by the renewer's lock
 }
@@ -160,6 +161,17 @@ func (l *Lease) Start(ctx context.Context) bool {
 		l.Wanted.start(l)
 	}
 	return true
+}
+
+// TellObservers has tell called with true now, and with false at the end of the lease, or when it becomes a share. tell must
+// not block. The lease does it once.
+func (l *Lease) TellObservers(tell func(held bool)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ending.end == nil && l.tell == nil {
+		l.tell = tell
+		tell(true)
+	}
 }
 
 // TTL returns how long the lease's keys last at the nodes, at most.

@@ -249,13 +249,13 @@ func newAlert(l *Lock) alert {
 		return alert{owner: protocol.Owner(random, now, "", l.terms.Label)}
 	}
 	a := alert{protocol.Owner(random, now, l.engine.ID, l.terms.Label), lease.NewSignal()}
-	l.engine.Queue().Holders.Expect(a.owner, a.signal.Tell)
+	l.engine.Board().Wanted.Expect(a.owner, a.signal.Tell)
 	return a
 }
 
 // forget ends what newAlert began, for an owner that has got no lease.
 func (a alert) forget(e *Engine) {
 	if a.signal != nil {
-		e.Queue().Holders.Forget(a.owner)
+		e.Board().Wanted.Forget(a.owner)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/admission"
+	"github.com/redlock-go/redlock/internal/holder"
 	"github.com/redlock-go/redlock/internal/lease"
 	"github.com/redlock-go/redlock/internal/life"
 	"github.com/redlock-go/redlock/internal/limiter"
@@ -31,6 +32,7 @@ type Engine struct {
 	Observer    Observer
 
 	queue     atomic.Pointer[waitqueue.Queue] // nil until the first caller waits
+	board     *holder.Board                   // made with queue
 	makeQueue sync.Once
 	scripts   needs
 	handoff   handoff
@@ -125,10 +127,21 @@ func (e *Engine) openQueue() *waitqueue.Queue {
 // Queue returns the client's wait queue, and makes it at the first call.
 func (e *Engine) Queue() *waitqueue.Queue {
 	e.makeQueue.Do(func() {
-		e.queue.Store(waitqueue.NewQueue(waitqueue.Config{ID: e.ID, Clock: e.Clock, Random: e.Random, Life: e.Life,
-			Cluster: e.Cluster, NodeTimeout: e.NodeTimeout}))
+		channels := node.NewChannels()
+		q := waitqueue.NewQueue(waitqueue.Config{ID: e.ID, Clock: e.Clock, Random: e.Random, Life: e.Life,
+			Cluster: e.Cluster, NodeTimeout: e.NodeTimeout, Channels: channels,
+			News: func(n *node.Node, channel, text string) { e.board.Message(n, channel, text) }})
+		e.board = holder.NewBoard(holder.Config{ID: e.ID, Clock: e.Clock, Life: e.Life, Cluster: e.Cluster, NodeTimeout: e.NodeTimeout,
+			Channels: channels, Subscribe: q.Subscribe})
+		e.queue.Store(q)
 	})
 	return e.queue.Load()
+}
+
+// Board returns by what the client tells and learns who holds locks.
+func (e *Engine) Board() *holder.Board {
+	e.Queue()
+	return e.board
 }
 
 // handoff is the last lock that a release of this client handed off to a waiter. The waiter

@@ -58,7 +58,7 @@ var acquireKind = []func(c *redlock.Client, ctx context.Context, opts ...redlock
 }
 
 // lockOptions are the options of a lock, each with a good value.
-var lockOptions = map[string]redlock.Option{
+var lockOptions = map[string]redlock.LockOption{
 	"WithTTL":         redlock.WithTTL(5 * time.Second),
 	"WithNodeTimeout": redlock.WithNodeTimeout(100 * time.Millisecond),
 	"WithDrift":       redlock.WithDrift(0.02, time.Millisecond),
@@ -73,6 +73,7 @@ var lockOptions = map[string]redlock.Option{
 	"WithBackoff":     redlock.WithBackoff(func(int) time.Duration { return time.Millisecond }),
 	"WithReentry":     redlock.WithReentry(),
 	"WithWanted":      redlock.WithWanted(),
+	"WithAnnounce":    redlock.WithAnnounce(),
 	"WithoutFencing":  redlock.WithoutFencing(),
 }
 
@@ -143,7 +144,7 @@ func TestTableOfKindsIsTrueOfEachMethod(t *testing.T) {
 	}
 }
 
-// optionNames returns the functions of the root that return an Option; not those that return a ClientOption.
+// optionNames returns the functions of the root that return an Option or a LockOption.
 func optionNames(t *testing.T) (names []string) {
 	for _, file := range []string{"../../options.go", "../../lockoptions.go"} {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
@@ -153,7 +154,7 @@ func optionNames(t *testing.T) (names []string) {
 			if !ok || f.Recv != nil || !strings.HasPrefix(f.Name.Name, "With") {
 				continue
 			}
-			if result, _ := f.Type.Results.List[0].Type.(*ast.Ident); result != nil && result.Name == "Option" {
+			if result, _ := f.Type.Results.List[0].Type.(*ast.Ident); result != nil && (result.Name == "Option" || result.Name == "LockOption") {
 				names = append(names, f.Name.Name)
 			}
 		}

@@ -147,8 +147,7 @@ func othersRows() map[string]othersRow {
 	share := []any{othersKey, "record", othersQueue, othersReaders}
 	kept, keptTold := append(share[:4:4], "members"), append(share[:4:4], "members", othersAsked)
 	queue, permits := []any{"redlock::slots:redlock:x"}, []any{"redlock::slots:redlock:x", "record"}
-	const dropped, reserved = `, mine "" for 0s`, `, mine "redlock::reserved:` + ticket + `+" for 2s`
-	const noPermits = "redlock::permits 10000"
+	const dropped, reserved, noPermits = `, mine "" for 0s`, `, mine "redlock::reserved:` + ticket + `+" for 2s`, "redlock::permits 10000"
 	return map[string]othersRow{
 		"acquire":                   {protocol.Acquire, call(one, "me", 1000, "7", 1, ticket, "label", "", 0), "", "", grantedFirst},
 		"acquire, after an attempt": {protocol.Acquire, call(one, "me", 1000, "7", 1, ticket, "label", "before", 100), "", "", grantedFirst},
@@ -193,6 +192,7 @@ func othersRows() map[string]othersRow {
 		"wake":         {protocol.Wake, call(queue, slots, 1), "0", "", nil},
 		"inspect":      {protocol.Inspect, call(share, "7"), "*", "", nil},
 		"inspectslots": {protocol.InspectSlots, call(permits, slots, 1, "7"), "*", "", nil},
+		"observe":      {protocol.Observe, call([]any{"record", othersKey}, "7"), "*", "", nil},
 	}
 }
 

@@ -78,7 +78,7 @@ func (l *Lock) newLastingUndo(owner, ticket string, lasts time.Duration) *node.U
 // BeginRelease implements lease.Lock.
 func (l *Lock) BeginRelease(ctx context.Context, g *lease.Grant, e lease.Ending) *quorum.Ballot {
 	if g.Wanted != nil {
-		l.engine.Queue().Holders.Forget(g.Owner)
+		l.engine.Board().Wanted.Forget(g.Owner)
 	}
 	if e.Transferred {
 		leaveKept(l, g, e)

@@ -64,6 +64,19 @@ func (n *Node) Tell(command string, then func(value any, err error), args ...any
 	}
 }
 
+// Publish sends a message by the server if it is connected. It writes nothing itself, so its caller may hold locks that those
+// of unanswered calls take.
+func (n *Node) Publish(channel, text string) {
+	p := n.Pipe()
+	if p == nil {
+		return
+	}
+	call := &pipe.Call{Command: "PUBLISH", Args: []any{channel, text}, To: told(func(any, error) {})}
+	if flush, _, _ := p.Queue(call, n.cfg.Clock(), nil); flush {
+		go p.Flush() // ends with the write, or with the connection: an error of it reaches other calls
+	}
+}
+
 // Wait waits for the answer until ctx ends, and reports whether it came. An answer that
 // came before counts also after that.
 func (q Question) Wait(ctx context.Context) (r Reply, came bool) {

@@ -30,18 +30,22 @@ const (
 type Subscriber interface {
 	Subscribed(n *Node, ok bool) // whether messages arrive from now on
 	Message(n *Node, text string)
+
+	// News brings a message of one of the Channels; text is "" when messages arrive there from now on.
+	News(n *Node, channel, text string)
 }
 
-// Listen keeps a second connection to the node, which subscribes to a channel, until ctx
+// Listen keeps a second connection to the node, which subscribes to a channel and to others, until ctx
 // ends.
-func (n *Node) Listen(ctx context.Context, channel string, to Subscriber) {
-	(&subscription{n, channel, to}).run(ctx)
+func (n *Node) Listen(ctx context.Context, channel string, others *Channels, to Subscriber) {
+	(&subscription{n, channel, others, to}).run(ctx)
 }
 
-// subscription is a subscription to a channel of a node, over connections of its own.
+// subscription is a subscription to channels of a node, over connections of its own.
 type subscription struct {
 	node    *Node
 	channel string
+	others  *Channels
 	to      Subscriber
 }
 
@@ -117,13 +121,19 @@ func (s *subscription) subscribe(ctx context.Context) error {
 	go func() {
 		defer close(pinging)
 		defer end()
-		s.ping(listening, conn, p)
+		s.write(listening, conn, p)
 	}()
+	subscribed := false // to the channel of wake-ups
 	for err == nil {
 		var reply []any
 		if reply, err = redis.Values(pipe.Receive(conn, maxSilence)); err == nil {
 			silent.Reset(silence)
 			s.handlePush(reply)
+			subscribed = true // that is the first command
+		}
+		var refusal redis.Error
+		if subscribed && errors.As(err, &refusal) {
+			err = nil // it is about one of the other channels: to subscribe there, or no more, may be forbidden
 		}
 	}
 	return err
@@ -135,25 +145,45 @@ func (s *subscription) handlePush(reply []any) {
 		return
 	}
 	switch kind, _ := redis.String(reply[0], nil); kind {
-	case "subscribe":
-		s.readClock()
-		s.to.Subscribed(s.node, true)
-	case "message":
-		if len(reply) == 3 {
-			text, _ := redis.String(reply[2], nil)
+	case "subscribe", "message":
+		if len(reply) != 3 {
+			return
+		}
+		channel, _ := redis.String(reply[1], nil)
+		text, _ := redis.String(reply[2], nil) // of a subscription it is a number
+		switch {
+		case channel != s.channel:
+			s.to.News(s.node, channel, text)
+		case kind == "message":
 			s.to.Message(s.node, text)
+		default:
+			s.readClock()
+			s.to.Subscribed(s.node, true)
 		}
 	}
 }
 
-// ping sends pings over the subscription, so that a dead connection is noticed, and reads
-// the server's clock every clockReadInterval pings. It returns when ctx ends, or when the
+// write subscribes to the other channels, and sends pings over the subscription, so that a dead connection is noticed. It
+// reads the server's clock every clockReadInterval pings. It returns when ctx ends, or when the
 // subscription's connection or p, the node's own, breaks.
-func (s *subscription) ping(ctx context.Context, conn redis.Conn, p *pipe.Pipe) {
+func (s *subscription) write(ctx context.Context, conn redis.Conn, p *pipe.Pipe) {
 	ticker := time.NewTicker(pingInterval)
 	defer ticker.Stop()
-	for i := 1; ; i++ {
+	changes, leave := s.others.open()
+	defer leave()
+	for pings := 0; ; {
+		commands := s.others.take(changes)
+		for _, c := range commands {
+			if conn.Send(c.Name, c.Args...) != nil {
+				return // the receiving goroutine sees the error too
+			}
+		}
+		if len(commands) > 0 && conn.Flush() != nil {
+			return
+		}
 		select {
+		case <-changes.signal:
+			continue
 		case <-ticker.C:
 		case <-p.Done():
 			return
@@ -161,9 +191,9 @@ func (s *subscription) ping(ctx context.Context, conn redis.Conn, p *pipe.Pipe) 
 			return
 		}
 		if conn.Send("PING") != nil || conn.Flush() != nil {
-			return // the receiving goroutine sees the error too
+			return
 		}
-		if i%clockReadInterval == 0 {
+		if pings++; pings%clockReadInterval == 0 {
 			s.readClock()
 		}
 	}

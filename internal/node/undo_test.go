@@ -127,10 +127,14 @@ func TestSilentNodeIsLeftOutButByReleases(t *testing.T) {
 type subscriber struct {
 	subscribed int
 	messages   []string
+	news       []string
 }
 
 func (s *subscriber) Subscribed(*Node, bool)       { s.subscribed++ }
 func (s *subscriber) Message(_ *Node, text string) { s.messages = append(s.messages, text) }
+func (s *subscriber) News(_ *Node, channel, text string) {
+	s.news = append(s.news, channel+" "+text)
+}
 
 // Only confirmations and messages reach the subscriber, whatever the server sends; and a
 // reply that is no time is an error.
@@ -139,12 +143,15 @@ func FuzzPush(f *testing.F) {
 		var to subscriber
 		push := testreply.Values(replies[0])
 		(&subscription{node: newUnconnected().Node, to: &to}).handlePush(push)
-		kind := ""
-		if len(push) > 0 {
+		kind, channel := "", ""
+		if len(push) == 3 {
 			kind, _ = redis.String(push[0], nil)
+			channel, _ = redis.String(push[1], nil)
 		}
-		require.Equal(t, kind == "subscribe", to.subscribed == 1)
-		require.Equal(t, kind == "message" && len(push) == 3, len(to.messages) == 1)
+		own, known := channel == "", kind == "subscribe" || kind == "message"
+		require.Equal(t, kind == "subscribe" && own, to.subscribed == 1)
+		require.Equal(t, kind == "message" && own, len(to.messages) == 1)
+		require.Equal(t, known && !own, len(to.news) == 1)
 		if _, err := ServerTime(replies[0], nil); err != nil {
 			require.NotContains(t, err.Error(), "%!")
 		} else {

@@ -89,7 +89,7 @@ func TransferValue(secret, label string) string {
 	sum := sha256.Sum256([]byte(secret))
 	random := base32.StdEncoding.EncodeToString(sum[:])
 	clock := random[randomLength:idLength]
-	if len(secret) == idLength && isAlphanumeric(secret) { // else it is not Secret's
+	if len(secret) == idLength && IsAlphanumeric(secret) { // else it is not Secret's
 		clock = secret[randomLength:]
 	}
 	if label != "" {
@@ -104,12 +104,12 @@ func IDOf(owner string) string { return owner[:idLength] }
 // cutOwner returns what follows the id of an owner, and its mark if it has one: the label, with "@" before it,
 // or nothing. It reports whether the value is an owner; another program may have written it.
 func cutOwner(owner string) (rest string, wanted, is bool) {
-	if len(owner) < idLength || !isAlphanumeric(owner[:idLength]) {
+	if len(owner) < idLength || !IsAlphanumeric(owner[:idLength]) {
 		return "", false, false
 	}
 	rest, wanted = strings.CutPrefix(owner[idLength:], wantedMark)
 	if wanted {
-		if len(rest) < clientLength || !isAlphanumeric(rest[:clientLength]) {
+		if len(rest) < clientLength || !IsAlphanumeric(rest[:clientLength]) {
 			return "", false, false
 		}
 		rest = rest[clientLength:]
@@ -120,7 +120,8 @@ func cutOwner(owner string) (rest string, wanted, is bool) {
 	return rest, wanted, true
 }
 
-func isAlphanumeric(s string) bool {
+// IsAlphanumeric reports whether a text has letters and digits alone.
+func IsAlphanumeric(s string) bool {
 	for _, c := range []byte(s) {
 		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
 			return false

@@ -63,6 +63,7 @@ var (
 	Record     = newScript("record")
 	Look       = newScript("look")
 	Inspect    = newScript("inspect")
+	Observe    = newScript("observe")
 	Ask        = newScript("ask")
 	Seize      = newScript("seize")
 	Transfer   = newScript("transfer")
@@ -110,7 +111,7 @@ func (f Families) Scripts() (all []*Script) {
 var Loaded = allFamilies.Scripts()
 
 // All are the scripts that are called by their hash, and those that are sent as text.
-var All = slices.Concat(Loaded, []*Script{Seal, Admit, Propose, Install, Level, Record, Inspect, Ask, InspectSlots, Seize, Wake, Transfer, TakeBack, Resume, Trim})
+var All = slices.Concat(Loaded, []*Script{Seal, Admit, Propose, Install, Level, Record, Inspect, Observe, Ask, InspectSlots, Seize, Wake, Transfer, TakeBack, Resume, Trim})
 
 var redisCall = regexp.MustCompile(`redis\.p?call\('(\w+)'`)
 

@@ -25,10 +25,3 @@ func (q *Queue) Tickets() int {
 	defer q.mu.Unlock()
 	return len(q.waiters)
 }
-
-// Len returns the number of owners that are to be told that others want their locks.
-func (h *Holders) Len() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.told)
-}

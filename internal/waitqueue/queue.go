@@ -24,12 +24,14 @@ type Config struct {
 	Life        *life.Life
 	Cluster     *quorum.Cluster
 	NodeTimeout time.Duration // for how long Listen waits for subscriptions, at most
+
+	// The subscriptions bring news of holders too, on Channels, and on the client's own: then channel is "". News must not block.
+	Channels *node.Channels
+	News     func(n *node.Node, channel, text string)
 }
 
 // Queue is a client's part in the wait queues of all locks.
 type Queue struct {
-	Holders Holders
-
 	cfg    Config
 	serial atomic.Uint64 // of the last ticket
 
@@ -58,7 +60,8 @@ type links struct {
 	flaps []time.Duration // until when each counts as one that breaks again and again; 0: it does not
 
 	of        []*admission.Member // to whose nodes the client subscribes
-	listening bool                // Listen has been called
+	listening bool                // Subscribe has been called
+	awaited   bool                // Listen has been called: callers are to join queues
 }
 
 // room makes the lists long enough for a node, and returns false if another one has its place. Called under q.mu.
@@ -94,9 +97,6 @@ func NewQueue(cfg Config) *Queue {
 		rejoins: make(map[string]rejoining)}
 }
 
-// Channel returns the channel over which the nodes wake a client.
-func Channel(id string) string { return protocol.Key("wake", id) }
-
 // IsOpen reports whether the client listens: then a caller of Lock may join the wait queue
 // with its first attempt.
 func (q *Queue) IsOpen() bool {
@@ -116,15 +116,12 @@ func (q *Queue) Listen(ctx context.Context) error {
 	if err := q.cfg.Life.Enter(ctx); err != nil {
 		return err
 	}
-	q.listen.Do(func() {
-		q.mu.Lock()
-		q.links.listening = true // before the nodes are read: one that joins now is found here, or by Join
-		q.mu.Unlock()
-		for _, n := range q.cfg.Cluster.Nodes() {
-			q.Join(n)
-		}
-	})
+	q.Subscribe()
 	q.cfg.Life.Leave()
+	q.mu.Lock()
+	q.links.awaited = true
+	q.openIfHeard()
+	q.mu.Unlock()
 	timeout := time.NewTimer(q.cfg.NodeTimeout)
 	defer timeout.Stop()
 	select {
@@ -140,6 +137,28 @@ func (q *Queue) Listen(ctx context.Context) error {
 	}
 }
 
+// Subscribe has the client subscribe at all nodes, when it is called for the first time. Only a call that life.Enter
+// admitted may call it.
+func (q *Queue) Subscribe() {
+	q.listen.Do(func() {
+		q.mu.Lock()
+		q.links.listening = true // before the nodes are read: one that joins now is found here, or by Join
+		q.mu.Unlock()
+		for _, n := range q.cfg.Cluster.Nodes() {
+			q.Join(n)
+		}
+	})
+}
+
+// openIfHeard has callers of Lock join the wait queues, if a quorum of the nodes can wake the client, or all were tried. Called
+// under q.mu.
+func (q *Queue) openIfHeard() {
+	l := &q.links
+	if l.awaited && (l.up.Len() >= q.cfg.Cluster.Need() || l.tried.Len() == len(q.cfg.Cluster.Nodes())) {
+		q.opens.Do(func() { close(q.open) })
+	}
+}
+
 // Join has the client subscribe to wake-ups at a node, if it does at others.
 func (q *Queue) Join(n *admission.Member) {
 	q.mu.Lock()
@@ -147,7 +166,7 @@ func (q *Queue) Join(n *admission.Member) {
 	if l := &q.links; l.listening && q.room(n.Node) && l.of[n.Index] != n {
 		l.of[n.Index], l.serials[n.Index], l.broke[n.Index], l.flaps[n.Index] = n, 0, 0, 0
 		l.up.Remove(n.Index) // what was there is of a node that left
-		q.cfg.Life.Go(func() { n.Listen(n.Life(), Channel(q.cfg.ID), q) })
+		q.cfg.Life.Go(func() { n.Listen(n.Life(), protocol.WakeChannel(q.cfg.ID), q.cfg.Channels, q) })
 	}
 }
 

@@ -1,6 +1,7 @@
 package waitqueue
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,9 +36,7 @@ func (q *Queue) Subscribed(n *node.Node, able bool) {
 		l.latest++
 		l.serials[node] = l.latest
 	}
-	if l.up.Len() >= q.cfg.Cluster.Need() || l.tried.Len() == len(q.cfg.Cluster.Nodes()) {
-		q.opens.Do(func() { close(q.open) })
-	}
+	q.openIfHeard()
 	switch {
 	case able:
 		q.askAll()
@@ -63,22 +62,27 @@ func (q *Queue) askAll() {
 	}
 }
 
+// News implements node.Subscriber.
+func (q *Queue) News(n *node.Node, channel, text string) { q.cfg.News(n, channel, text) }
+
+// wakeUps are the first words of messages about waiters.
+var wakeUps = []string{"ready", "look", "live", "watch", "yours"}
+
 // Message implements node.Subscriber. It takes a wake-up: "ready", "look" or "live", then the ticket, then the lock's
-// key; "watch", then the ticket and milliseconds; "yours", then the ticket, the token and the owner; or "wanted", then
-// the random part of an owner.
+// key; "watch", then the ticket and milliseconds; or "yours", then the ticket, the token and the owner. All other messages
+// are news.
 //
 //	ready  the lock is reserved for the ticket
 //	look   its waiter is to ask
 //	live   its client is to show that it lives
 //	watch  its waiter is to ask after so long: those ahead may be dead by then
 //	yours  the ticket's parked attempt was executed
-//	wanted others want the lock that this client's owner holds
 //
 // The first three are challenges: the client shows that it lives, by its waiter's attempt if there is one.
 func (q *Queue) Message(n *node.Node, message string) {
 	what, rest, _ := strings.Cut(message, " ")
-	if what == "wanted" {
-		q.Holders.tell(rest)
+	if !slices.Contains(wakeUps, what) {
+		q.cfg.News(n, "", message)
 		return
 	}
 	ticket, about, _ := strings.Cut(rest, " ")
@@ -151,12 +155,12 @@ func (q *Queue) takeOut(node int, ticket, named string) {
 	q.cfg.Cluster.Nodes()[node].Tell("ZREM", func(any, error) {}, protocol.QueueOf(named), ticket)
 }
 
-// TakeOutStrays takes out the tickets of sets for which nodes keep the lock and with which nobody waits, as the answers
-// of a refused attempt show. A node does not wake the client that asks.
+// TakeOutStrays takes out the tickets for which nodes keep the lock and with which nobody waits, as the answers
+// of a refused attempt show. A node does not wake the client that asks, nor one that cannot subscribe.
 func (w *Waiter) TakeOutStrays(b *quorum.Ballot) {
 	for node, a := range b.Answers() {
 		ticket, kept := strings.CutPrefix(a.Holder, protocol.Reservation)
-		if !kept || !strings.HasSuffix(ticket, protocol.SetSuffix) || !w.queue.isStray(ticket) {
+		if !kept || !w.queue.isStray(ticket) {
 			continue
 		}
 		for _, key := range w.lock.Keys {

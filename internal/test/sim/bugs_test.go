@@ -248,4 +248,5 @@ var simVerdict = map[string]string{
 	"burst":     "the burst of",
 	"owners":    "gave the key of",
 	"memory":    "that was given back",
+	"observer":  "the observer of",
 }

@@ -151,6 +151,9 @@ func (c *simCaller) mutexFor(turn uint64) simLock {
 		label := []string{"", "worker 7", "a@b", "10.0.0.1:7\tü"}[c.roll(turn, 34, 4)]
 		opts = append(opts, redlock.WithOwnerLabel(label))
 	}
+	if p.uses.observers && c.roll(turn, 140, 2) == 0 && !p.uses.slots && p.uses.permits == 0 {
+		opts = append(opts, redlock.WithAnnounce())
+	}
 	if p.uses.wanted && c.roll(turn, 130, 2) == 0 {
 		opts = append(opts, redlock.WithWanted())
 	}

@@ -53,6 +53,7 @@ func (h *simHistory) check() []string {
 	wrong = append(wrong, checkTransfers(h)...)
 	wrong = append(wrong, untold(h)...)
 	wrong = append(wrong, checkBurst(h)...)
+	wrong = append(wrong, h.observed()...)
 	return append(wrong, h.orphans...)
 }
 

@@ -28,9 +28,10 @@ type simClient struct {
 	random *simRandom
 	doom   atomic.Int32 // the simDoom that befalls it when it is the next waiter
 
-	callers []*simCaller
-	life    context.Context // ends with its death
-	end     context.CancelFunc
+	callers  []*simCaller
+	observer *simObserver
+	life     context.Context // ends with its death
+	end      context.CancelFunc
 
 	mu       sync.Mutex         // protects what follows
 	holds    map[*simVisit]bool // the present ones
@@ -67,6 +68,7 @@ func (r *simRun) newClient(i int) *simClient {
 	}
 	testhook.Engine(client).WatchSpares(testnet.Spoil(r.strays.of(i)))
 	c.client = client
+	c.observer = &simObserver{client: c}
 	for k := range p.callers[i] {
 		c.callers = append(c.callers, c.newCaller(k))
 	}
@@ -115,6 +117,9 @@ func (c simClock) trueTime(t time.Duration) time.Duration {
 // work runs all callers' work. A single caller makes the client's connections by its
 // first calls.
 func (c *simClient) work() {
+	if c.run.plan.uses.observers {
+		go c.observer.follow()
+	}
 	if m := c.run.plan.mortals; m.isAmong(c) {
 		m.acts(c.callers[0])
 		return

@@ -239,6 +239,7 @@ func (r *simRun) executed(at time.Duration, node int, client string, args []stri
 	}
 	r.admissions.executed(at, node, args, reply)
 	r.beginnings.executed(at, node, client, args, reply)
+	noteSight(r, node, client, args, reply)
 	noteRest(r, node, args, reply)
 	noteRenewal(r, at, node, args, reply)
 	noteTransferAt(&r.history, args)

@@ -11,7 +11,7 @@ import (
 
 // simLatest is the generation of a run that names none. A change that draws something more raises
 // it by one, unless the latest is not in use yet, by a patch or by a published run.
-const simLatest = 7
+const simLatest = 8
 
 var simGeneration = flag.Int("sim.generation", simLatest, "what the simulation draws: that of this generation and of those before it")
 
@@ -40,6 +40,7 @@ var simDraws = []simDraw{
 	{5, 0xdeaf, drawDeafness}, // last of these: subscriptions break as long as there is trouble
 	{6, 0x1157, drawLists},
 	{7, 0xc4a9e, drawChanges},
+	{8, 0x0b5e4, drawObservers},
 }
 
 // drawLater plans what later generations than the first draw.

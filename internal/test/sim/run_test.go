@@ -183,6 +183,9 @@ func (r *simRun) rest() {
 			}
 		}
 	}
+	for _, c := range r.clients {
+		c.observer.end()
+	}
 	r.admissions.end(r.now())
 	for _, c := range r.clients {
 		over := r.watchdog.does("client %d's last Close", c.index)

@@ -83,7 +83,7 @@ func (l *Link) BreakSubscriptions() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range l.conns {
-		if c.channel != "" && !c.left {
+		if c.listens && !c.left {
 			c.leaveServer(false)
 			l.server.forget(c)
 		}

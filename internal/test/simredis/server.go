@@ -2,6 +2,7 @@ package simredis
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -135,7 +136,7 @@ func (s *Server) execute(c *stream, args []string) any {
 	}
 	switch command := strings.ToUpper(args[0]); command {
 	case "PING":
-		if c.channel != "" {
+		if c.listens {
 			return []any{[]byte("pong"), []byte("")}
 		}
 		return status("PONG")
@@ -154,8 +155,10 @@ func (s *Server) execute(c *stream, args []string) any {
 		if c.link.deaf {
 			return redis.Error(Forbidden)
 		}
-		c.channel = args[1]
-		return []any{[]byte("subscribe"), []byte(args[1]), int64(1)}
+		c.listens = true
+		return s.subscribe(c, args)
+	case "UNSUBSCRIBE":
+		return s.subscribe(c, args)
 	}
 	if err, refused := s.refuses(args[0], false); refused {
 		return err
@@ -228,11 +231,27 @@ func (s *Server) publish(channel, message string) any {
 	return int64(len(all))
 }
 
+// subscribe executes SUBSCRIBE or UNSUBSCRIBE, which have a reply for each channel: the last one is returned.
+func (s *Server) subscribe(c *stream, args []string) (reply any) {
+	kind := strings.ToLower(args[0])
+	for i, channel := range args[1:] {
+		c.channels = slices.DeleteFunc(c.channels, func(other string) bool { return other == channel })
+		if kind == "subscribe" {
+			c.channels = append(c.channels, channel)
+		}
+		reply = []any{[]byte(kind), []byte(channel), int64(len(c.channels))}
+		if i < len(args)-2 {
+			c.reply(reply, true)
+		}
+	}
+	return reply
+}
+
 // subscribed returns the connections that are subscribed to a channel, as far as the server knows: it does not know the end of
 // one that leads nowhere.
 func (s *Server) subscribed(channel string) (all []*stream) {
 	for _, c := range s.conns {
-		if c.channel == channel {
+		if slices.Contains(c.channels, channel) {
 			all = append(all, c)
 		}
 	}

@@ -8,12 +8,13 @@ import (
 // stream is a connection as the network and the server have it: the messages under way,
 // and the server's end. Conn is the client's end. The world's lock protects it.
 type stream struct {
-	client  *Conn
-	link    *Link
-	server  *Server
-	dialled time.Duration
-	id      int64
-	channel string // that it is subscribed to
+	client   *Conn
+	link     *Link
+	server   *Server
+	dialled  time.Duration
+	id       int64
+	channels []string // that it is subscribed to
+	listens  bool     // it has subscribed once: a ping has another answer
 
 	out     half // to the server
 	in      half // to the client

@@ -1,4 +1,4 @@
-package waitqueue_test
+package holder_test
 
 import (
 	"context"
@@ -21,7 +21,7 @@ func TestClientForgetsWhatItIsNotToldOfAnyMore(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		net.Held(a.Mutex("x").Lock(ctx))
-		holders := &testhook.Engine(a).Queue().Holders
+		holders := &testhook.Engine(a).Board().Wanted
 		require.Zero(t, holders.Len())
 		require.NoError(t, held.Unlock(t.Context()))
 		first := net.Must(a.Mutex("x").Lock(t.Context()))
