@@ -132,7 +132,8 @@ func (b *Board) look(locks []*observed) {
 	answers := make(chan *answer, len(l.masters))
 	for i, n := range l.masters {
 		a := &answer{master: i, node: n, locks: len(keys), to: answers}
-		if a.err = b.question(a, roster.List, keys); a.err != nil {
+		if err := b.question(a, roster.List, keys); err != nil {
+			a.err = err // nothing was sent: nobody else has it
 			answers <- a
 		}
 	}
