@@ -117,7 +117,7 @@ func (c simClock) trueTime(t time.Duration) time.Duration {
 // work runs all callers' work. A single caller makes the client's connections by its
 // first calls.
 func (c *simClient) work() {
-	if c.run.plan.uses.observers {
+	if c.run.plan.uses.observers && c.index < mostObservers {
 		go c.observer.follow()
 	}
 	if m := c.run.plan.mortals; m.isAmong(c) {

@@ -20,8 +20,11 @@ const simObserved = "lock-0"
 
 // drawObservers decides whether clients observe a lock. It is about masters of one list: two lists have two holders.
 func drawObservers(p *simPlan, draw *rand.Rand) {
-	p.uses.observers = draw.IntN(3) == 0 && p.lists == nil && !p.changes
+	p.uses.observers = draw.IntN(6) == 0 && p.lists == nil && !p.changes
 }
+
+// mostObservers is how many clients observe the lock: their looks cost time.
+const mostObservers = 3
 
 // simObserver is what one client observes.
 type simObserver struct {
@@ -100,7 +103,7 @@ func noteSight(r *simRun, node int, client string, args []string, reply any) {
 // end notes what the servers have for the lock when all is at rest.
 func (o *simObserver) end() {
 	c := o.client
-	if !c.run.plan.uses.observers || c.isOver() {
+	if !c.run.plan.uses.observers || c.index >= mostObservers || c.isOver() {
 		return
 	}
 	o.mu.Lock()

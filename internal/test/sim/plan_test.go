@@ -93,7 +93,7 @@ type simUses struct {
 	forceSlots bool     // ForceUnlock is called for slots of the semaphore now and then
 	flushes    bool     // scripts of nodes are flushed all the time: a release may be sent twice
 	wanted     bool     // half of the leases are WithWanted, and Ask is called now and then
-	observers  bool     // each client observes a lock, and half of the leases are WithAnnounce
+	observers  bool     // clients observe a lock, and half of the leases are WithAnnounce
 	eager      bool     // callers hold leases briefly, and ask again at once: others wait all the time
 }
 
