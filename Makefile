@@ -131,6 +131,7 @@ sim-fresh:
 thorough:
 	@echo "what: the long tests of the library, 100 seeds twice, many tries of what depends on chance"
 	$(TEST) -timeout=40m . ./internal/...
+	$(MAKE) --no-print-directory sim-repeat REPEAT=1 HASHED=100
 
 # What make test runs without the race detector.
 raced-rest: setup-compiler gotestsum

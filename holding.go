@@ -18,11 +18,12 @@ type Holding struct {
 	Shared bool      // readers hold the lock
 }
 
-// Observe yields who holds the lock: the present Holding, then each change. Holders that announce themselves (Lead, WithAnnounce)
-// are seen at once, others within some two seconds. A slow reader gets the newest. It excludes nobody: use the token.
+// Observe yields who holds the lock: the present Holding, then each change. Holders that announce
+// themselves (Lead, WithAnnounce) are seen at once, others within some two seconds. A slow reader gets
+// the newest. It excludes nobody: use the token.
 //
-// Errors: a *QuorumError comes with what most nodes that answered say, and Observe goes on. It ends after ctx's cause, ErrClosed or
-// ErrConfig (a bad name, or several).
+// Errors: a *QuorumError comes with what most nodes that answered say, and Observe goes on. It ends
+// after ctx's cause, ErrClosed or ErrConfig (a bad name, or several).
 func (m *Mutex) Observe(ctx context.Context) iter.Seq2[Holding, error] {
 	return func(yield func(Holding, error) bool) {
 		err := m.err
@@ -51,7 +52,10 @@ func (m *Mutex) observe(ctx context.Context, yield func(Holding, error) bool) er
 		if err != nil {
 			return err
 		}
-		h := Holding{Owner: found.Owner, Label: protocol.LabelOf(found.Owner), Since: protocol.SinceOf(found.Owner), Token: found.Token, Shared: found.Shared}
+		h := Holding{Shared: found.Owner == protocol.Shared}
+		if !h.Shared {
+			h = Holding{found.Owner, protocol.LabelOf(found.Owner), protocol.SinceOf(found.Owner), found.Token, false}
+		}
 		if !yield(h, m.noQuorum(&found)) {
 			return nil
 		}
@@ -67,7 +71,7 @@ func (m *Mutex) noQuorum(found *holder.Holding) error {
 	return &QuorumError{Op: "observe", Name: m.name, Need: c.cluster.Need(), Elapsed: found.Took, Votes: c.votesFor(found.Reasons)}
 }
 
-// announce has the lease's holder tell observers, until the lease's end.
+// announce announces an exclusive lease to observers, until its end.
 func (l *Lease) announce() {
 	m := l.lock
 	board := m.client.locks.Board()
@@ -75,5 +79,5 @@ func (l *Lease) announce() {
 		return
 	}
 	keys, a := m.lock.Keys(), protocol.Announcement{Owner: l.Owner(), Token: l.Token()}
-	l.state().TellObservers(func(held bool) { board.Announce(keys, a, held) })
+	l.state().Announce(func(held bool) { board.Announce(keys, a, held) })
 }

@@ -202,7 +202,7 @@ func (s *Status) sum(quorum int) {
 		if len(left) < quorum {
 			continue
 		}
-		s.Holder, s.Label, s.Since, s.Remaining = holder, protocol.LabelOf(holder), protocol.SinceOf(holder), quorumEnds(left, quorum)
+		s.Holder, s.Label, s.Since, s.Remaining = holder, protocol.LabelOf(holder), protocol.SinceOf(holder), protocol.QuorumEnds(left, quorum)
 		s.Resting = slices.ContainsFunc(s.Nodes, func(n NodeStatus) bool { return n.resting && n.Holder == holder })
 		s.Notifiable = protocol.IsNotifiable(holder) && !s.Resting
 	}
@@ -225,7 +225,7 @@ func shareStatus(owner string, nodes int, remaining time.Duration) ShareStatus {
 func (s *Status) sumReaders(left map[string][]time.Duration, quorum int) {
 	s.Readers = nil
 	for owner, left := range left {
-		r := shareStatus(owner, len(left), quorumEnds(left, quorum))
+		r := shareStatus(owner, len(left), protocol.QuorumEnds(left, quorum))
 		s.Readers = append(s.Readers, r)
 		if s.Holder == "" {
 			s.Remaining = max(s.Remaining, r.Remaining)
@@ -234,16 +234,6 @@ func (s *Status) sumReaders(left map[string][]time.Duration, quorum int) {
 	slices.SortFunc(s.Readers, func(a, b ShareStatus) int {
 		return cmp.Or(cmp.Compare(b.Remaining, a.Remaining), strings.Compare(a.Owner, b.Owner))
 	})
-}
-
-// quorumEnds returns the time until less than a quorum of the nodes has what has these times
-// left; 0 if less than a quorum has it now, negative if it never ends.
-func quorumEnds(left []time.Duration, quorum int) time.Duration {
-	if len(left) < quorum {
-		return 0
-	}
-	slices.SortFunc(left, func(a, b time.Duration) int { return cmp.Compare(uint64(a), uint64(b)) }) // negative ones are the last
-	return left[len(left)-quorum]
 }
 
 // askedAt returns the instant that a ticket carries.

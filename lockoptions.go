@@ -188,8 +188,8 @@ func WithWanted() Option {
 	})
 }
 
-// WithAnnounce has the holder announce its lease to those who Observe the lock. Lead always does. Readers announce nothing; methods
-// of a Semaphore return ErrConfig.
+// WithAnnounce has the holder announce its lease to those who Observe the lock. Lead always does.
+// Readers announce nothing; methods of a Semaphore return ErrConfig.
 func WithAnnounce() LockOption {
 	return option(func(o *options) error {
 		o.announce = true

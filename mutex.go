@@ -189,13 +189,19 @@ func (m *locker) acquire(ctx context.Context, waits bool, wait time.Duration) (*
 		call.end(nil, err)
 		return nil, err
 	}
+	l := m.newLease(held)
+	call.end(l, nil)
+	return l, nil
+}
+
+// newLease makes the user's Lease of what the engine acquired.
+func (m *locker) newLease(held *lease.Lease) *Lease {
 	l := &Lease{lock: m}
 	held.Bind(&l.handle)
 	if m.opts.announce {
 		l.announce()
 	}
-	call.end(l, nil)
-	return l, nil
+	return l
 }
 
 // Do locks, runs fn, and unlocks when fn returns or panics. ctx bounds the waiting and fn; WithWait

@@ -78,7 +78,7 @@ type options struct {
 	minHold     time.Duration // 0: none
 	lockDelay   time.Duration // 0: none
 	reentry     bool
-	announce    bool                        // holders tell observers
+	announce    bool                        // holders announce themselves to observers
 	wanted      bool                        // holders are told that others want the lock
 	wait        time.Duration               // for the lock; 0: until ctx ends
 	backoff     func(try int) time.Duration // nil: callers queue

@@ -154,7 +154,7 @@ func (s *Status) sumPermits(quorum int) {
 	}
 	s.Permits = nil
 	for c, left := range left {
-		p := permitStatus(c.slot, c.owner, len(left), quorumEnds(left, quorum), tokens[c.slot])
+		p := permitStatus(c.slot, c.owner, len(left), protocol.QuorumEnds(left, quorum), tokens[c.slot])
 		s.Permits = append(s.Permits, p)
 	}
 	slices.SortFunc(s.Permits, func(a, b PermitStatus) int {

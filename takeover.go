@@ -81,8 +81,7 @@ func (c *Client) forceUnlock(ctx context.Context, s *Status) error {
 		wait += s.took // a command that is late finds readersUntil over
 	}
 	time.Sleep(wait)
-	lease := &Lease{lock: &m.locker}
-	held.Bind(&lease.handle)
+	lease := m.newLease(held)
 	if err := lease.Unlock(ctx); err != nil && !errors.Is(err, ErrLost) {
 		return err
 	}
@@ -269,12 +268,7 @@ func (c *Client) resume(ctx context.Context, t *protocol.TransferText, opts []Lo
 	held, failure := m.exclusive.Resume(ctx, &lock.Transferred{Value: value, Left: left, Records: t.Records})
 	switch {
 	case failure == nil:
-		l := &Lease{lock: &m.locker}
-		held.Bind(&l.handle)
-		if m.opts.announce {
-			l.announce()
-		}
-		return l, nil
+		return m.newLease(held), nil
 	case errors.Is(failure.Cause, lock.ErrUnknownCluster):
 		return nil, configError("the lease of %q cannot be resumed: %v", printable.Cut(t.Name), failure.Cause)
 	}

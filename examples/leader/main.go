@@ -125,8 +125,8 @@ type office struct {
 	seen    map[string]bool // candidates that have led
 }
 
-// follow shows where a follower sends its requests. The term goes along with each: whoever gets
-// it can refuse a request of an older one.
+// follow prints the leader's address and term. A follower sends its requests there, each with the
+// term, so that the resource behind the leader can refuse an earlier term.
 func (o *office) follow(ctx context.Context, client *redlock.Client, name string) {
 	for leader, err := range client.Mutex("leader").Observe(ctx) {
 		switch {

@@ -33,7 +33,7 @@ type Board struct {
 	wake  chan struct{} // holds one signal after a change that run must see
 
 	mu        sync.Mutex                       // protects what follows
-	announced map[string]protocol.Announcement // by the lock's key: what this client holds, and tells
+	announced map[string]protocol.Announcement // by the lock's key: what this client holds
 	observed  map[string]*observed             // by the lock's key
 	asked     map[string][]*observed           // by an owner whose token is not known: where a quorum has it
 	order     []*observed                      // all of observed
@@ -49,8 +49,9 @@ func NewBoard(cfg Config) *Board {
 		observed: make(map[string]*observed), asked: make(map[string][]*observed)}
 }
 
-// Message takes a message of a subscription that is not about waiters: what holders of a lock announce, or observers ask. On the
-// client's own channel comes "wanted", then the id of an owner; or "holds", then the announcement of an owner that was asked.
+// Message takes a message of a subscription that is not about waiters: an announcement of a holder, or a question of an
+// observer. On the client's own channel comes "wanted", then the id of an owner; or "holds", then the announcement of
+// an owner that was asked.
 func (b *Board) Message(n *node.Node, channel, text string) {
 	key, asks := protocol.SubjectOf(channel)
 	what, rest, _ := strings.Cut(text, " ")
@@ -61,7 +62,7 @@ func (b *Board) Message(n *node.Node, channel, text string) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		o := b.observed[key]
-		b.hear(o, protocol.ReadAnnouncement(text))
+		b.receive(o, protocol.ReadAnnouncement(text))
 		if text == "" && o != nil && o.asked != "" && o.asks < mostAsks { // an answer can come from now on
 			o.asks++
 			n.Publish(protocol.QuestionChannel(key), b.cfg.ID)
@@ -73,7 +74,7 @@ func (b *Board) Message(n *node.Node, channel, text string) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		for _, o := range b.asked[a.Owner] {
-			b.hear(o, a)
+			b.receive(o, a)
 		}
 	}
 }
@@ -88,7 +89,7 @@ func (b *Board) Listen(ctx context.Context) error {
 	return nil
 }
 
-// Announce tells the observers of locks that this client holds them by the lease of a, or that this is over. It does not
+// Announce announces to the observers of locks that this client holds them by the lease of a, or no more. It does not
 // wait.
 func (b *Board) Announce(keys []string, a protocol.Announcement, held bool) {
 	b.mu.Lock()

@@ -1,12 +1,12 @@
-// Package holder is what a client tells and learns about those who hold locks: holders announce themselves, observers follow
-// them, and holders are told that others want their locks. Nothing here gives a right or takes one: docs/safety.md (Observers,
-// Holders that are told) has the argument.
+// Package holder is what a client announces and learns about holders of locks. Holders announce themselves, observers
+// follow them, and a holder learns that others want its lock. Nothing here gives a right or takes one: docs/safety.md
+// (Observers, Holders that are told) has the argument.
 //
 // # Observers
 //
 // A message is a hint that leads to a look: one script at each node that may vote, about up to a hundred locks
-// (look.go). What a quorum shows is what observers get (observed.go). A Board looks when something was said, where keys that it
-// saw have ended, and else once a second, at all of its locks in turn.
+// (look.go). Observers get what a quorum shows (observed.go). A Board looks when a message came, when keys that it saw
+// have ended, and else once a second, at all of its locks in turn.
 //
 //	holder's client                  nodes                        observer's client
 //	grant, verdict  ── PUBLISH ──▶   wake:=<key>   ── message ──▶  look

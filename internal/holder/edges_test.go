@@ -25,9 +25,7 @@ func TestFollowerKeepsTheTermOverAnOutage(t *testing.T) {
 			a := net.Client()
 			c, pools := net.CuttableClient()
 			f := follow(t, c.Mutex("x"))
-			lease := net.Must(a.Mutex("x", announced).Lock(t.Context()))
-			time.Sleep(time.Second)
-			f.sees(lease, lease.Token())
+			lease := hold(net, f, a)
 			testnet.Hold(pools[cut:], true)
 			time.Sleep(2 * time.Second)
 			testnet.Hold(pools[cut:], false)
@@ -41,7 +39,7 @@ func TestFollowerKeepsTheTermOverAnOutage(t *testing.T) {
 	}
 }
 
-// What a minority has said is nobody's word for what a quorum has: its owner is asked.
+// An owner that only a minority showed is not known: a client asks it when a quorum shows it.
 func TestOwnerThatAMinorityShowedIsNotKnown(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		a := net.Client()
@@ -110,15 +108,13 @@ func TestHolderIsAskedUntilItCanAnswer(t *testing.T) {
 	}
 }
 
-// With one node away, a key of another program at a second one leaves open who holds the lock, but not that the former holder
-// does not.
+// One node is away, and another one has a key of another program. Who holds the lock is open, but the former holder does
+// not hold it.
 func TestFormerHolderIsNotShownWhileTheNextIsUnknown(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		a, c := net.Client(), net.Client()
 		f := follow(t, c.Mutex("x"))
-		lease := net.Must(a.Mutex("x", announced).Lock(t.Context()))
-		time.Sleep(soon)
-		f.sees(lease, lease.Token())
+		lease := hold(net, f, a)
 		net.Nodes[2].Down()
 		net.Nodes[2].Cut()
 		time.Sleep(time.Second)
@@ -175,8 +171,8 @@ func TestLeaderThatJoinsALeaseIsAnnounced(t *testing.T) {
 	})
 }
 
-// A second follower of a lock gets what is so now, not what its client has known for some time; and an outage of many locks is over
-// for all of them when it is over.
+// A second follower of a lock gets the present state, not what its client knew before. After an outage, the client looks
+// at all of its locks at once.
 func TestManyLocksAreKnownAtOnce(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		a, c := net.Client(), net.Client()
@@ -228,7 +224,7 @@ func TestSubscriptionOutlastsARefusalOfItsOtherChannels(t *testing.T) {
 	}
 }
 
-// brittlePool makes connections of which a write fails that has a text.
+// brittlePool makes connections. Their writes fail if they contain a text.
 type brittlePool struct {
 	*testnet.Node
 	text *atomic.Value
@@ -268,8 +264,8 @@ func (c *brittleConn) Flush() error {
 	return c.Conn.Flush()
 }
 
-// A write that fails ends all calls of the connection, in the goroutine that writes. So nobody writes an announcement under a
-// lease's lock.
+// A write that fails ends all calls of the connection, in the goroutine that writes. So no goroutine that holds a lease's
+// lock writes an announcement.
 func TestAnnouncementThatCannotBeWrittenBlocksNoLease(t *testing.T) {
 	net := testnet.InRealTime(t, 3)
 	var text atomic.Value

@@ -2,7 +2,6 @@ package holder
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/admission"
@@ -42,7 +41,8 @@ func (b *Board) run() {
 	}
 }
 
-// batch returns the locks that a look is due for, and as many others as it has room for; else until when none is due.
+// batch returns the locks that must be looked at, and others as far as the look has room for them. If no look is due, it
+// returns how long until one is.
 func (b *Board) batch() (locks []*observed, wait time.Duration) {
 	now := b.cfg.Clock()
 	b.mu.Lock()
@@ -145,7 +145,12 @@ func (b *Board) look(locks []*observed) {
 		if b.observed[o.key] == o {
 			b.conclude(o, l, i, now)
 			o.began = l.began
-			o.signalNew(l.began)
+			for observer := range o.observers {
+				if !observer.served && observer.began <= l.began {
+					observer.served = true
+					observer.signal()
+				}
+			}
 		}
 	}
 	if b.unheard && !l.lacksQuorum() {
@@ -189,7 +194,7 @@ func (l *look) await(answers <-chan *answer, most time.Duration, locks int) {
 		case <-timer.C:
 			return
 		}
-		if l.isDecided(locks) {
+		if !l.lacksQuorum() && l.isDecided(locks) {
 			return
 		}
 	}
@@ -204,71 +209,69 @@ func (l *look) isDecided(locks int) bool {
 	return true
 }
 
-// find returns what most masters show of a lock, and at how many; and whether that decides who holds it, whatever the others
-// may say: a quorum shows the same, or has answered, and none can show the same.
-func (l *look) find(lock int) (value string, nodes int, decided bool) {
+// find returns the holder of a lock that most masters show, and how many show it; with decided, who holds the lock
+// whatever the silent masters may say: a quorum shows that holder, or none can have a quorum.
+func (l *look) find(lock int) (holder string, nodes int, decided bool) {
 	for i := range l.sights {
 		shown := l.holder(i, lock)
-		if shown == "" || shown == value {
+		if shown == "" || shown == holder {
 			continue
 		}
-		n := 0
-		for k := range l.sights {
-			if l.holder(k, lock) == shown {
-				n++
-			}
-		}
-		if n > nodes {
-			value, nodes = shown, n
+		if n := l.count(shown, lock); n > nodes {
+			holder, nodes = shown, n
 		}
 	}
 	switch {
 	case nodes >= l.need:
-		return value, nodes, true
+		return holder, nodes, true
 	case !l.lacksQuorum() && nodes+l.silent < l.need:
 		return "", 0, true
 	}
-	return value, nodes, false
+	return holder, nodes, false
 }
 
 // lacksQuorum reports whether less than a quorum has answered.
 func (l *look) lacksQuorum() bool { return len(l.masters)-l.silent < l.need }
 
-// holder returns who holds a lock at a master: an owner, or readers; "" if nobody does, or it has not answered.
+// holder returns who holds a lock at a master; "" if nobody does, or the master has not answered.
 func (l *look) holder(master, lock int) string {
 	if l.sights[master] == nil {
 		return ""
 	}
-	return protocol.HeldBy(l.sights[master][lock].Value)
+	return l.sights[master][lock].Holder
+}
+
+// count returns how many masters show a holder of a lock.
+func (l *look) count(holder string, lock int) (nodes int) {
+	for i := range l.sights {
+		if l.holder(i, lock) == holder {
+			nodes++
+		}
+	}
+	return nodes
 }
 
 // conclude gives the observers of a lock what the look shows. Called under b.mu.
 func (b *Board) conclude(o *observed, l *look, lock int, now time.Duration) {
-	value, nodes, decided := l.find(lock)
+	holder, _, decided := l.find(lock)
 	switch {
-	case !decided && !l.lacksQuorum() && l.mayHave(o.sure, lock):
-		// What was shown before stays: the keys end, or a renewal brings them back.
+	case decided:
+		left, count := l.lasts(holder, lock)
+		b.record(o, holder, left, count, now)
+	case !l.lacksQuorum() && (o.sure == "" || l.count(o.sure, lock)+l.silent >= l.need):
+		// What was shown before may still be so, and stays: the keys end, or a renewal brings them back.
 		b.lookAt(o, now+interval)
-	case !decided:
-		h := Holding{Owner: value, Shared: value == protocol.Shared, Reasons: l.reasons, Took: now - l.began}
-		if h.Shared {
-			h.Owner = ""
-		}
-		if h.Owner == o.leader {
+	default:
+		h := Holding{Owner: holder, Reasons: l.reasons, Took: now - l.began}
+		if holder == o.leader {
 			h.Token = o.term
 		}
-		b.shows(o, h)
-	case value == protocol.Shared:
-		b.shows(o, Holding{Shared: true})
-	default:
-		left, count := l.lasts(value, nodes-l.need, lock)
-		b.finds(o, value, left, count, now)
+		b.show(o, h)
 	}
 }
 
-// lasts returns until when less than a quorum has an owner's keys, where so many nodes more than that have them, and the
-// greatest count that any shows.
-func (l *look) lasts(owner string, more, lock int) (left time.Duration, count int64) {
+// lasts returns the time until less than a quorum has a holder's keys, and the greatest count that any master shows.
+func (l *look) lasts(holder string, lock int) (left time.Duration, count int64) {
 	var lefts []time.Duration
 	for i := range l.sights {
 		if l.sights[i] == nil {
@@ -276,28 +279,9 @@ func (l *look) lasts(owner string, more, lock int) (left time.Duration, count in
 		}
 		s := &l.sights[i][lock]
 		count = max(count, s.Count)
-		if l.holder(i, lock) == owner {
+		if holder != "" && s.Holder == holder {
 			lefts = append(lefts, s.Remaining)
 		}
 	}
-	if owner != "" {
-		slices.Sort(lefts)
-		left = lefts[more]
-	}
-	return left, count
-}
-
-// mayHave reports whether a quorum may have what one has shown before.
-func (l *look) mayHave(h Holding, lock int) bool {
-	holder := h.Owner
-	if h.Shared {
-		holder = protocol.Shared
-	}
-	nodes := l.silent
-	for i := range l.sights {
-		if holder != "" && l.holder(i, lock) == holder {
-			nodes++
-		}
-	}
-	return holder == "" || nodes >= l.need
+	return protocol.QuorumEnds(lefts, l.need), count
 }

@@ -84,6 +84,15 @@ func (f *follower) sees(l *redlock.Lease, token int64) {
 
 var announced = redlock.WithAnnounce()
 
+// hold has a client take x and announce that, and requires that a follower sees it.
+func hold(net *testnet.Net, f *follower, a *redlock.Client) *redlock.Lease {
+	f.t.Helper()
+	lease := net.Must(a.Mutex("x", announced).Lock(f.t.Context()))
+	time.Sleep(soon)
+	f.sees(lease, lease.Token())
+	return lease
+}
+
 const soon = 30 * ms // some trips, and the pause between two looks
 
 func TestFollowerSeesEachChangeOfAHolderThatAnnouncesItself(t *testing.T) {
@@ -94,9 +103,7 @@ func TestFollowerSeesEachChangeOfAHolderThatAnnouncesItself(t *testing.T) {
 		time.Sleep(soon)
 		f.sees(nil, 0)
 
-		first := net.Must(a.Mutex("x", announced).Lock(t.Context()))
-		time.Sleep(soon)
-		f.sees(first, first.Token())
+		first := hold(net, f, a)
 		g.sees(first, first.Token())
 
 		next := net.Begin(b.Mutex("x", announced).Lock)
@@ -119,9 +126,7 @@ func TestFollowerSeesEachChangeOfAHolderThatAnnouncesItself(t *testing.T) {
 		time.Sleep(soon)
 		f.sees(nil, 0)
 
-		fourth := net.Must(b.Mutex("x", announced).Lock(t.Context()))
-		time.Sleep(soon)
-		f.sees(fourth, fourth.Token())
+		hold(net, f, b)
 		_, err := c.ForceUnlock(t.Context(), "x")
 		require.NoError(t, err)
 		time.Sleep(soon)
@@ -203,9 +208,7 @@ func TestFollowerWithoutAMajorityGetsWhatTheOthersSay(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		a, c := net.Client(), net.Client()
 		f := follow(t, c.Mutex("x"))
-		lease := net.Must(a.Mutex("x", announced).Lock(t.Context()))
-		time.Sleep(soon)
-		f.sees(lease, lease.Token())
+		lease := hold(net, f, a)
 		net.Nodes[1:].Freeze()
 		time.Sleep(2 * time.Second)
 		all := f.seen()
@@ -230,9 +233,7 @@ func TestForgedMessagesCostLooksAndNothingElse(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		a, c := net.Client(), net.Client()
 		f := follow(t, c.Mutex("x"))
-		lease := net.Must(a.Mutex("x", announced).Lock(t.Context()))
-		time.Sleep(soon)
-		f.sees(lease, lease.Token())
+		lease := hold(net, f, a)
 		seen := f.seen()
 		net.ClearLogs()
 		forge := func(channel, text string) {
@@ -256,9 +257,7 @@ func TestForgedMessagesCostLooksAndNothingElse(t *testing.T) {
 		require.NoError(t, lease.Unlock(t.Context()))
 		time.Sleep(soon)
 		f.sees(nil, 0)
-		later := net.Must(a.Mutex("x", announced).Lock(t.Context()))
-		time.Sleep(soon)
-		f.sees(later, later.Token())
+		later := hold(net, f, a)
 		require.NoError(t, later.Unlock(t.Context()))
 	})
 }
@@ -268,9 +267,7 @@ func TestForgedTokensDoNotHideTerms(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		a, c := net.Client(), net.Client()
 		f := follow(t, c.Mutex("x"))
-		first := net.Must(a.Mutex("x", announced).Lock(t.Context()))
-		time.Sleep(soon)
-		f.sees(first, first.Token())
+		first := hold(net, f, a)
 		require.NoError(t, first.Unlock(t.Context()))
 		silent := net.Must(a.Mutex("x").Lock(t.Context()))
 		time.Sleep(2 * time.Second)

@@ -68,6 +68,14 @@ func (o *Observer) Next(ctx context.Context) (Holding, error) {
 	}
 }
 
+// signal has Next look at what there is.
+func (o *Observer) signal() {
+	select {
+	case o.changed <- struct{}{}:
+	default: // it has not taken the last change yet, and gets this one instead
+	}
+}
+
 // End ends it.
 func (o *Observer) End() {
 	b := o.board

@@ -263,9 +263,7 @@ func (l *Lease) queueRelease(ctx context.Context, now time.Duration, end *End, m
 	if b != nil {
 		yield = b.Queue(must, true)
 	}
-	if l.tell != nil {
-		l.tell(false) // behind the release, on the same connections
-	}
+	l.announceChange()
 	return b, yield
 }
 

@@ -75,9 +75,7 @@ func (l *Lease) leave(p *part) (atEnd map[*endCall]struct{}, b *renewal) {
 		} else {
 			l.renewal.at = l.cfg.Clock()
 		}
-		if l.tell != nil {
-			l.tell(false)
-		}
+		l.announceChange()
 	}
 	return p.finish(), b
 }
@@ -197,8 +195,8 @@ func (h *Handle) Downgrade(ctx context.Context, to Lock) Extension {
 	l := h.lease
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.tell != nil && l.ending.end == nil && l.lock.Shared() {
-		l.tell(false) // nobody holds the lock alone
+	if l.ending.end == nil && l.lock.Shared() {
+		l.announceChange()
 	}
 	return e
 }

@@ -117,7 +117,7 @@ type Lease struct {
 	mayHold quorum.NodeSet // nodes where its key may stand, now or later
 	renewal schedule
 	ending  ending
-	tell    func(held bool) // those who observe the lock that it is held alone; nil: nobody is told. It must not block
+	publish func(held bool) // announces whether the lease is held alone; nil: nobody announces it
 	handle  *Handle         // the first one, until the first renewal; then only the user has it
 
 	place int // in the renewer's heap, or notInHeap; protected by the renewer's lock
@@ -163,14 +163,22 @@ func (l *Lease) Start(ctx context.Context) bool {
 	return true
 }
 
-// TellObservers has tell called with true now, and with false at the end of the lease, or when it becomes a share. tell must
-// not block. The lease does it once.
-func (l *Lease) TellObservers(tell func(held bool)) {
+// Announce has publish called with true now, and with false when the lease becomes a shared one, and at its end. Further
+// calls do nothing. publish must not block.
+func (l *Lease) Announce(publish func(held bool)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ending.end == nil && l.tell == nil {
-		l.tell = tell
-		tell(true)
+	if l.ending.end == nil && l.publish == nil {
+		l.publish = publish
+		publish(true)
+	}
+}
+
+// announceChange announces that the lease is not held alone any more. What was queued before reaches the nodes first.
+// Called under l.mu.
+func (l *Lease) announceChange() {
+	if l.publish != nil {
+		l.publish(false)
 	}
 }
 

@@ -138,7 +138,7 @@ func (e *Engine) Queue() *waitqueue.Queue {
 	return e.queue.Load()
 }
 
-// Board returns by what the client tells and learns who holds locks.
+// Board returns the client's Board, and makes it at the first call.
 func (e *Engine) Board() *holder.Board {
 	e.Queue()
 	return e.board

@@ -54,27 +54,29 @@ func (f told) Receive(value any, err error) { f(value, err) }
 // Tell sends the server a command if it is connected, and does not wait. then takes the answer, if one comes; it must not
 // block.
 func (n *Node) Tell(command string, then func(value any, err error), args ...any) {
-	p := n.Pipe()
-	if p == nil {
-		return
-	}
-	call := &pipe.Call{Command: command, Args: args, To: told(then)}
-	if flush, _, _ := p.Queue(call, n.cfg.Clock(), nil); flush {
+	if p := n.queue(command, then, args); p != nil {
 		p.Flush()
 	}
 }
 
-// Publish sends a message by the server if it is connected. It writes nothing itself, so its caller may hold locks that those
-// of unanswered calls take.
+// Publish sends a message by the server if it is connected. A goroutine of its own writes it, since a write that fails
+// ends other calls: so the caller may hold their locks.
 func (n *Node) Publish(channel, text string) {
+	if p := n.queue("PUBLISH", func(any, error) {}, []any{channel, text}); p != nil {
+		go p.Flush() // ends with the write, or with the connection
+	}
+}
+
+// queue queues a command if the server is connected. It returns the connection if the caller must flush it.
+func (n *Node) queue(command string, then told, args []any) *pipe.Pipe {
 	p := n.Pipe()
 	if p == nil {
-		return
+		return nil
 	}
-	call := &pipe.Call{Command: "PUBLISH", Args: []any{channel, text}, To: told(func(any, error) {})}
-	if flush, _, _ := p.Queue(call, n.cfg.Clock(), nil); flush {
-		go p.Flush() // ends with the write, or with the connection: an error of it reaches other calls
+	if flush, _, _ := p.Queue(&pipe.Call{Command: command, Args: args, To: then}, n.cfg.Clock(), nil); !flush {
+		return nil
 	}
+	return p
 }
 
 // Wait waits for the answer until ctx ends, and reports whether it came. An answer that

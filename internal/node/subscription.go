@@ -163,9 +163,9 @@ func (s *subscription) handlePush(reply []any) {
 	}
 }
 
-// write subscribes to the other channels, and sends pings over the subscription, so that a dead connection is noticed. It
-// reads the server's clock every clockReadInterval pings. It returns when ctx ends, or when the
-// subscription's connection or p, the node's own, breaks.
+// write subscribes to the other channels, and sends pings over the subscription, so that a dead connection is noticed.
+// It reads the server's clock every clockReadInterval pings. It returns when ctx ends, or when the subscription's
+// connection or p, the node's own, breaks.
 func (s *subscription) write(ctx context.Context, conn redis.Conn, p *pipe.Pipe) {
 	ticker := time.NewTicker(pingInterval)
 	defer ticker.Stop()

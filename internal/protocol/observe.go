@@ -9,8 +9,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// How holders are observed: observe.lua, and the channels of holders and observers. These begin as those of wake-ups do, so that
-// a server's user needs no right more. No client's name has their marks.
+// How clients observe holders: observe.lua, and the channels of holders and observers. The channels begin as
+// those of wake-ups do, so a server's user needs no further right. No client's name has their marks.
 
 // NewsChannel returns the channel on which holders of a lock announce that its holder has changed.
 func NewsChannel(key string) string { return Key("wake", "="+key) }
@@ -21,7 +21,8 @@ func QuestionChannel(key string) string { return Key("wake", "?"+key) }
 // WakeChannel returns the channel over which the nodes wake a client, and holders answer its questions.
 func WakeChannel(client string) string { return Key("wake", client) }
 
-// SubjectOf returns the key of the lock that a channel is about, and whether observers ask there; "" for a channel of wake-ups.
+// SubjectOf returns the key of the lock that a channel is about, and whether it is the QuestionChannel; "" for a
+// channel of wake-ups.
 func SubjectOf(channel string) (key string, asks bool) {
 	subject, _ := strings.CutPrefix(channel, Key("wake", ""))
 	if key, is := strings.CutPrefix(subject, "="); is {
@@ -46,7 +47,7 @@ func (a Announcement) String() string { return strconv.FormatInt(a.Token, 10) + 
 func ReadAnnouncement(text string) (a Announcement) {
 	number, owner, _ := strings.Cut(text, " ")
 	token, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || token < 0 || len(owner) > maxValue {
+	if err != nil || token < 0 || len(owner) > maxValue || !IsHolder(owner) {
 		return Announcement{}
 	}
 	return Announcement{owner, token}
@@ -54,7 +55,7 @@ func ReadAnnouncement(text string) (a Announcement) {
 
 // Sight is what stands at a server for a lock.
 type Sight struct {
-	Value     string // of its key, as Inspection has it
+	Holder    string // an owner, or Shared; "": nobody holds it there, as when it is resting
 	Remaining time.Duration
 	Count     int64 // of grants
 }
@@ -95,7 +96,7 @@ func ReadSights(reply any, err error, n int) ([]Sight, error) {
 		if _, err := redis.Scan(parts[3*i:3*i+3], &value, &ms, &count); err != nil {
 			return nil, fmt.Errorf("unexpected reply to observe: %w", err)
 		}
-		all[i] = Sight{Value: foundHolder(value, ms), Remaining: Remaining(ms)}
+		all[i] = Sight{Holder: HeldBy(foundHolder(value, ms)), Remaining: Remaining(ms)}
 		all[i].Count, _ = strconv.ParseInt(count, 10, 64)
 	}
 	return all, nil

@@ -31,7 +31,7 @@ func TestAnnouncementIsReadAsItWasMade(t *testing.T) {
 	for _, a := range []protocol.Announcement{{}, {Owner: "owner", Token: 7}, {Owner: "owner of two words @ here"}, {Owner: " ", Token: 1 << 52}} {
 		require.Equal(t, a, protocol.ReadAnnouncement(a.String()))
 	}
-	for _, text := range []string{"", " ", "x", "x owner", "-1 owner", "9999999999999999999 owner", "1 " + strings.Repeat("x", 513)} {
+	for _, text := range []string{"", " ", "x", "x owner", "-1 owner", "9999999999999999999 owner", "1 " + strings.Repeat("x", 513), "1 " + protocol.Shared} {
 		require.Zero(t, protocol.ReadAnnouncement(text), text)
 	}
 }
@@ -60,7 +60,7 @@ func TestObserveShowsSeveralLocks(t *testing.T) {
 	require.NoError(t, err)
 	require.InDelta(t, 1500*time.Millisecond, all[0].Remaining, float64(time.Second))
 	all[0].Remaining = 0
-	require.Equal(t, []protocol.Sight{{Value: "me", Count: 7}, {Value: "them", Remaining: protocol.Endless}, {}, {Value: protocol.EmptyHolder, Remaining: protocol.Endless}, {}}, all)
+	require.Equal(t, []protocol.Sight{{Holder: "me", Count: 7}, {Holder: "them", Remaining: protocol.Endless}, {}, {Holder: protocol.EmptyHolder, Remaining: protocol.Endless}, {}}, all)
 	_, err = protocol.ReadSights(reply, nil, 4)
 	require.ErrorContains(t, err, "15 parts, not 12")
 }

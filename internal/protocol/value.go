@@ -1,8 +1,10 @@
 package protocol
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -51,6 +53,16 @@ func Remaining(pttl int64) time.Duration {
 		return 0
 	}
 	return time.Duration(min(pttl, mostMilliseconds)) * time.Millisecond
+}
+
+// QuorumEnds returns the time until less than a quorum of the nodes has what has these times left; 0 if less than a
+// quorum has it now, negative if it never ends. It sorts the times.
+func QuorumEnds(left []time.Duration, quorum int) time.Duration {
+	if len(left) < quorum {
+		return 0
+	}
+	slices.SortFunc(left, func(a, b time.Duration) int { return cmp.Compare(uint64(a), uint64(b)) }) // negative ones are the last
+	return left[len(left)-quorum]
 }
 
 // ReadTime reads the answer to TIME: the time since 1970.

@@ -25,7 +25,8 @@ type Config struct {
 	Cluster     *quorum.Cluster
 	NodeTimeout time.Duration // for how long Listen waits for subscriptions, at most
 
-	// The subscriptions bring news of holders too, on Channels, and on the client's own: then channel is "". News must not block.
+	// The subscriptions also bring news about holders, on Channels and on the channel of wake-ups; there channel is
+	// "". News must not block.
 	Channels *node.Channels
 	News     func(n *node.Node, channel, text string)
 }
@@ -150,8 +151,8 @@ func (q *Queue) Subscribe() {
 	})
 }
 
-// openIfHeard has callers of Lock join the wait queues, if a quorum of the nodes can wake the client, or all were tried. Called
-// under q.mu.
+// openIfHeard has callers of Lock join the wait queues, if a quorum of the nodes can wake the client, or all were
+// tried. Called under q.mu.
 func (q *Queue) openIfHeard() {
 	l := &q.links
 	if l.awaited && (l.up.Len() >= q.cfg.Cluster.Need() || l.tried.Len() == len(q.cfg.Cluster.Nodes())) {
@@ -165,7 +166,7 @@ func (q *Queue) Join(n *admission.Member) {
 	defer q.mu.Unlock()
 	if l := &q.links; l.listening && q.room(n.Node) && l.of[n.Index] != n {
 		l.of[n.Index], l.serials[n.Index], l.broke[n.Index], l.flaps[n.Index] = n, 0, 0, 0
-		l.up.Remove(n.Index) // what was there is of a node that left
+		l.up.Remove(n.Index) // it was the subscription of a node that left
 		q.cfg.Life.Go(func() { n.Listen(n.Life(), protocol.WakeChannel(q.cfg.ID), q.cfg.Channels, q) })
 	}
 }

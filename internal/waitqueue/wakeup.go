@@ -1,7 +1,6 @@
 package waitqueue
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -65,12 +64,9 @@ func (q *Queue) askAll() {
 // News implements node.Subscriber.
 func (q *Queue) News(n *node.Node, channel, text string) { q.cfg.News(n, channel, text) }
 
-// wakeUps are the first words of messages about waiters.
-var wakeUps = []string{"ready", "look", "live", "watch", "yours"}
-
 // Message implements node.Subscriber. It takes a wake-up: "ready", "look" or "live", then the ticket, then the lock's
-// key; "watch", then the ticket and milliseconds; or "yours", then the ticket, the token and the owner. All other messages
-// are news.
+// key; "watch", then the ticket and milliseconds; or "yours", then the ticket, the token and the owner. "wanted" and
+// "holds" are news about holders.
 //
 //	ready  the lock is reserved for the ticket
 //	look   its waiter is to ask
@@ -81,7 +77,7 @@ var wakeUps = []string{"ready", "look", "live", "watch", "yours"}
 // The first three are challenges: the client shows that it lives, by its waiter's attempt if there is one.
 func (q *Queue) Message(n *node.Node, message string) {
 	what, rest, _ := strings.Cut(message, " ")
-	if !slices.Contains(wakeUps, what) {
+	if what == "wanted" || what == "holds" {
 		q.cfg.News(n, "", message)
 		return
 	}
@@ -156,7 +152,7 @@ func (q *Queue) takeOut(node int, ticket, named string) {
 }
 
 // TakeOutStrays takes out the tickets for which nodes keep the lock and with which nobody waits, as the answers
-// of a refused attempt show. A node does not wake the client that asks, nor one that cannot subscribe.
+// of a refused attempt show. A node does not wake the client that asks, nor a client that cannot subscribe.
 func (w *Waiter) TakeOutStrays(b *quorum.Ballot) {
 	for node, a := range b.Answers() {
 		ticket, kept := strings.CutPrefix(a.Holder, protocol.Reservation)

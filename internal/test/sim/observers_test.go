@@ -90,7 +90,7 @@ func noteSight(r *simRun, node int, client string, args []string, reply any) {
 	o := r.clients[indexOf(client)].observer
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	owner := protocol.HeldBy(sights[0].Value)
+	owner := sights[0].Holder
 	if o.shown == nil {
 		o.shown = make(map[string]map[int]time.Duration)
 	}
