@@ -8,9 +8,22 @@
 //		"redis://10.0.0.1:6379", "redis://10.0.1.1:6379", "redis://10.0.2.1:6379",
 //	})
 //	...
-//	lease, err := client.Mutex("invoice-42").Lock(ctx)
-//	...
-//	defer lease.Unlock(ctx)
+//	err = client.Mutex("invoice-42").Do(ctx, func(ctx context.Context, lease *redlock.Lease) error {
+//		return pay(ctx, lease.Token())
+//	})
+//
+// # A tour
+//
+// [Open], or [New] with the pools of another Redis package, makes a [Client]: one for each process.
+// [Client.Mutex], [Client.RWMutex], [Client.Multi] and [Client.Semaphore] name a lock, and ask no master.
+// Their Do, Lock and TryLock return when they have a [Lease], or an error: [ErrHeld] if another caller
+// has the lock, [ErrNoQuorum] if too few masters voted, [ErrConfig] if the call can never succeed.
+//
+// A Lease renews itself. [Lease.Done] closes, and the context of Do ends, before another caller can hold
+// the lock; [LostError] says why. [Lease.Token] grows with each lease: the resource refuses an older one.
+//
+// [Mutex.Lead] elects a leader, and [Mutex.Observe] follows it. [Client.WaitReady] awaits the masters at
+// a start. [WithTrace] and [Client.Stats] show what happens. Package redlocktest has masters for tests.
 package redlock
 
 import (

@@ -128,10 +128,10 @@ func TestAtMostTwoHundredRowsAreDrawn(t *testing.T) {
 	assert.Equal(t, 200, strings.Count(body, "<tr role=\"row\" data-key"))
 	assert.Contains(t, body, "The first 175 of 270 rows are shown")
 	assert.Contains(t, get(t, server, "/?filter=none").body, "No lock matches.")
-	var v struct{ Rows []struct{ Names []string } }
+	var v struct{ Rows []struct{ Name string } }
 	require.NoError(t, json.Unmarshal([]byte(get(t, server, "/api/locks?sort=name").body), &v))
 	assert.Len(t, v.Rows, 270, "programs get all")
-	assert.Equal(t, []string{"lock-1000"}, v.Rows[40].Names)
+	assert.Equal(t, "lock-1000", v.Rows[40].Name)
 }
 
 func TestHealthNodesAndMetrics(t *testing.T) {

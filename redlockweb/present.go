@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/overview"
+	"github.com/redlock-go/redlock/internal/printable"
 )
 
 const (
@@ -40,21 +41,7 @@ func ago(at, now time.Time) *moment {
 	if at.IsZero() {
 		return nil
 	}
-	return &moment{at.UnixMilli(), "ago", span(now.Sub(at))}
-}
-
-// span returns a duration as the script does.
-func span(d time.Duration) string {
-	s := int64(max(d, 0) / time.Second)
-	switch {
-	case s < 60:
-		return fmt.Sprintf("%ds", s)
-	case s < 3600:
-		return fmt.Sprintf("%dm %ds", s/60, s%60)
-	case s < 86400:
-		return fmt.Sprintf("%dh %dm", s/3600, s%3600/60)
-	}
-	return fmt.Sprintf("%dd %dh", s/86400, s%86400/3600)
+	return &moment{at.UnixMilli(), "ago", printable.Age(max(now.Sub(at), 0))}
 }
 
 // vote is what one master says of a row.
@@ -157,7 +144,7 @@ func newRowView(r *overview.Row, now time.Time) *rowView {
 	}
 	for i := range r.Waiters[:min(len(r.Waiters), maxNamed)] {
 		w := &r.Waiters[i]
-		v.Waiters = append(v.Waiters, person{w.Label, wants(w.Wants), ago(w.Since, now)})
+		v.Waiters = append(v.Waiters, person{w.Text(), wants(w.Wants), ago(w.Since, now)})
 	}
 	v.More = len(r.Waiters) - len(v.Waiters)
 	return v
@@ -175,7 +162,7 @@ func leftOf(left time.Duration, turn overview.Direction, looked, now time.Time) 
 	case left < 0:
 		return timeLeft{Endless: overview.NoEnd}
 	case left > 0:
-		return timeLeft{Left: &moment{end.UnixMilli(), "left", span(end.Sub(now))}, Turn: turn}
+		return timeLeft{Left: &moment{end.UnixMilli(), "left", printable.Age(max(end.Sub(now), 0))}, Turn: turn}
 	}
 	return timeLeft{Turn: turn}
 }
@@ -252,7 +239,7 @@ func newMasters(s *overview.Snapshot) (all []masterView) {
 			v.Link = runbook + m.Anchor
 		}
 		if m.RoundTrip > 0 && m.State == "up" {
-			v.RoundTrip = fmt.Sprintf("%.1f ms", float64(m.RoundTrip)/float64(time.Millisecond))
+			v.RoundTrip = printable.Duration(m.RoundTrip)
 			v.Slow = m.RoundTrip > slow && m.RoundTrip > 10*fastest
 		}
 		all = append(all, v)
@@ -297,8 +284,8 @@ var orderTexts = map[overview.Order]string{overview.ByNeed: "by need", overview.
 // newPage makes the page of a snapshot by need, and of one with the view that was asked for.
 func (h *Handler) newPage(need, table *overview.Snapshot) *pageView {
 	p := &pageView{Name: h.opts.title, Unlock: h.opts.unlock, Now: need.Taken, Headline: need.Headline, Masters: newMasters(need), Counts: need.Counts,
-		Longest: span(need.Counts.LongestWait), Matching: table.Matching, Filter: table.View.Filter,
-		Sort: cmp.Or(table.View.Order, overview.ByNeed), Age: span(need.Age()), Stale: need.Stale, Cause: need.Cause}
+		Longest: printable.Age(need.Counts.LongestWait), Matching: table.Matching, Filter: table.View.Filter,
+		Sort: cmp.Or(table.View.Order, overview.ByNeed), Age: printable.Age(need.Age()), Stale: need.Stale, Cause: need.Cause}
 	for _, o := range overview.Orders() {
 		p.Orders = append(p.Orders, orderView{o, orderTexts[o], o == p.Sort})
 	}

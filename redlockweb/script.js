@@ -5,13 +5,13 @@
   const live = at('live');
   let source, skew = 0, delay;
 
-  // span writes a duration as the server does.
+  // span writes a duration as printable.Age does.
   const span = ms => {
     const s = Math.floor(Math.max(ms, 0) / 1000), m = Math.floor(s / 60), h = Math.floor(m / 60);
     if (s < 60) return `${s}s`;
-    if (m < 60) return `${m}m ${s % 60}s`;
-    if (h < 24) return `${h}h ${m % 60}m`;
-    return `${Math.floor(h / 24)}d ${h % 24}h`;
+    if (m < 60) return `${m}m${s % 60}s`;
+    if (h < 24) return `${h}h${m % 60}m`;
+    return `${Math.floor(h / 24)}d${h % 24}h`;
   };
 
   const tick = () => {

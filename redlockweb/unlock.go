@@ -104,7 +104,7 @@ func (v *lockView) add(r *overview.Row, s *overview.Snapshot) {
 		v.Breakable = append(v.Breakable, breakable{confirmation(name), "un" + linkTo(name), owners[name]})
 	}
 	for i := range r.Waiters {
-		v.Waiters = append(v.Waiters, person{r.Waiters[i].Label, wants(r.Waiters[i].Wants), ago(r.Waiters[i].Since, s.Taken)})
+		v.Waiters = append(v.Waiters, person{r.Waiters[i].Text(), wants(r.Waiters[i].Wants), ago(r.Waiters[i].Since, s.Taken)})
 	}
 	for i, word := range votesOf(r.Words) {
 		if i < len(s.Masters) {

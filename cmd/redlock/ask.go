@@ -70,7 +70,7 @@ type clockFacts struct {
 // admittance is the node's right to vote, as its keys show it.
 type admittance struct {
 	State string  `json:"state"` // "votes", "waits", "new", "damaged", "other list" or "unknown"
-	Left  float64 `json:"left_s"`
+	Left  float64 `json:"remaining_s"`
 	Nodes int     `json:"nodes"` // N on its record
 	TTL   float64 `json:"longest_ttl_s"`
 

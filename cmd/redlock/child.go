@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/printable"
 )
 
 // findCommand finds the program before the lock is taken: redlock does not wait for a lock
@@ -130,7 +132,7 @@ func (r *runner) mustEnd() error {
 	default:
 	}
 	if left := r.lease.Remaining(); left <= r.flags.stopBefore {
-		return fmt.Errorf("the lock %q could not be renewed, and ends in %v", r.lease.Name(), short(left))
+		return fmt.Errorf("the lock %q could not be renewed, and ends in %v", r.lease.Name(), printable.Duration(left))
 	}
 	return nil
 }

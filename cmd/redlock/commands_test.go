@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/overview"
 	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 )
@@ -35,25 +36,33 @@ func TestInspectShowsHolderNodesAndQueue(t *testing.T) {
 	assert.Contains(t, r.out, "other: free")
 }
 
-func TestInspectJSONHasStableNames(t *testing.T) {
+func TestInspectJSONShowsHolderNodesAndQueue(t *testing.T) {
 	nodes := redlocktest.Start(t, 3)
 	lease := hold(t, nodes, "job", redlock.WithTTL(10*time.Minute)) // it is not renewed within the test
 	waiting := start(t, nodes, "run", "job", "--", "true")
 	defer waiting.cmd.Process.Kill()
-	var v map[string]any
+	var v overview.LockJSON
 	eventually(t, func() bool {
-		v = nil
-		require.NoError(t, json.Unmarshal([]byte(call(nodes, "inspect", "--json", "job").out), &v))
-		return len(v["queue"].([]any)) == 1
+		v = inspectJSON(t, nodes, "job")
+		return len(v.Waiters) == 1
 	}, "in the queue")
-	// A refused attempt counts too: the counter is above the holder's token.
-	for key, want := range map[string]any{"name": "job", "quorum": true, "holder": lease.Owner(), "token": 2.0, "split": false} {
-		assert.Equal(t, want, v[key], key)
-	}
-	assert.InDelta(t, 600_000, v["remaining_ms"], 60_000)
-	assert.Equal(t, lease.Since().Format(time.RFC3339), v["since"])
-	assert.Equal(t, []string{"label", "limit", "nodes", "since", "ticket", "wants"}, keys(v["queue"].([]any)[0]))
-	assert.Equal(t, []string{"count", "holder", "node", "permits", "readers", "remaining_ms", "reserved", "waiting"}, keys(v["nodes"].([]any)[0]))
+	assert.Equal(t, "job", v.Name)
+	assert.Equal(t, overview.Held, v.State)
+	assert.EqualValues(t, 2, v.Token, "a refused attempt counts too: it is above the holder's token")
+	require.Len(t, v.Holders, 1)
+	h := v.Holders[0]
+	assert.InDelta(t, 600, *h.Remaining, 60)
+	h.Remaining = nil
+	assert.Equal(t, overview.HolderJSON{Holder: "the holder", Owner: lease.Owner(), Since: lease.Since().UTC(), Token: 2, Nodes: 3, Holds: true}, h)
+	assert.Equal(t, overview.SaysHolder, v.Nodes[2].Vote)
+	assert.Equal(t, lease.Owner(), v.Nodes[2].Holders[0].Owner)
+}
+
+// inspectJSON returns what redlock inspect shows of a lock, or of a semaphore.
+func inspectJSON(t *testing.T, nodes *redlocktest.Nodes, name string) (v overview.LockJSON) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(call(nodes, "inspect", "--json", name).out), &v))
+	return v
 }
 
 func TestInspectShowsSplitVotesAndMissingQuorums(t *testing.T) {
@@ -64,7 +73,7 @@ func TestInspectShowsSplitVotesAndMissingQuorums(t *testing.T) {
 	r := call(nodes, "inspect", "job")
 	assert.Zero(t, r.code, r.log)
 	assert.Contains(t, r.out, "the votes are split")
-	assert.Contains(t, call(nodes, "inspect", "--json", "job").out, `"split":true`)
+	assert.Equal(t, overview.Split, inspectJSON(t, nodes, "job").State)
 	nodes.Stop(0)
 	nodes.Stop(1)
 	r = call(nodes, "inspect", "job", "other")

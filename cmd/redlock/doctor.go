@@ -66,7 +66,7 @@ median_ms, max_ms), version (of Redis, or the one that the server is compatible 
 (program, version; row: its row in docs/servers.md; support: tested, read (not tested, works
 by its documentation), no, unknown), role, run_id, uptime_s, eviction_policy, rdb and aof (on,
 off, unknown), clock (known, offset_ms from this machine's, drift_ppm, uncertainty_ppm)
-and admission (state: votes, waits, new, damaged, other list, unknown; left_s, nodes, longest_ttl_s, masters, self, error).
+and admission (state: votes, waits, new, damaged, other list, unknown; remaining_s, nodes, longest_ttl_s, masters, self, error).
 Fields and codes may be added, never renamed.`
 
 func newDoctor(s *settings) *cobra.Command {
@@ -271,7 +271,7 @@ func (f *nodeFacts) row() []string {
 	if f.err != nil {
 		return []string{f.Node, "? " + f.Error}
 	}
-	trip := fmt.Sprintf("%v", short(millisec(f.Trip.Median)))
+	trip := printable.Duration(millisec(f.Trip.Median))
 	clock := "?"
 	if f.Clock.Known {
 		clock = fmt.Sprintf("%+.1f ms, %+.0f ppm (± %.0f)", f.Clock.Offset, f.Clock.Drift, f.Clock.Uncertainty)
@@ -281,7 +281,7 @@ func (f *nodeFacts) row() []string {
 		"damaged": "no (damaged)", "other list": "no (other list)", "unknown": "?"}[f.Admitted.State]
 	up := "?"
 	if f.info["uptime_in_seconds"] != "" {
-		up = (time.Duration(f.Uptime) * time.Second).String()
+		up = printable.Age(time.Duration(f.Uptime) * time.Second)
 	}
 	return []string{f.Node, trip, f.Server.String(), orUnknown(f.Role), up, votes, persistence, orUnknown(f.Eviction),
 		clock}

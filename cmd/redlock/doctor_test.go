@@ -24,7 +24,7 @@ func TestDoctorReportsClocksThatWereSetSinceItsLastLook(t *testing.T) {
 		what  string
 	}{
 		"none was set":     {[]float64{20, -30, 0}, nil, ""},
-		"one, forward":     {[]float64{0, 3_600_000, 0}, []string{"warning clock-stepped"}, "its clock was set forward by 1h0m0s since doctor's last look, 10m0s ago"},
+		"one, forward":     {[]float64{0, 3_600_000, 0}, []string{"warning clock-stepped"}, "its clock was set forward by 1h0m since doctor's last look, 10m0s ago"},
 		"one, back":        {[]float64{0, -5_000, 0}, []string{"warning clock-stepped"}, "its clock was set back by 5s since doctor's last look, 10m0s ago"},
 		"this machine's":   {[]float64{-5_000, -5_000, -5_000}, []string{"note own-clock-stepped"}, "this machine's clock was set forward by 5s"},
 		"one is not known": {[]float64{0, 5_000}, []string{"warning clock-stepped"}, "set forward by 5s"},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/node"
 	"github.com/redlock-go/redlock/internal/overview"
+	"github.com/redlock-go/redlock/internal/printable"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
@@ -256,8 +257,8 @@ func (x *examination) judgeDamage(f *nodeFacts) {
 // judgeSpeed reports a slow round trip.
 func (x *examination) judgeSpeed(f *nodeFacts) {
 	median := time.Duration(f.Trip.Median * float64(time.Millisecond))
-	what := fmt.Sprintf("its round trip is %v (median; worst %v)", short(median),
-		short(time.Duration(f.Trip.Max*float64(time.Millisecond))))
+	what := fmt.Sprintf("its round trip is %v (median; worst %v)", printable.Duration(median),
+		printable.Duration(time.Duration(f.Trip.Max*float64(time.Millisecond))))
 	switch {
 	case median >= x.limits.nodeTimeout:
 		x.add(danger, "slow", f.Node, what+fmt.Sprintf(", and the node timeout %v", x.limits.nodeTimeout),

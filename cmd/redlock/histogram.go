@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/printable"
 )
 
 // profile returns a row of percentiles. It sorts the times.
@@ -13,7 +15,7 @@ func profile(name string, times []time.Duration) []string {
 	slices.Sort(times)
 	row := []string{name, fmt.Sprint(len(times))}
 	for _, share := range []int{0, 50, 90, 99, 100} {
-		row = append(row, short(percentile(times, share)).String())
+		row = append(row, printable.Duration(percentile(times, share)))
 	}
 	return row
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -38,16 +37,8 @@ It changes nothing about the locks. The output is a snapshot, which may be out o
 already. It exits with 0 also if nobody holds the lock, and with 69 if fewer nodes than a
 majority answer.
 
-With --json there is one object for each lock, on a line of its own: name, name_base64 (only if the name
-is not UTF-8; name shows its other bytes as one and the same character then), quorum (a majority
-answered), holder (empty: nobody, or readers), resting (the holder's lease has ended), reserved (the
-ticket of the waiter for which a majority keeps the lock, for a moment), notifiable (the holder wants to
-know that others want the lock), since (when the holder got it, by its own clock; missing if that is not
-known), remaining_ms (-1: without an end), token, split, readers (owner, label, since, remaining_ms,
-nodes; 0 ms if no majority has the share), permits (slot, owner, label, since, remaining_ms, nodes,
-token; 0 ms if no majority has it), queue (ticket, label, since, nodes, wants: how many permits, 0: the
-lock itself; limit: how many the semaphore has, as this caller says), nodes (node, holder, readers,
-permits, reserved, remaining_ms, count, waiting, error). Fields may be added, never renamed.`
+With --json there is one object for each lock, on a line of its own. docs/reference/json.md has the
+fields, which are stable.`
 
 func newInspect(s *settings) *cobra.Command {
 	var watch, asJSON bool
@@ -58,9 +49,8 @@ func newInspect(s *settings) *cobra.Command {
 		Long:  inspectHelp,
 		Example: `  redlock inspect backup
   redlock inspect backup deploy --watch
-  redlock inspect backup --json | jq -r .holder
-  redlock inspect deployments --json | jq -r '.permits[] | [.slot, .label] | @tsv'
-  redlock inspect catalog --json | jq -r '.readers[].label'`,
+  redlock inspect backup --json | jq -r '.holders[].holder'
+  redlock inspect deployments --json | jq -r '.holders[] | "\(.slots) \(.holder)"'`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if every < 100*time.Millisecond {
@@ -106,7 +96,7 @@ func inspectAll(ctx context.Context, w io.Writer, p paint, client *redlock.Clien
 		}
 		switch {
 		case asJSON:
-			_ = json.NewEncoder(w).Encode(newLockView(s))
+			_ = writeLocks(w, client, &s) // output keeps the error
 		default:
 			if i > 0 {
 				fmt.Fprintln(w)

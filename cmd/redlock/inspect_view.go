@@ -13,80 +13,14 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
-// lockView is a lock in JSON: stable names.
-type lockView struct {
-	Name       string       `json:"name"`
-	Bytes      []byte       `json:"name_base64,omitempty"` // the name, if it is not UTF-8, of which Name has a part
-	Quorum     bool         `json:"quorum"`
-	Holder     string       `json:"holder"`
-	Resting    bool         `json:"resting"`
-	Reserved   string       `json:"reserved"`
-	Notifiable bool         `json:"notifiable"`
-	Since      time.Time    `json:"since,omitzero"`
-	Remaining  int64        `json:"remaining_ms"`
-	Token      int64        `json:"token"`
-	Split      bool         `json:"split"`
-	Readers    []readerView `json:"readers"`
-	Permits    []permitView `json:"permits"`
-	Queue      []waiterView `json:"queue"`
-	Nodes      []nodeView   `json:"nodes"`
-}
-
-type waiterView struct {
-	Ticket string    `json:"ticket"`
-	Label  string    `json:"label"`
-	Since  time.Time `json:"since"`
-	Nodes  int       `json:"nodes"`
-	Wants  int       `json:"wants"`
-	Limit  int       `json:"limit"`
-}
-
-type nodeView struct {
-	Node      string       `json:"node"`
-	Holder    string       `json:"holder"`
-	Readers   []readerView `json:"readers"`
-	Permits   []permitView `json:"permits"`
-	Reserved  string       `json:"reserved"`
-	Remaining int64        `json:"remaining_ms"`
-	Count     int64        `json:"count"`
-	Waiting   int          `json:"waiting"`
-	Error     string       `json:"error,omitempty"`
-}
-
-func newLockView(s redlock.Status) lockView {
-	v := lockView{
-		Name: s.Name, Quorum: !s.Incomplete, Holder: s.Holder, Resting: s.Resting, Reserved: s.Reserved,
-		Notifiable: s.Notifiable, Since: s.Since, Remaining: millis(s.Remaining), Token: s.Token,
-		Split: overview.IsSplit(s) && !s.Incomplete, Readers: newReaderViews(s.Readers),
-		Permits: newPermitViews(s.Permits),
-		Queue:   []waiterView{},
-	}
-	if !utf8.ValidString(s.Name) {
-		v.Bytes = []byte(s.Name)
-	}
-	for _, w := range s.Queue {
-		v.Queue = append(v.Queue,
-			waiterView{Ticket: w.Ticket, Label: w.Label, Since: w.Since, Nodes: w.Nodes, Wants: w.Permits,
-				Limit: w.Limit})
-	}
-	for _, n := range s.Nodes {
-		node := nodeView{Node: n.Node, Holder: n.Holder, Readers: newNodeReaderViews(n.Readers),
-			Permits: newNodePermitViews(n.Permits), Reserved: n.Reserved,
-			Remaining: millis(n.Remaining), Count: n.Count, Waiting: len(n.Queue)}
-		if n.Err != nil {
-			node.Error = n.Err.Error()
+// writeLocks prints what stands for a name as JSON.
+func writeLocks(w io.Writer, client *redlock.Client, s *redlock.Status) error {
+	for _, l := range overview.LocksOf(s, client.Stats().Nodes, time.Now()) {
+		if err := writeJSON(w, &l); err != nil {
+			return err
 		}
-		v.Nodes = append(v.Nodes, node)
 	}
-	return v
-}
-
-// millis returns a remaining time in milliseconds; -1 if it has no end.
-func millis(d time.Duration) int64 {
-	if d < 0 {
-		return -1
-	}
-	return d.Milliseconds()
+	return nil
 }
 
 // writeLock prints one lock for people.
@@ -135,7 +69,7 @@ func writeLock(w io.Writer, p paint, s redlock.Status) {
 			what = ", wants " + wants
 		}
 		fmt.Fprintf(w, "  %4d. %s, waiting for %v%s, at %s\n", i+1, overview.WaiterLabel(&waiter),
-			short(max(time.Since(waiter.Since), 0)), what, counted(waiter.Nodes, "node"))
+			printable.Duration(max(time.Since(waiter.Since), 0)), what, counted(waiter.Nodes, "node"))
 	}
 	if text := overview.DifferentLimits(overview.LimitsOf(s.Queue)); text != "" {
 		fmt.Fprintf(w, "  %s\n",
@@ -209,7 +143,7 @@ func left(d time.Duration) string {
 	if d < 0 {
 		return overview.NoEnd
 	}
-	return short(d).String()
+	return printable.Duration(d)
 }
 
 // remains returns for how long a key lasts, in a sentence.

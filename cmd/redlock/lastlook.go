@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/printable"
 )
 
 // lastLook is what doctor keeps in the file of --last: the clocks as they were at its last look.
@@ -80,12 +82,12 @@ func (x *examination) judgeSteps(last *lastLook, now time.Time) {
 		return
 	}
 	middle := median(all)
-	since := fmt.Sprintf("since doctor's last look, %v ago", now.Sub(last.At).Round(time.Second))
+	since := "since doctor's last look, " + printable.Age(now.Sub(last.At)) + " ago"
 	for _, f := range x.Nodes {
 		gain, known := gains[f.Node]
 		if by := millisec(gain - middle); known && by.Abs() > x.limits.offset {
 			x.add(warning, "clock-stepped", f.Node,
-				fmt.Sprintf("its clock was set %s by %v %s", forwardOrBack(by), short(by.Abs()), since),
+				fmt.Sprintf("its clock was set %s by %v %s", forwardOrBack(by), printable.Duration(by.Abs()), since),
 				"set forward, it ended keys and quarantines early: leases were lost as revoked, and two may have "+
 					"held a lock; set back, it makes them last longer",
 				"let the clock be slewed, never stepped (chrony without makestep, ntpd -x); docs/operations.md, A "+
@@ -94,7 +96,7 @@ func (x *examination) judgeSteps(last *lastLook, now time.Time) {
 	}
 	if by := millisec(-middle); by.Abs() > x.limits.offset {
 		x.add(note, "own-clock-stepped", "",
-			fmt.Sprintf("this machine's clock was set %s by %v %s", forwardOrBack(by), short(by.Abs()), since),
+			fmt.Sprintf("this machine's clock was set %s by %v %s", forwardOrBack(by), printable.Duration(by.Abs()), since),
 			"none for locks and tokens; times in logs do not match", "let the clock be slewed here too")
 	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -44,8 +43,7 @@ spends a tenth of its time on it at most: some minutes for a hundred thousand lo
 exits with 0 also if nothing is locked, and with 69 if too few nodes answer or list their
 keys, after it has shown what the others say.
 
-With --json there is one object for each lock, on a line of its own, with the fields of
-inspect --json.`
+With --json there is one object for each lock, on a line of its own, as inspect --json has it.`
 
 func newLs(s *settings) *cobra.Command {
 	var asJSON bool
@@ -55,8 +53,8 @@ func newLs(s *settings) *cobra.Command {
 		Long:  lsHelp,
 		Example: `  redlock ls
   redlock ls 'invoice-*'
-  redlock ls --json | jq -r 'select(.queue | length > 10) | .name'
-  redlock ls --json | jq -r 'select(.holder == "" and (.queue | length > 0)) | .name'`,
+  redlock ls --json | jq -r 'select(.waiters | length > 10) | .name'
+  redlock ls --json | jq -r 'select(.state == "waited for") | .name'`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			pattern, err := patternOf(args, "list")
@@ -71,7 +69,7 @@ func newLs(s *settings) *cobra.Command {
 			out := cmd.OutOrStdout()
 			if asJSON {
 				return listLocks(cmd.Context(), client, pattern, func(s redlock.Status) error {
-					return json.NewEncoder(out).Encode(newLockView(s))
+					return writeLocks(out, client, &s)
 				})
 			}
 			rows := newRowWriter(out, newPaint(out))

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/overview"
 	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 )
@@ -45,53 +46,11 @@ func TestLsListsNamesHoldersTimesAndWaiters(t *testing.T) {
 	assert.Contains(t, r.out, `"a\x1b[2Jname"`)
 	assert.Len(t, strings.Split(strings.TrimSpace(r.out), "\n"), 5)
 
+	assert.Equal(t, 4, strings.Count(call(nodes, "ls", "--json").out, `"state":"held"`))
 	r = call(nodes, "ls", "job-[2-9]")
 	require.Zero(t, r.code, r.log)
 	assert.NotContains(t, r.out, "job-1")
 	assert.Contains(t, r.out, "job-2")
-}
-
-func TestJSONKeepsNamesApartThatAreNotUTF8(t *testing.T) {
-	nodes := redlocktest.Start(t, 1)
-	keep(t, hold(t, nodes, "job-\xff"))
-	keep(t, hold(t, nodes, "job-\xfe"))
-	keep(t, hold(t, nodes, "job-é"))
-	r := call(nodes, "ls", "--json")
-	require.Zero(t, r.code, r.log)
-	var names []string
-	for line := range strings.Lines(r.out) {
-		var v struct {
-			Name   string  `json:"name"`
-			Base64 *[]byte `json:"name_base64"`
-		}
-		require.NoError(t, json.Unmarshal([]byte(line), &v))
-		if v.Base64 != nil {
-			v.Name = string(*v.Base64)
-		}
-		names = append(names, v.Name)
-	}
-	assert.ElementsMatch(t, []string{"job-\xff", "job-\xfe", "job-é"}, names)
-	assert.NotContains(t, call(nodes, "ls", "--json", "job-é").out, "name_base64", "only where the name is not whole")
-}
-
-func TestLsJSONHasTheFieldsOfInspect(t *testing.T) {
-	nodes := redlocktest.Start(t, 3)
-	one := keep(t, hold(t, nodes, "job-1"))
-	keep(t, hold(t, nodes, "job-2"))
-	r := call(nodes, "ls", "--json")
-	require.Zero(t, r.code, r.log)
-	var inspected map[string]any
-	require.NoError(t, json.Unmarshal([]byte(call(nodes, "inspect", "--json", "job-1").out), &inspected))
-	listed := make(map[string]map[string]any)
-	for line := range strings.Lines(r.out) {
-		var v map[string]any
-		require.NoError(t, json.Unmarshal([]byte(line), &v))
-		listed[v["name"].(string)] = v
-	}
-	require.Len(t, listed, 2)
-	assert.Equal(t, one.Owner(), listed["job-1"]["holder"])
-	assert.Equal(t, true, listed["job-1"]["quorum"])
-	assert.Equal(t, keys(inspected), keys(listed["job-1"]))
 }
 
 func TestLsShowsWhatAMinoritySaysAndFails(t *testing.T) {
@@ -107,12 +66,11 @@ func TestLsShowsWhatAMinoritySaysAndFails(t *testing.T) {
 	assert.Regexp(t, `(?m)^job +the holder +- +\d[\d.]*s +0 +incomplete$`, r.out)
 	r = call(nodes, "ls", "--node-timeout", "100ms", "--json")
 	assert.Equal(t, codeNoQuorum, r.code, r.log)
-	var v lockView
+	var v overview.LockJSON
 	require.NoError(t, json.Unmarshal([]byte(r.out), &v))
-	assert.False(t, v.Quorum)
-	assert.False(t, v.Split, "it is not known")
-	assert.Empty(t, v.Holder)
-	assert.Contains(t, v.Nodes[1].Holder, "@the holder")
+	assert.Equal(t, overview.Incomplete, v.State)
+	assert.False(t, v.Holders[0].Holds)
+	assert.Contains(t, v.Nodes[1].Holders[0].Owner, "@the holder")
 }
 
 func TestRowsSayTheStateOfALock(t *testing.T) {

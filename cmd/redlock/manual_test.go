@@ -16,6 +16,8 @@ import (
 	"github.com/spf13/cobra/doc"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/redlock-go/redlock/internal/overview"
 )
 
 const manualFile = "../../docs/redlock.1"
@@ -48,13 +50,16 @@ func TestManIsContentWithTheManual(t *testing.T) {
 	}
 }
 
-func TestTheHelpNamesEachFieldOfTheJSON(t *testing.T) {
-	for command, object := range map[string]any{"doctor": examination{}, "inspect": lockView{}, "observe": holding{}} {
-		help, _, err := newRoot().Find([]string{command})
-		require.NoError(t, err)
+func TestTheReferenceHasEachFieldOfTheJSON(t *testing.T) {
+	reference, err := os.ReadFile("../../docs/reference/json.md")
+	require.NoError(t, err)
+	for _, object := range []any{overview.LockJSON{}, overview.Change{}, holding{}} {
 		for _, field := range jsonFields(reflect.TypeOf(object)) {
-			assert.Regexp(t, `\b`+field+`\b`, help.Long, "redlock %s --help", command)
+			assert.Contains(t, string(reference), "`"+field+"`")
 		}
+	}
+	for _, field := range jsonFields(reflect.TypeOf(examination{})) {
+		assert.Regexp(t, `\b`+field+`\b`, doctorHelp)
 	}
 }
 
@@ -67,7 +72,7 @@ func jsonFields(t reflect.Type) (names []string) {
 		return nil
 	}
 	for i := range t.NumField() {
-		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name != "" {
+		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); strings.Trim(name, "-") != "" {
 			names = append(append(names, name), jsonFields(t.Field(i).Type)...)
 		}
 	}

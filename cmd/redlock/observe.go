@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -21,12 +20,9 @@ import (
 
 // observeHelp is the help of redlock observe, and a part of its manual.
 const observeHelp = `observe shows who holds the lock NAME: now, and at each change, until a signal ends it. It prints
-one JSON object each time, on a line of its own: time (when it printed the line), name, holder (the
-label; the whole owner if it has no label), owner (the value that marks the lease at the nodes), token
-(the fencing token), since (when the holder got the lock, by its own clock), shared (readers hold the lock)
-and error. What is empty or not known is missing: nobody holds the lock if holder and shared are missing. If
+one JSON object each time, on a line of its own; docs/reference/json.md has the fields. What is empty or not
+known is missing: nobody holds the lock if holder and shared are missing. If
 no majority answers, error says why; the rest is what most of the other nodes say, and observe goes on.
-Fields may be added, never renamed.
 
 With COMMAND, observe prints nothing itself, and runs COMMAND: at first for the present holder, then for each
 change. COMMAND finds in its environment REDLOCK_NAME, REDLOCK_HOLDER, REDLOCK_OWNER, REDLOCK_TOKEN,
@@ -83,7 +79,7 @@ func newObserve(s *settings) *cobra.Command {
 	}
 }
 
-// holding is who holds a lock. The JSON names are stable.
+// holding says who holds a lock. docs/reference/json.md documents the fields. They are stable.
 type holding struct {
 	Time   time.Time `json:"time"`
 	Name   string    `json:"name"`
@@ -108,8 +104,8 @@ func observe(cmd *cobra.Command, s *settings, name string, tell func(context.Con
 	}
 	defer client.Close()
 	for found, err := range client.Mutex(name).Observe(ctx) {
-		h := holding{Time: time.Now().UTC(), Name: name, Holder: overview.ReadableOwner(found.Owner), Owner: found.Owner,
-			Token: found.Token, Since: found.Since.UTC(), Shared: found.Shared}
+		h := holding{Time: time.Now().UTC(), Name: name, Holder: printable.Quote(overview.ReadableOwner(found.Owner)),
+			Owner: printable.Quote(found.Owner), Token: found.Token, Since: found.Since.UTC(), Shared: found.Shared}
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -128,11 +124,7 @@ func observe(cmd *cobra.Command, s *settings, name string, tell func(context.Con
 // printHolders prints who holds a lock, and each change, until a signal ends it.
 func printHolders(cmd *cobra.Command, s *settings, name string) error {
 	return observe(cmd, s, name, func(_ context.Context, h *holding) error {
-		line, err := json.Marshal(h)
-		if err == nil {
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", printableJSON(line))
-		}
-		if err != nil {
+		if err := writeJSON(cmd.OutOrStdout(), h); err != nil {
 			return &exit{code: codeDanger, why: err}
 		}
 		return nil
@@ -165,8 +157,7 @@ func (h *holding) run(ctx context.Context, cmd *cobra.Command, path string, args
 	return nil
 }
 
-// environment returns what a command is told. No variable can have a byte 0, and others choose
-// their owners.
+// environment returns what a command is told. No variable can have a byte 0.
 func (h *holding) environment() []string {
 	var token, since, shared string
 	if h.Token > 0 {
@@ -178,7 +169,7 @@ func (h *holding) environment() []string {
 	if h.Shared {
 		shared = "1"
 	}
-	return []string{"REDLOCK_NAME=" + h.Name, "REDLOCK_HOLDER=" + printable.Line(h.Holder),
-		"REDLOCK_OWNER=" + printable.Line(h.Owner), "REDLOCK_TOKEN=" + token, "REDLOCK_SINCE=" + since,
-		"REDLOCK_SHARED=" + shared, "REDLOCK_ERROR=" + printable.Line(h.Error)}
+	return []string{"REDLOCK_NAME=" + h.Name, "REDLOCK_HOLDER=" + h.Holder, "REDLOCK_OWNER=" + h.Owner,
+		"REDLOCK_TOKEN=" + token, "REDLOCK_SINCE=" + since, "REDLOCK_SHARED=" + shared,
+		"REDLOCK_ERROR=" + printable.Line(h.Error)}
 }

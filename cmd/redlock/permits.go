@@ -9,41 +9,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/overview"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
-
-// permitView is a held permit in JSON.
-type permitView struct {
-	Slot      int       `json:"slot"`
-	Owner     string    `json:"owner"`
-	Label     string    `json:"label"`
-	Since     time.Time `json:"since,omitzero"`
-	Remaining int64     `json:"remaining_ms"`
-	Nodes     int       `json:"nodes,omitempty"` // that have it; 0 among the permits of one node
-	Token     int64     `json:"token"`
-}
-
-func newPermitViews(permits []redlock.PermitStatus) []permitView {
-	views := []permitView{}
-	for _, p := range permits {
-		views = append(views, permitView{Slot: p.Slot, Owner: p.Owner, Label: p.Label, Since: p.Since,
-			Remaining: millis(p.Remaining), Nodes: p.Nodes, Token: p.Token})
-	}
-	return views
-}
-
-// newNodePermitViews is newPermitViews for the permits of one node.
-func newNodePermitViews(permits []redlock.PermitStatus) []permitView {
-	views := newPermitViews(permits)
-	for i := range views {
-		views[i].Nodes = 0
-	}
-	return views
-}
 
 // writePermits prints each permit that a node has, whether a majority has it or not.
 func writePermits(w io.Writer, permits []redlock.PermitStatus) {

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/overview"
 	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 )
@@ -115,24 +115,16 @@ func TestInspectShowsPermits(t *testing.T) {
 	assert.Regexp(t, `(?m)^     1\. .*, waiting for \S+, wants 2 of 3 permits, at \d nodes$`, r.out)
 	assert.NotContains(t, r.out, "different numbers")
 
-	r = call(nodes, "inspect", "--json", "job")
-	var v lockView
-	require.NoError(t, json.Unmarshal([]byte(r.out), &v))
-	require.Len(t, v.Permits, 3)
-	require.Len(t, v.Nodes[0].Permits, 3)
-	assert.Empty(t, v.Nodes[2].Permits)
-	assert.False(t, v.Split)
-	assert.Equal(t, 2, v.Queue[0].Wants)
-	assert.Equal(t, 3, v.Queue[0].Limit)
-	for i, p := range v.Permits {
-		assert.Equal(t, i, p.Slot)
-		assert.InDelta(t, 600_000, p.Remaining, 60_000)
-		assert.Equal(t, 2, p.Nodes)
-		assert.Positive(t, p.Token)
+	v := inspectJSON(t, nodes, "job")
+	require.Len(t, v.Nodes[0].Holders, 3)
+	assert.Empty(t, v.Nodes[2].Holders)
+	assert.Equal(t, overview.Held, v.State)
+	assert.Equal(t, [2]int{2, 3}, [2]int{v.Waiters[0].Permits, v.Waiters[0].Limit})
+	require.Len(t, v.Holders, 2)
+	for _, h := range v.Holders {
+		assert.Len(t, h.Slots, map[bool]int{true: 1, false: 2}[h.Owner == one.Owner()])
+		assert.InDelta(t, 600, *h.Remaining, 60)
 	}
-	var names map[string]any
-	require.NoError(t, json.Unmarshal([]byte(r.out), &names))
-	assert.Equal(t, []string{"label", "nodes", "owner", "remaining_ms", "since", "slot", "token"}, keys(names["permits"].([]any)[0]))
 }
 
 func TestPermitsWithoutAMajorityAreShown(t *testing.T) {

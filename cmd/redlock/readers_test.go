@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/overview"
 	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 )
@@ -111,24 +111,13 @@ func TestInspectShowsReaders(t *testing.T) {
 	assert.Regexp(t, `(?m)^     \d\. a reader \(`+first.Owner()[:6]+`…\) for \d+s, at 2 nodes, for another \S+ unless renewed$`, r.out)
 	assert.Contains(t, r.out, `"x\x1b[2J\nother: free \u202e\u009b\xff" (`+second.Owner()[:6])
 
-	r = call(nodes, "inspect", "--json", "job")
-	var v lockView
-	require.NoError(t, json.Unmarshal([]byte(r.out), &v))
-	assert.Empty(t, v.Holder)
-	assert.False(t, v.Split)
-	assert.InDelta(t, 600_000, v.Remaining, 60_000)
-	require.Len(t, v.Readers, 2)
-	require.Len(t, v.Nodes[0].Readers, 2)
-	assert.Empty(t, v.Nodes[2].Readers)
-	var names map[string]any
-	require.NoError(t, json.Unmarshal([]byte(r.out), &names))
-	assert.Equal(t, []string{"label", "nodes", "owner", "remaining_ms", "since"}, keys(names["readers"].([]any)[0]))
-	of := names["nodes"].([]any)[0].(map[string]any)["readers"].([]any)[0]
-	assert.Equal(t, []string{"label", "owner", "remaining_ms", "since"}, keys(of))
-	byLabel := map[string]readerView{v.Readers[0].Label: v.Readers[0], v.Readers[1].Label: v.Readers[1]}
-	assert.Equal(t, first.Owner(), byLabel["a reader"].Owner)
-	assert.Equal(t, 2, byLabel["a reader"].Nodes)
-	assert.InDelta(t, 600_000, byLabel["a reader"].Remaining, 60_000)
+	v := inspectJSON(t, nodes, "job")
+	assert.Equal(t, overview.Held, v.State)
+	require.Len(t, v.Nodes[0].Holders, 2)
+	assert.Empty(t, v.Nodes[2].Holders)
+	require.Len(t, v.Holders, 2)
+	assert.Equal(t, 2, v.Holders[0].Nodes)
+	assert.InDelta(t, 600, *v.Holders[0].Remaining, 60)
 }
 
 func TestSharesWithoutAMajorityAreSplitVotes(t *testing.T) {
@@ -139,7 +128,7 @@ func TestSharesWithoutAMajorityAreSplitVotes(t *testing.T) {
 	r := call(nodes, "inspect", "job")
 	assert.Contains(t, r.out, "job: nobody holds it: the votes are split")
 	assert.Regexp(t, `(?m)^     1\. a reader \(.*…\), at 1 node, no majority has its share$`, r.out)
-	assert.Contains(t, call(nodes, "inspect", "--json", "job").out, `"split":true`)
+	assert.Equal(t, overview.Split, inspectJSON(t, nodes, "job").State)
 	r = unlock(nodes, "--force", "job")
 	require.Zero(t, r.code, r.log)
 	assert.Contains(t, r.out, "job: nobody held it; the keys at 1 node are deleted.")
@@ -172,7 +161,7 @@ func TestUnlockSaysHowManyReadersItBroke(t *testing.T) {
 }
 
 func TestAFullListOfReadersIsALeastNumber(t *testing.T) {
-	readers := make([]redlock.ShareStatus, mostReaders)
+	readers := make([]redlock.ShareStatus, overview.MostReaders)
 	for i := range readers {
 		readers[i] = redlock.ShareStatus{Owner: fmt.Sprint(i), Remaining: time.Second, Nodes: 1}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/printable"
 	"github.com/redlock-go/redlock/internal/system"
 )
 
@@ -48,7 +49,7 @@ func (r *runner) awaitReady(client *redlock.Client) error {
 	if hold := r.flags.minHold; hold > 0 && unseen > hold/2 {
 		return &exit{code: codeNoQuorum,
 			why: fmt.Errorf("no majority could be reached for %v, more than half of --min-hold (%v): "+
-				"the command is not run, since another machine may have run it meanwhile", short(unseen), hold)}
+				"the command is not run, since another machine may have run it meanwhile", printable.Duration(unseen), hold)}
 	}
 	return nil
 }
@@ -98,7 +99,7 @@ func (r *runner) notReady(client *redlock.Client, err error) error {
 	remedy := "redlock doctor says what to do"
 	if q := (*redlock.QuorumError)(nil); errors.As(err, &q) && q.RetryAfter > 0 {
 		remedy = fmt.Sprintf("they vote in %v: give --ready more time than the longest ttl of all "+
-			"clients, and than 20s", short(q.RetryAfter))
+			"clients, and than 20s", printable.Duration(q.RetryAfter))
 	}
 	return &exit{code: codeNoQuorum,
 		why: fmt.Errorf("no majority of the nodes votes after %v (--ready), and the command is not run: %s",

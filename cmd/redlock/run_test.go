@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -20,6 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/redlock-go/redlock/internal/overview"
 	"github.com/redlock-go/redlock/internal/test/testclient"
 	"github.com/redlock-go/redlock/redlocktest"
 )
@@ -331,7 +331,7 @@ func TestSignalEndsTheWait(t *testing.T) {
 		assert.Contains(t, shown(), `"waiting":1`)
 		require.NoError(t, p.cmd.Process.Signal(sig))
 		assert.Equal(t, signalCode(sig), p.end().code)
-		assert.Contains(t, shown(), `"waiting":0`)
+		assert.Contains(t, shown(), `"waiters":[]`)
 	}
 	assert.True(t, lease.Valid())
 }
@@ -452,11 +452,10 @@ func TestMinHoldKeepsTheLockTakenWhenTheCommandHasEnded(t *testing.T) {
 	r := start(t, nodes, "run", "job", "--ttl", "10m", "--min-hold", "10m", "--", "sh", "-c", "echo $REDLOCK_OWNER; exit 3").end()
 	require.Equal(t, 3, r.code, r.log)
 	require.Less(t, time.Since(began), 5*time.Minute)
-	var v map[string]any
-	require.NoError(t, json.Unmarshal([]byte(call(nodes, "inspect", "--json", "job").out), &v))
-	assert.Equal(t, true, v["resting"])
-	assert.Equal(t, r.out, v["holder"].(string)+"\n")
-	assert.InDelta(t, 600_000, v["remaining_ms"], 120_000)
+	v := inspectJSON(t, nodes, "job")
+	assert.Equal(t, overview.Resting, v.State)
+	assert.Equal(t, r.out, v.Holders[0].Owner+"\n")
+	assert.InDelta(t, 600, *v.Holders[0].Remaining, 120)
 	assert.Contains(t, call(nodes, "inspect", "job").out, "job: resting after ")
 
 	next := start(t, nodes, "run", "job", "--no-wait", "--", "true").end()

@@ -3,7 +3,6 @@ package main
 import (
 	"io"
 	"os"
-	"time"
 
 	"golang.org/x/term"
 
@@ -53,12 +52,3 @@ func (p paint) yellow(text string) string { return p.in("33", text) }
 func (p paint) green(text string) string  { return p.in("32", text) }
 func (p paint) bold(text string) string   { return p.in("1", text) }
 func (p paint) dim(text string) string    { return p.in("2", text) }
-
-// short rounds a duration to about three digits.
-func short(d time.Duration) time.Duration {
-	unit := time.Nanosecond
-	for limit := d.Abs() / 1000; unit < limit; {
-		unit *= 10
-	}
-	return d.Round(unit)
-}

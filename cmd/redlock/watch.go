@@ -24,8 +24,8 @@ import (
 // watchHelp is the help of redlock watch, and a part of its manual.
 const watchHelp = `watch --http ADDR serves a page that shows the locks, and prints its URL: whether locks are
 available, which nodes do not vote, which callers wait for whom, what looks odd, and all locks with a filter. The page
-is alive, and readable without script. Beside it there are /api/locks and /api/nodes (JSON),
-/healthz (200 if a quorum votes, else 503) and /metrics (gauges for Prometheus).
+updates live, and is readable without script. Beside it there are /api/locks (docs/reference/json.md) and
+/api/nodes, both JSON, /healthz (200 if a quorum votes, else 503) and /metrics (gauges for Prometheus).
 
 ADDR is a host and a port, such as localhost:8080. It must be a loopback address, unless --beyond-loopback says
 that other machines may see the page: it asks for no password, and shows the names of all
@@ -35,17 +35,15 @@ arrived, nor given by --host is refused.
 The page is read-only. With --unlock it can take a lock away from its holder, as redlock unlock --force does, when
 a person types the lock's name. If another holder has got the lock meanwhile, nothing is changed.
 
-watch --log prints one JSON object for each change that it sees, on a line of its own: time, change ("granted",
-"released", "holder changed", "waiter came", "waiter left", "master down" or "master up"), and what is known of name,
-holder, before (the holder before), waiter, wants, token, held_s and waited_s (for how long, in seconds),
-master, state and cause. What comes and goes between two looks is not seen: it
+watch --log prints one JSON object for each change that it sees, on a line of its own; docs/reference/json.md has
+its fields. It misses what comes and goes between two looks: it
 looks at the first 200 locks each second, and at the others as often as it lists them. Without a quorum it prints
 changes of nodes alone.
 
 watch NAME --log prints who holds this one lock, and each change of its holder: the lines of redlock observe NAME, whose
 help describes them. It asks for this lock alone, and lists none.
 
-watch changes nothing, but by --unlock. Without a NAME it needs the right +scan, as ls does, and spends at most a quarter
+Without --unlock, watch changes nothing. Without a NAME it needs the right +scan, as ls does, and spends at most a quarter
 of its time on listing locks, however many browsers watch; none while no browser does, but for some
 seconds after a request. It ends with 0 when a signal ends it.`
 
@@ -194,12 +192,12 @@ func (l *changeLog) write(s *overview.Snapshot) error {
 	}
 	var all []overview.Change
 	for _, c := range l.since(l.last, s) {
-		if c.Master != "" {
+		if c.Node != "" {
 			all = append(all, c)
 		}
 	}
 	for _, c := range l.since(l.full, s) {
-		if c.Master == "" {
+		if c.Node == "" {
 			all = append(all, c)
 		}
 	}
@@ -208,11 +206,7 @@ func (l *changeLog) write(s *overview.Snapshot) error {
 		l.full = s
 	}
 	for i := range all {
-		line, err := json.Marshal(&all[i])
-		if err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintf(l.out, "%s\n", printableJSON(line)); err != nil {
+		if err := writeJSON(l.out, &all[i]); err != nil {
 			return err
 		}
 	}
@@ -227,8 +221,13 @@ func (l *changeLog) since(before, after *overview.Snapshot) []overview.Change {
 	return overview.Changes(before, after)
 }
 
-// printableJSON escapes what JSON leaves as it is, and a terminal would obey: names are others' text.
-func printableJSON(line []byte) string {
+// writeJSON prints a value on a line. It escapes what JSON leaves as it is, and a terminal would
+// obey: names are text of other clients.
+func writeJSON(w io.Writer, value any) error {
+	line, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
 	var b strings.Builder
 	for _, r := range string(line) {
 		if strconv.IsPrint(r) {
@@ -239,5 +238,6 @@ func printableJSON(line []byte) string {
 			fmt.Fprintf(&b, `\u%04x`, unit)
 		}
 	}
-	return b.String()
+	_, err = io.WriteString(w, b.String()+"\n")
+	return err
 }

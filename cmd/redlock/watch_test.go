@@ -103,11 +103,11 @@ func TestWatchLogPrintsEachChange(t *testing.T) {
 	assert.Equal(t, "the holder", c.Holder)
 	assert.Equal(t, "job\u202e\u009b", c.Name)
 	nodes.Stop(1)
-	for c.Kind != overview.MasterDown {
+	for c.Kind != overview.NodeDown {
 		require.True(t, lines.Scan())
 		require.NoError(t, json.Unmarshal([]byte(lines.Text()), &c))
 	}
-	assert.Contains(t, c.Master, "node 1")
+	assert.Contains(t, c.Node, "node 1")
 	require.NoError(t, cmd.Process.Signal(syscall.SIGHUP))
 	for lines.Scan() {
 	}
@@ -205,5 +205,5 @@ func TestTheChangeLogBridgesATimeWithoutAQuorum(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(line), &c))
 		kinds = append(kinds, string(c.Kind)+" "+c.Name)
 	}
-	require.Equal(t, []string{"master down ", "master up ", "released a", "granted b"}, kinds)
+	require.Equal(t, []string{"node down ", "node up ", "released a", "granted b"}, kinds)
 }

@@ -62,15 +62,25 @@ func (f *fleet) at(ctx context.Context, scheduled, title string, do plan) error 
 
 // lockAlone runs the job if no other machine runs it now.
 func lockAlone(ctx context.Context, m *machine, scheduled string) error {
+	return tryOnce(ctx, m, scheduled)
+}
+
+// lockThatRests is lockAlone with a lock that stays taken for longer than the clocks differ.
+func lockThatRests(ctx context.Context, m *machine, scheduled string) error {
+	return tryOnce(ctx, m, scheduled, redlock.WithMinHold(ttl))
+}
+
+// tryOnce runs the job if the lock is free. The late machine asks when the first one has run it.
+func tryOnce(ctx context.Context, m *machine, scheduled string, opts ...redlock.LockOption) error {
 	if m.late > 0 {
 		select {
 		case <-m.fleet.freed:
 		case <-time.After(patience):
 		}
 	}
-	lease, err := m.client.Mutex("report:" + scheduled).TryLock(ctx)
+	lease, err := m.client.Mutex("report:"+scheduled, opts...).TryLock(ctx)
 	if errors.Is(err, redlock.ErrHeld) {
-		return nil // another machine runs it
+		return nil // another machine runs it, or has run it just now
 	}
 	if err != nil {
 		return err

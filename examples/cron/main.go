@@ -3,13 +3,14 @@
 //	go run ./examples/cron
 //
 // Every machine wakes at every scheduled time and asks for a lock whose name holds
-// that time. The example shows two plans:
+// that time. The example shows three plans:
 //
 //   - The lock alone keeps two machines from running the job *at once*. A machine whose
-//     clock is late asks when the lock is free again, and would run the job a second time.
-//     Holding the lock for longer than clocks differ helps, unless the holder dies.
-//   - So the holder first checks whether the job of this time is done, and records it when
-//     it is. That check is reliable only under the lock.
+//     clock is late asks when the lock is free again, and runs the job a second time.
+//   - WithMinHold keeps the lock taken for longer than the clocks differ. If the holder dies
+//     in the job, nobody runs it.
+//   - A job that must not be missed is recorded: the holder first checks whether the job of
+//     this time is done. That check is reliable only under the lock.
 //
 // The job and the record must be one transaction, for example of one database. If the record
 // came first, a machine that dies in between would leave the job undone but recorded; if it
@@ -43,8 +44,11 @@ func run(ctx context.Context, d *demo.Demo) error {
 	if err := f.at(ctx, "12:00", "the lock alone, released when the job is done", lockAlone); err != nil {
 		return err
 	}
-	if err := f.at(ctx, "12:01", "the lock, and a check whether the job is done", lockAndLedger); err != nil {
+	if err := f.at(ctx, "12:01", "a lock that rests for longer than the clocks differ", lockThatRests); err != nil {
 		return err
 	}
-	return f.at(ctx, "12:02", "the same, and the first to get it loses power in the middle", lockAndLedgerWithACrash)
+	if err := f.at(ctx, "12:02", "the lock, and a check whether the job is done", lockAndLedger); err != nil {
+		return err
+	}
+	return f.at(ctx, "12:03", "the same, and the first to get it loses power in the middle", lockAndLedgerWithACrash)
 }

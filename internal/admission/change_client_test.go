@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -248,9 +249,9 @@ func TestClientStartsWithAListOfWhichOneMasterIsLeft(t *testing.T) {
 // The function of WithMembers fails, and returns no pool; then it succeeds.
 func TestFunctionOfWithMembersIsCalledUntilItSucceeds(t *testing.T) {
 	testnet.InBubble(t, 4, func(t *testing.T, net *testnet.Net) {
-		tries := 0
+		var tries atomic.Int64
 		c, _ := clientOf(net, []int{0, 1, 2}, redlock.WithMembers(func(addr string) (redlock.Pool, error) {
-			switch tries++; tries {
+			switch tries.Add(1) {
 			case 1:
 				return nil, errors.New("not yet")
 			case 2:
@@ -263,7 +264,7 @@ func TestFunctionOfWithMembersIsCalledUntilItSucceeds(t *testing.T) {
 		time.Sleep(time.Minute)
 		change(t, tool, 0, 1, 2, 3)
 		time.Sleep(10 * time.Second)
-		require.Equal(t, 3, tries)
+		require.EqualValues(t, 3, tries.Load())
 		net.Nodes[0].Down()
 		require.NoError(t, net.Must(c.Mutex("x").Lock(t.Context())).Unlock(t.Context()), "by three of four")
 	})

@@ -12,15 +12,15 @@ import (
 	"github.com/redlock-go/redlock/internal/node"
 )
 
-// Cause is a reason for which nothing is learnt of a node, in words that all faces share.
+// Cause says why nothing is known of a node, in words that all faces share.
 type Cause struct {
-	Code        string // stable, as docs/operations.md has it
+	Code        string // stable; docs/operations.md lists the codes
 	What        string
 	Consequence string
 	Remedy      string
 }
 
-// The consequences of such a reason.
+// The consequences.
 const (
 	NeverVotes = "it never votes; if this makes a majority impossible, no lock is granted"
 	OneFewer   = "it does not vote: the cluster tolerates one failure less, or none"
@@ -75,7 +75,7 @@ func CauseOf(err error, answered bool) Cause {
 	return Cause{"unreachable", "it does not answer", OneFewer, "start the server, or see to the network and to firewalls between here and there"}
 }
 
-// refusalOf returns what it means that a server answers, and does not do what a lock needs.
+// refusalOf returns the meaning of a server's refusal of what a lock needs.
 func refusalOf(err error) Cause {
 	code, what, remedy := "no-rights", "the user lacks a right", "grant the user the rights of docs/reference/rights.md"
 	switch {
@@ -107,8 +107,8 @@ func isLogin(err error) bool {
 	return errors.As(err, &reply) && node.IsPermanent(reply) && (node.IsCode(reply, "ERR") || node.IsCode(reply, "WRONGPASS") || node.IsCode(reply, "NOAUTH"))
 }
 
-// isFrozen reports whether a node was silent, rather than refused a connection: as a rule a frozen server, for whose
-// process the kernel accepts connections.
+// isFrozen reports whether a node was silent rather than refused a connection: as a rule a frozen
+// server, whose kernel accepts connections.
 func isFrozen(err error) bool {
 	var network net.Error
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout()

@@ -13,39 +13,40 @@ type ChangeKind string
 // The kinds of changes.
 const (
 	Granted       ChangeKind = "granted"        // an owner has the lock, a share or a slot
-	Released      ChangeKind = "released"       // an owner has it no more
-	HolderChanged ChangeKind = "holder changed" // both at once, of a lock that one owner has alone
+	Released      ChangeKind = "released"       // an owner lost it
+	HolderChanged ChangeKind = "holder changed" // both at once, of an exclusive lock
 	WaiterCame    ChangeKind = "waiter came"
 	WaiterLeft    ChangeKind = "waiter left" // it got the lock, gave up, or died
-	MasterDown    ChangeKind = "master down" // it does not vote any more
-	MasterUp      ChangeKind = "master up"
+	NodeDown      ChangeKind = "node down"   // it does not vote any more
+	NodeUp        ChangeKind = "node up"
 )
 
-// Change is one difference between two snapshots. All texts but Name are safe to print; encoding/json makes
-// Name safe.
+// Change is one difference between two snapshots, in JSON. All texts but Name are safe to print.
 type Change struct {
-	Time   time.Time  `json:"time"`
-	Kind   ChangeKind `json:"change"`
-	Name   string     `json:"name,omitempty"` // of the lock, as calls take it: of a permit "deployments#2"
-	Holder string     `json:"holder,omitempty"`
-	Before string     `json:"before,omitempty"` // holder changed: the one before
-	Waiter string     `json:"waiter,omitempty"`
-	Wants  string     `json:"wants,omitempty"`
-	Token  int64      `json:"token,omitempty"`
-	Held   float64    `json:"held_s,omitempty"`   // released, holder changed: for how long, if it is known
-	Waited float64    `json:"waited_s,omitempty"` // waiter left
-	Master string     `json:"master,omitempty"`
-	State  string     `json:"state,omitempty"` // of the master
-	Cause  string     `json:"cause,omitempty"`
+	Time    time.Time  `json:"time"`
+	Kind    ChangeKind `json:"change"`
+	Name    string     `json:"name,omitempty"` // as calls take it: of a permit "deployments#2"
+	Holder  string     `json:"holder,omitempty"`
+	Before  string     `json:"before,omitempty"` // holder changed: the one before
+	Token   int64      `json:"token,omitempty"`
+	Held    float64    `json:"held_s,omitempty"` // by the holder that is gone; 0: not known
+	Waiter  string     `json:"waiter,omitempty"`
+	Permits int        `json:"permits,omitempty"`
+	Limit   int        `json:"limit,omitempty"`
+	Shared  bool       `json:"shared,omitempty"`
+	Waited  float64    `json:"waited_s,omitempty"` // waiter left
+	Node    string     `json:"node,omitempty"`
+	State   string     `json:"state,omitempty"` // of the node
+	Cause   string     `json:"cause,omitempty"`
 }
 
-// Changes returns what has changed between two snapshots of one View with All, in an order that does not
-// depend on chance: masters first, then locks by name. It returns nothing about locks while either
-// snapshot is stale: what is not known has not changed. What came and went between two looks is not seen.
+// Changes returns what has changed between two snapshots of one View with All, in a fixed order:
+// masters first, then locks by name. While either snapshot is stale it returns nothing about locks.
+// It misses what comes and goes between two looks.
 func Changes(before, after *Snapshot) (all []Change) {
 	for i := range after.Masters {
 		if i < len(before.Masters) {
-			all = appendMaster(all, &before.Masters[i], &after.Masters[i], after.Taken)
+			all = appendMaster(all, &before.Masters[i], &after.Masters[i], after.Taken.UTC())
 		}
 	}
 	if before.Stale || after.Stale {
@@ -63,31 +64,31 @@ func Changes(before, after *Snapshot) (all []Change) {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		all = appendLock(all, name, cmp.Or(was[name], &standing{}), cmp.Or(is[name], &standing{}), after.Taken)
+		all = appendLock(all, name, cmp.Or(was[name], &standing{}), cmp.Or(is[name], &standing{}), after.Taken.UTC())
 	}
 	return all
 }
 
-// appendMaster appends that a master votes, or votes no more.
+// appendMaster appends a master's change between voting and not voting.
 func appendMaster(all []Change, was, is *Master, at time.Time) []Change {
 	if (was.State == "up") == (is.State == "up") {
 		return all
 	}
-	kind := MasterDown
+	kind := NodeDown
 	if is.State == "up" {
-		kind = MasterUp
+		kind = NodeUp
 	}
-	return append(all, Change{Time: at, Kind: kind, Master: is.Node, State: is.State, Cause: is.Cause})
+	return append(all, Change{Time: at, Kind: kind, Node: is.Node, State: is.State, Cause: is.Cause})
 }
 
-// standing is who stands at one name.
+// standing has the holders and the waiters of one name.
 type standing struct {
 	row     *Row
-	holders []*Holder // that hold it
+	holders []*Holder // with a majority
 	waiters []Waiter
 }
 
-// flatten returns who stands at each name: of a semaphore its slots have the holders, and its name the waiters.
+// flatten returns the holders and waiters by name; a semaphore's slots have its holders.
 func flatten(s *Snapshot) map[string]*standing {
 	all := make(map[string]*standing, len(s.Rows))
 	at := func(name string, r *Row) *standing {
@@ -113,7 +114,7 @@ func flatten(s *Snapshot) map[string]*standing {
 	return all
 }
 
-// appendLock appends what has changed at one name.
+// appendLock appends the changes at one name.
 func appendLock(all []Change, name string, was, is *standing, at time.Time) []Change {
 	if was.row != nil && was.row == is.row {
 		return all
@@ -130,16 +131,19 @@ func appendLock(all []Change, name string, was, is *standing, at time.Time) []Ch
 	for _, h := range came {
 		all = append(all, Change{Time: at, Kind: Granted, Name: name, Holder: h.Label, Token: h.Token})
 	}
-	for _, w := range was.waiters {
-		if !slices.ContainsFunc(is.waiters, func(v Waiter) bool { return v.Ticket == w.Ticket }) {
-			all = append(all, Change{Time: at, Kind: WaiterLeft, Name: name, Waiter: w.Label, Wants: w.Wants, Waited: seconds(w.Since, at)})
+	waiting := func(kind ChangeKind, now, other []Waiter) {
+		for _, w := range now {
+			if !slices.ContainsFunc(other, func(v Waiter) bool { return v.Ticket == w.Ticket }) {
+				c := Change{Time: at, Kind: kind, Name: name, Waiter: w.Label, Permits: w.Permits, Limit: w.Limit, Shared: w.Shared}
+				if kind == WaiterLeft {
+					c.Waited = seconds(w.Since, at)
+				}
+				all = append(all, c)
+			}
 		}
 	}
-	for _, w := range is.waiters {
-		if !slices.ContainsFunc(was.waiters, func(v Waiter) bool { return v.Ticket == w.Ticket }) {
-			all = append(all, Change{Time: at, Kind: WaiterCame, Name: name, Waiter: w.Label, Wants: w.Wants})
-		}
-	}
+	waiting(WaiterLeft, was.waiters, is.waiters)
+	waiting(WaiterCame, is.waiters, was.waiters)
 	return all
 }
 
@@ -154,7 +158,7 @@ func differences(a, b []*Holder) (only []*Holder) {
 	return only
 }
 
-// seconds returns how long ago an instant was; 0 if it is not known.
+// seconds returns the time since an instant; 0 if that is not known.
 func seconds(since, now time.Time) float64 {
 	if since.IsZero() {
 		return 0

@@ -15,8 +15,8 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// entry is what becomes a Row: the facts about one lock, the names of a set, or a semaphore. It has by what rows are
-// sorted and counted. The Row itself is made when somebody sees it.
+// entry becomes a Row: the facts about one lock, the names of a set, or a semaphore. It has what
+// rows are sorted and counted by; the Row is made when a watcher sees it.
 type entry struct {
 	facts []*fact // by name, or by slot with the queue first
 	kind  Kind
@@ -27,12 +27,12 @@ type entry struct {
 	odd     string // why
 	waiters []redlock.WaiterStatus
 	since   time.Time
-	ends    time.Duration // of the claim that lasts longest; 0: nobody holds it
+	ends    time.Duration // of the longest claim; 0: there is none
 	endless bool
 	limits  []int
 
 	row  *Row // nil: not made yet
-	gone bool // it is in the picture no more
+	gone bool // it has left the picture
 }
 
 // group makes entries of facts.
@@ -66,13 +66,13 @@ func group(facts []*fact) (all []*entry) {
 	return all
 }
 
-// hasOwner reports whether one lease of this library holds the lock alone: other names that it holds belong to the
-// same set.
+// hasOwner reports whether one lease of this library is the only holder: its other names belong to
+// the same set.
 func (f *fact) hasOwner() bool {
 	return f.state == Held && len(f.claims) == 1 && f.claims[0].words != "" && !f.claims[0].since.IsZero()
 }
 
-// finish sets all but the facts, from them.
+// finish derives the other fields from the facts.
 func (e *entry) finish() {
 	if len(e.facts) > 1 {
 		slices.SortFunc(e.facts, func(a, b *fact) int {
@@ -121,7 +121,7 @@ func kindOf(facts []*fact) Kind {
 	return Exclusive
 }
 
-// stateOf returns the state of what has these facts: held, if a part of it is.
+// stateOf returns the state of an entry with these facts: held if a part of it is held.
 func stateOf(facts []*fact) State {
 	order := []State{Held, Incomplete, Split, Resting, Reserved, WaitedFor, Free}
 	best := len(order) - 1
@@ -140,7 +140,7 @@ func joinWaiters(a, b []redlock.WaiterStatus) []redlock.WaiterStatus {
 	return slices.CompactFunc(all, func(a, b redlock.WaiterStatus) bool { return a.Ticket == b.Ticket })
 }
 
-// oddity returns what is odd about an entry, in words, and the rank of that: what needs a person most is the first.
+// oddity returns why an entry is odd, in words, and its rank: the most urgent is the first.
 func oddity(e *entry) (rank int, why string) {
 	splits, runsDown := false, false
 	for _, f := range e.facts {
@@ -170,7 +170,7 @@ func oddity(e *entry) (rank int, why string) {
 	return 0, ""
 }
 
-// names returns the names that a look must ask about, to know all about the entry.
+// names returns the names that a look at the entry must ask about.
 func (e *entry) names() []string {
 	if e.kind == Permits {
 		return []string{e.facts[0].key.name}
@@ -193,7 +193,7 @@ func (e *entry) matches(lower string) bool {
 	return slices.ContainsFunc(e.waiters, func(w redlock.WaiterStatus) bool { return has(w.Label) })
 }
 
-// makeRow returns the entry's row. when returns the instant of the wall clock at one of the model's clock.
+// makeRow returns the entry's row. when turns an instant of the model's clock into wall time.
 func (e *entry) makeRow(when func(time.Duration) time.Time) *Row {
 	if e.row != nil {
 		return e.row
@@ -229,7 +229,7 @@ func (e *entry) makeRow(when func(time.Duration) time.Time) *Row {
 	return r
 }
 
-// level returns how much the entry matters.
+// level returns the entry's level.
 func (e *entry) level() Level {
 	if l := e.state.Level(); l != OK {
 		return l
@@ -252,7 +252,7 @@ func (e *entry) rowNames() []Name {
 
 func nameOf(raw string) Name { return Name{Raw: raw, Text: printable.Quote(printable.Cut(raw))} }
 
-// heldBy returns in short who holds it.
+// heldBy names the holder in short.
 func (e *entry) heldBy() string {
 	if e.kind != Permits {
 		return e.facts[0].by
@@ -269,7 +269,7 @@ func (e *entry) heldBy() string {
 	return Counted(held, "permit")
 }
 
-// combine returns the words of several facts: of each master the one that says most against the holder.
+// combine merges the words of several facts: for each master, the worst for the holder.
 func combine(facts []*fact) string {
 	if len(facts) == 1 {
 		return facts[0].words
@@ -291,7 +291,7 @@ func combine(facts []*fact) string {
 	return string(worst)
 }
 
-// makeHolders returns the holders of all facts: the claims of one owner on several of them are one holder.
+// makeHolders returns the holders of all facts; one owner of several facts is one holder.
 func (e *entry) makeHolders() (all []Holder) {
 	at, letters := make(map[string]int), []string(nil)
 	for _, f := range e.facts {
@@ -302,7 +302,7 @@ func (e *entry) makeHolders() (all []Holder) {
 				k = len(all)
 				at[c.owner] = k
 				all = append(all, Holder{Label: printable.Quote(ReadableOwner(c.owner)), Owner: printable.Quote(c.owner), Since: c.since,
-					Left: leftOf(c.ends, f.at), Direction: c.trend.direction, Masters: c.nodes, Holds: c.holds})
+					Left: leftOf(c.ends, f.at), Direction: c.trend.direction, Masters: c.nodes, Holds: c.holds, Shared: c.words == ""})
 				letters = append(letters, c.words)
 			}
 			h := &all[k]
@@ -338,23 +338,35 @@ func makeWaiters(queue []redlock.WaiterStatus, shared bool) []Waiter {
 	all := make([]Waiter, len(queue))
 	for i := range queue {
 		w := &queue[i]
-		all[i] = Waiter{Label: WaiterLabel(w), Ticket: printable.Quote(w.Ticket), Since: w.Since, Masters: w.Nodes, Wants: Wants(w, shared)}
+		all[i] = Waiter{Label: printable.Quote(w.Label), Ticket: printable.Quote(w.Ticket), Since: w.Since.UTC(), Nodes: w.Nodes,
+			Permits: w.Permits, Limit: w.Limit, Shared: isReader(w), Wants: Wants(w, shared)}
 	}
 	return all
 }
 
-// WaiterLabel returns the label of a waiter, safe to print.
-func WaiterLabel(w *redlock.WaiterStatus) string { return cmp.Or(printable.Quote(w.Label), "(gone?)") }
+// goneLabel replaces the label of a waiter that no master knows.
+const goneLabel = "(gone?)"
 
-// WantsLock is what a waiter wants that wants the whole lock: faces leave it out.
+// WaiterLabel returns the label of a waiter, safe to print.
+func WaiterLabel(w *redlock.WaiterStatus) string { return cmp.Or(printable.Quote(w.Label), goneLabel) }
+
+// Text returns the label as faces show it.
+func (w *Waiter) Text() string { return cmp.Or(w.Label, goneLabel) }
+
+// isReader reports whether a waiter waits to read.
+func isReader(w *redlock.WaiterStatus) bool {
+	return strings.HasSuffix(w.Ticket, protocol.ReaderSuffix)
+}
+
+// WantsLock is the wish of a waiter for the whole lock: faces leave it out.
 const WantsLock = "the lock"
 
-// Wants returns what a waiter wants; of a lock that readers share, a writer says so.
+// Wants returns what a waiter wants, for people; at a lock of readers, a writer wants to write.
 func Wants(w *redlock.WaiterStatus, shared bool) string {
 	switch {
 	case w.Permits > 0:
 		return Counted(w.Permits, "permit")
-	case strings.HasSuffix(w.Ticket, protocol.ReaderSuffix):
+	case isReader(w):
 		return "to read"
 	case strings.HasSuffix(w.Ticket, protocol.SetSuffix):
 		return "several locks"

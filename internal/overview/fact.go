@@ -11,8 +11,7 @@ import (
 	"github.com/redlock-go/redlock/internal/system"
 )
 
-// key is what a fact is about: a lock (slot is noSlot), a slot of a semaphore, or the wait queue of a semaphore
-// (slot is queueSlot).
+// key names a lock (slot is noSlot), a slot of a semaphore, or its wait queue (queueSlot).
 type key struct {
 	name string
 	slot int
@@ -31,24 +30,24 @@ func (k key) raw() string {
 	return k.name
 }
 
-// fact is what the masters said about a key at an instant, without what no row shows: there may be a hundred
-// thousand of them. Nobody changes a fact once it is in the picture.
+// fact is what the masters said about a key at an instant, as far as rows show it: there may be a
+// hundred thousand. A fact in the picture is immutable.
 type fact struct {
 	key     key
-	at      time.Duration // when it was learnt, on the model's clock
-	freeAt  time.Duration // when it was first seen free, if it is
+	at      time.Duration // on the model's clock
+	freeAt  time.Duration // when it was first seen free
 	state   State
-	by      string  // who holds it, as HeldBy
-	claims  []claim // those that have it, first
+	by      string  // the holder, as HeldBy
+	claims  []claim // a holder is the first
 	waiters []redlock.WaiterStatus
 	token   int64
 	asks    bool
 	words   string // a letter for each master
 	stale   bool   // too few masters answered, and the rest is older
-	says    string // what they said then
+	says    string // what those masters said
 }
 
-// claim is an owner that has a key, a share or a permit at a master at least.
+// claim is an owner with a key, a share or a permit at some master.
 type claim struct {
 	owner string
 	since time.Time
@@ -68,7 +67,7 @@ const (
 var wordOf = map[byte]Word{letterHolder: SaysHolder, letterFree: SaysFree, letterOther: SaysOther, letterResting: SaysResting,
 	letterReserved: SaysReserved, letterQuarantined: SaysQuarantined, letterSilent: SaysNothing}
 
-// words returns what the letters stand for.
+// words translates letters.
 func words(letters string) []Word {
 	all := make([]Word, len(letters))
 	for i := range all {
@@ -91,8 +90,8 @@ func (r *reading) endOf(remaining time.Duration) time.Duration {
 	return r.at + remaining
 }
 
-// facts returns the facts about a name. A Status of Inspect has what stands there for the lock and for the semaphore
-// of the name; one of Locks has one of them.
+// facts returns the facts about a name. A Status of Inspect can have the lock and the semaphore of
+// that name; one of Locks has one of them.
 func (r *reading) facts(s *redlock.Status) (all []*fact) {
 	locks, permits := r.split(s)
 	if lock := r.lock(s, locks); lock != nil {
@@ -124,13 +123,13 @@ func (r *reading) split(s *redlock.Status) (locks, permits []redlock.WaiterStatu
 	return locks, permits
 }
 
-// lock returns what stands there for the lock; nil if nothing does. A held lock with a slot's name is a slot, unless
-// callers wait for it or readers share it, as for no slot.
+// lock returns the fact about the lock; nil if there is none. A held lock with a slot's name is a
+// slot, unless it has waiters or readers, as no slot has.
 func (r *reading) lock(s *redlock.Status, waiters []redlock.WaiterStatus) *fact {
 	alone := *s
 	alone.Permits, alone.Queue = nil, waiters
 	state := StateOf(alone)
-	if state == Free || state == Incomplete && len(waiters) == 0 && !standsFor(&alone) {
+	if state == Free || state == Incomplete && len(waiters) == 0 && !hasLock(&alone) {
 		return nil
 	}
 	f := &fact{key: key{s.Name, noSlot}, at: r.at, state: state, by: HeldBy(alone, state), waiters: waiters, token: s.Token,
@@ -149,13 +148,13 @@ func (r *reading) lock(s *redlock.Status, waiters []redlock.WaiterStatus) *fact 
 	return f
 }
 
-// standsFor reports whether a master has something for the lock itself.
-func standsFor(s *redlock.Status) bool {
+// hasLock reports whether a master has a key of the lock itself.
+func hasLock(s *redlock.Status) bool {
 	return NodesWithKey(*s) > 0 || slices.ContainsFunc(s.Nodes, func(n redlock.NodeStatus) bool { return n.Reserved != "" })
 }
 
-// referenceOf returns the exclusive owner that words of a lock are about: its holder, or without a quorum the owner that
-// most masters have; "" for others.
+// referenceOf returns the exclusive owner that the words are about: the holder, or without a quorum
+// the owner at most masters; "" for others.
 func referenceOf(claims []claim, state State) string {
 	if len(claims) > 0 && claims[0].words != "" && state != Split {
 		return claims[0].owner
@@ -204,7 +203,7 @@ func (r *reading) lasts(s *redlock.Status, owner string) (ends time.Duration) {
 	return ends
 }
 
-// slot returns what stands there for one slot of a semaphore: its permits, most masters first.
+// slot returns the fact about one slot: its permits, most masters first.
 func (r *reading) slot(s *redlock.Status, permits []redlock.PermitStatus) *fact {
 	f := &fact{key: key{s.Name, permits[0].Slot}, at: r.at, state: Split, token: permits[0].Token}
 	for i := range permits {
@@ -234,7 +233,7 @@ func (r *reading) queue(s *redlock.Status, waiters []redlock.WaiterStatus) *fact
 	return f
 }
 
-// letters returns a letter for each master, of which has says whether it has what they are about.
+// letters returns a letter for each master; has reports whether it has the key in question.
 func (r *reading) letters(s *redlock.Status, has func(*redlock.NodeStatus) bool) string {
 	var buffer [64]byte
 	text := buffer[:0]
@@ -288,7 +287,7 @@ func (r *reading) silent(i int) byte {
 	return letterSilent
 }
 
-// saying returns in words what the masters that answer say of a name, where they are too few.
+// saying returns in words what the masters say of a name if too few answer.
 func saying(s *redlock.Status) string {
 	answer := 0
 	for i := range s.Nodes {
@@ -304,7 +303,7 @@ func saying(s *redlock.Status) string {
 		text = by
 	}
 	if lasts := LastsAtMost(*s); lasts > 0 {
-		text += " for another " + printable.Age(lasts)
+		text += " for another " + printable.Duration(lasts)
 	} else if lasts < 0 {
 		text += ", " + WithoutEnd
 	}

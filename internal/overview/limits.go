@@ -18,7 +18,7 @@ func LimitsOf(queue []redlock.WaiterStatus) (limits []int) {
 	return slices.Compact(limits)
 }
 
-// DifferentLimits returns a phrase about numbers of permits that differ; "" if they do not.
+// DifferentLimits returns a phrase about numbers of permits that differ; "" if they agree.
 func DifferentLimits(limits []int) string {
 	if len(limits) < 2 {
 		return ""

@@ -13,15 +13,15 @@ import (
 	"github.com/redlock-go/redlock/internal/system"
 )
 
-// maxAsked is about how many names the masters are asked at a time: what is queued behind them waits for about a
-// millisecond, as behind a batch of a listing.
+// maxAsked bounds the names in one question: calls queued behind it wait about a millisecond, as
+// behind a batch of a listing.
 const maxAsked = 50
 
-// asker asks the masters about names, of locks or of semaphores, and calls show with each answer, one at a time. begun is
-// when they were asked, on the model's clock. It returns why it ended early.
+// asker asks the masters about names of locks or semaphores, and calls show with one answer at a
+// time. begun is when it asked, on the model's clock. It returns why it ended early.
 type asker func(ctx context.Context, names []string, semaphores bool, show func(s *redlock.Status, begun time.Duration)) error
 
-// newAsker returns how a source is asked about many names: a client in batches, another one name by name.
+// newAsker returns an asker: for a client in batches, for other sources name by name.
 func newAsker(source Source, clock system.Clock) asker {
 	client, is := source.(*redlock.Client)
 	if !is {
@@ -62,7 +62,7 @@ func inspector(source Source, clock system.Clock) asker {
 	}
 }
 
-// questions are what a look asks about. The Model's goroutine makes them.
+// questions are what one look asks. The Model's goroutine makes them.
 type questions struct {
 	locks      []string
 	semaphores []string
@@ -82,22 +82,22 @@ func (q *questions) add(e *entry) {
 	}
 }
 
-// sighting is what the masters said of a name.
+// sighting is the masters' answer about a name.
 type sighting struct {
 	facts   []*fact
-	none    []key // nothing stands for these
-	nothing fact  // what to say of them
+	none    []key // that have nothing
+	nothing fact  // the fact about them
 	slack   time.Duration
 }
 
-// round is what a look has shown.
+// round is the result of a look.
 type round struct {
 	sightings []sighting
 	ping      error
 	stats     []redlock.NodeStats // after the ping
 }
 
-// looker makes a look.
+// looker runs looks.
 type looker struct {
 	source      Source
 	ask         asker
@@ -117,7 +117,7 @@ func (l *looker) look(ctx context.Context, q *questions) (r round) {
 	return r
 }
 
-// askAll asks all questions. What it cannot ask it leaves out.
+// askAll asks all questions, and leaves out those that fail.
 func (l *looker) askAll(ctx context.Context, q *questions) (all []sighting) {
 	askLocks := func(names []string) {
 		_ = l.ask(ctx, names, false, func(s *redlock.Status, begun time.Duration) {
@@ -142,7 +142,7 @@ func (l *looker) askAll(ctx context.Context, q *questions) (all []sighting) {
 	return all
 }
 
-// keysOf returns what the lock of a name may be in the picture.
+// keysOf returns the keys that the lock of a name can have in the picture.
 func keysOf(name string) []key {
 	if base, slot, is := protocol.SemaphoreOf(name); is {
 		return []key{{name, noSlot}, {base, slot}}
@@ -150,7 +150,7 @@ func keysOf(name string) []key {
 	return []key{{name, noSlot}}
 }
 
-// sight returns what the masters said, when they were asked about some keys at an instant.
+// sight returns the masters' answer about some keys, which they were asked for at begun.
 func (l *looker) sight(s *redlock.Status, begun time.Duration, keys []key) sighting {
 	r := reading{at: begun, quarantined: l.quarantined}
 	seen := sighting{facts: r.facts(s), slack: l.clock() - begun + lookSlack}
@@ -175,10 +175,10 @@ type pass struct {
 	begun  time.Duration
 	ended  time.Duration
 	err    error
-	isPart bool // it goes on
+	isPart bool // more follows
 }
 
-// listAll lists all names. It calls report with what it has found each second, and at the end.
+// listAll lists all names. It reports what it has found each second, and at the end.
 func listAll(ctx context.Context, source Source, pattern string, clock system.Clock, quarantined []bool, report func(pass)) {
 	p := pass{begun: clock()}
 	reported := p.begun

@@ -17,25 +17,25 @@ import (
 type Master struct {
 	Index  int
 	Node   string // its name in errors and logs, with the address
-	State  string // as redlock.NodeStats: "up", "stalled", "refusing", "quarantined", "down", "unfit"
+	State  string // as redlock.NodeStats has it
 	Level  Level
-	Since  time.Time // when the model saw the state first; of the first state, when it began to look
+	Since  time.Time // when the state began, or the model saw it first
 	Cause  string    // why it is not up; "" if it is
 	Remedy string    // what to do, in a sentence; "" if it is up
 	Anchor string    // of the section in docs/operations.md; "" if it is up
 
-	// RoundTrip is that of the last Ping, if a Trips was given; 0: not known.
+	// RoundTrip is the last Ping's, if a Trips was given; 0: not known.
 	RoundTrip time.Duration
 }
 
-// masters are what is known of all of them.
+// masters has the state of all masters.
 type masters struct {
 	all      []Master
 	headline Headline
 }
 
-// observe updates the masters from what the client knows of them, and from a Ping that ended with an error or not. It
-// reports whether that changes what a person sees; round trips alone do not.
+// observe updates the masters after a Ping, which may have failed, and reports whether a person
+// sees a change; round trips alone are none.
 func (m *masters) observe(stats []redlock.NodeStats, ping error, trips *Trips, now time.Time) (changed bool) {
 	voting := 0
 	for i := range stats {
@@ -66,7 +66,7 @@ func (m *masters) observe(stats []redlock.NodeStats, ping error, trips *Trips, n
 	return changed
 }
 
-// quarantined returns which masters answer, and do not vote.
+// quarantined reports by master whether it answers and does not vote.
 func (m *masters) quarantined() []bool {
 	is := make([]bool, len(m.all))
 	for i := range m.all {
@@ -108,7 +108,7 @@ func newHeadline(n, voting int, ping error) Headline {
 	return h
 }
 
-// newMaster makes a master of what the client knows of it.
+// newMaster describes a master.
 func newMaster(n *redlock.NodeStats, available bool) Master {
 	m := Master{Index: n.Index, Node: printable.Line(n.Node), State: n.State, Level: OK}
 	if n.Err != nil {
@@ -149,8 +149,8 @@ func newMaster(n *redlock.NodeStats, available bool) Master {
 	return m
 }
 
-// refusals are the codes of causes that docs/operations.md has under "A server refuses connections or locks", beside
-// those of refused locks.
+// refusals are codes that docs/operations.md has under "A server refuses connections or locks",
+// beside the refusals of locks.
 var refusals = []string{"protected-mode", "max-clients", "loading", "tls", "no-redis"}
 
 // sentence makes a sentence of a remedy.

@@ -10,7 +10,7 @@ import (
 	"github.com/redlock-go/redlock/internal/system"
 )
 
-// Source is what a Model asks. *redlock.Client is one; each method is as it has it.
+// Source is a Model's source of answers. *redlock.Client is one, and documents the methods.
 type Source interface {
 	Locks(ctx context.Context, pattern string) iter.Seq2[redlock.Status, error]
 	Inspect(ctx context.Context, name string) (redlock.Status, error)
@@ -18,13 +18,13 @@ type Source interface {
 	Stats() redlock.Stats
 }
 
-// Options are a Model's. The zero Options are a program's.
+// Options are a Model's. A program uses the zero Options.
 type Options struct {
-	Pattern string // of the names that are listed, as Client.Locks has it; "": all
+	Pattern string // of the listed names, as for Client.Locks; "": all
 	Trips   *Trips // has the round trips; nil: they are not known
 
-	// OnPanic is called ahead of a panic of the Model's goroutine, which ends the process: a terminal must be restored
-	// first, so that its text can be read. nil: nothing is called.
+	// OnPanic, unless it is nil, is called when the Model's goroutine panics, before the process
+	// ends: a terminal must be restored first, so that the panic can be read.
 	OnPanic func()
 
 	Clock system.Clock // nil: system.Now
@@ -41,7 +41,7 @@ type Model struct {
 	changed  chan struct{} // has a value when watchers has changed
 }
 
-// New returns a Model that does not run: Start returns one that does. Nothing is asked before somebody watches.
+// New returns a Model that does not run. It asks nothing before it has a watcher.
 func New(source Source, opts Options) *Model {
 	if opts.Pattern == "" {
 		opts.Pattern = "*"
@@ -55,8 +55,8 @@ func New(source Source, opts Options) *Model {
 	return &Model{source: source, opts: opts, watchers: make(map[*Watcher]View), changed: make(chan struct{}, 1)}
 }
 
-// Start returns a Model that runs, and the function that ends it: stop returns when all that the Model has started has
-// ended, and may be called again. Each face begins so.
+// Start returns a running Model, and the function that ends it: stop returns when all goroutines of
+// the Model have ended, and may be called again.
 func Start(source Source, opts Options) (m *Model, stop func()) {
 	m = New(source, opts)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -122,10 +122,10 @@ func (m *Model) notify() {
 type Watcher struct {
 	model   *Model
 	updates chan *Snapshot
-	last    *Snapshot // that was delivered; the Model's goroutine has it
+	last    *Snapshot // that was delivered; the Model's goroutine owns it
 }
 
-// deliver puts a snapshot in the place of one that was not received. The Model's goroutine alone calls it.
+// deliver replaces a snapshot that was not received. Only the Model's goroutine calls it.
 func (w *Watcher) deliver(s *Snapshot) {
 	select {
 	case <-w.updates:
@@ -134,12 +134,11 @@ func (w *Watcher) deliver(s *Snapshot) {
 	w.updates <- s
 }
 
-// Updates returns the channel of the snapshots: it has the latest one that was not received yet. The first comes at
-// once if the model has a current picture, else when the next pass has ended or failed. It is never closed.
+// Updates returns the channel of the latest snapshot that was not received yet. The first comes at
+// once if the model has a current picture, else after the next pass. It is never closed.
 func (w *Watcher) Updates() <-chan *Snapshot { return w.updates }
 
-// Show changes the view. A snapshot of it comes soon; one of the view before may come ahead of it: see
-// Snapshot.View.
+// Show changes the view. A snapshot of the view before may still come first: see Snapshot.View.
 func (w *Watcher) Show(v View) { w.model.set(w, v) }
 
 // Close ends the watching. It may be called again.

@@ -19,7 +19,7 @@ type shown struct {
 
 func newShown(v View) *shown { return &shown{view: v, filter: strings.ToLower(v.Filter)} }
 
-// arrange makes the order anew.
+// arrange sorts all entries.
 func (s *shown) arrange(p *picture) {
 	s.order = make([]*entry, 0, len(p.entries))
 	for _, e := range p.entries {
@@ -31,7 +31,7 @@ func (s *shown) arrange(p *picture) {
 	s.version = p.version
 }
 
-// amend takes the entries that are gone out of the order, and puts fresh ones in.
+// amend removes the entries that are gone, and inserts fresh ones.
 func (s *shown) amend(p *picture, fresh []*entry) {
 	var more []*entry
 	for _, e := range fresh {
@@ -73,7 +73,7 @@ func (s *shown) compare(a, b *entry) int {
 	case BySince:
 		first = compareTimes(a.since, b.since)
 	case ByLeft:
-		first = cmp.Compare(uint64(a.ends)-1, uint64(b.ends)-1) // 0, which nobody holds, is the last
+		first = cmp.Compare(uint64(a.ends)-1, uint64(b.ends)-1) // 0, no holder, is last
 	case ByWaiters:
 		first = cmp.Compare(len(b.waiters), len(a.waiters))
 	default:
@@ -82,7 +82,7 @@ func (s *shown) compare(a, b *entry) int {
 	return cmp.Or(first, strings.Compare(a.facts[0].key.name, b.facts[0].key.name), cmp.Compare(a.facts[0].key.slot, b.facts[0].key.slot))
 }
 
-// compareNeeds puts the one that needs a person more first.
+// compareNeeds puts the more urgent one first.
 func compareNeeds(a, b *entry) int {
 	if a.need != b.need {
 		return cmp.Compare(a.need, b.need)
@@ -96,7 +96,7 @@ func compareNeeds(a, b *entry) int {
 	return 0
 }
 
-// compareTimes puts the earlier one first, and one that is not known last.
+// compareTimes puts the earlier one first, and an unknown one last.
 func compareTimes(a, b time.Time) int {
 	if a.IsZero() || b.IsZero() {
 		return cmp.Compare(boolToInt(a.IsZero()), boolToInt(b.IsZero()))
@@ -111,7 +111,7 @@ func boolToInt(b bool) int {
 	return 0
 }
 
-// snapshot makes a snapshot of the view. when returns the instant of the wall clock at one of the model's clock.
+// snapshot makes a snapshot of the view. when turns the model's clock into wall time.
 func (s *shown) snapshot(common *Snapshot, when func(time.Duration) time.Time) *Snapshot {
 	made := *common
 	made.View, made.Matching = s.view, len(s.order)

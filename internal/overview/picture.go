@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	// lookSlack is how exactly a look shows when a key ends: it is asked for when it begins, and the answer comes
-	// after that.
+	// lookSlack bounds the error of a key's end in a look: the answer comes some time after the
+	// question.
 	lookSlack = 50 * time.Millisecond
 
-	// passSlack is lookSlack for a pass: names are asked for in batches, and a silent node holds up a batch for a node
+	// passSlack is lookSlack for a pass: a silent node holds up its batch of names for a node
 	// timeout.
 	passSlack = 750 * time.Millisecond
 
-	// sameEnd is by how much the end of a key may move without a change that anybody sees.
+	// sameEnd bounds how far the end of a key may move unseen.
 	sameEnd = 300 * time.Millisecond
 )
 
-// picture is all that is known of the locks. The Model's goroutine has it.
+// picture has all that is known of the locks. The Model's goroutine owns it.
 type picture struct {
 	facts      map[key]*fact
 	entries    []*entry
@@ -37,8 +37,8 @@ func newPicture() picture {
 		sets: make(map[string]*entry)}
 }
 
-// replace puts a pass into the picture that saw all names, and returns the entries that took the place of others. Facts that a
-// look has shown since the pass began stay.
+// replace adds a pass that saw all names, and returns the new entries. Facts of looks since the
+// pass began stay.
 func (p *picture) replace(found []*fact, begun time.Duration) (fresh []*entry) {
 	changed, seen := p.putNewer(found), make(map[key]bool, len(found))
 	for _, f := range found {
@@ -58,7 +58,7 @@ func (p *picture) add(found []*fact) (fresh []*entry) {
 	return p.regroup(p.putNewer(found))
 }
 
-// putNewer puts the facts of a pass that are not older than those known, and returns the keys that have changed.
+// putNewer adds the facts of a pass, except outdated ones, and returns the changed keys.
 func (p *picture) putNewer(found []*fact) (changed map[key]bool) {
 	changed = make(map[key]bool)
 	for _, f := range found {
@@ -69,7 +69,7 @@ func (p *picture) putNewer(found []*fact) (changed map[key]bool) {
 	return changed
 }
 
-// refresh puts what a look has shown into the picture, and returns the entries that took the place of others.
+// refresh adds the results of a look, and returns the new entries.
 func (p *picture) refresh(all []sighting) (fresh []*entry) {
 	changed := make(map[key]bool)
 	for i := range all {
@@ -88,7 +88,7 @@ func (p *picture) refresh(all []sighting) (fresh []*entry) {
 	return p.regroup(changed)
 }
 
-// put puts a fact in the place of the one that is known. It adds the key to changed if somebody sees the difference.
+// put replaces the known fact, and adds its key to changed if a watcher sees a difference.
 func (p *picture) put(f *fact, slack time.Duration, changed map[key]bool) {
 	old := p.facts[f.key]
 	now := merge(old, f, slack)
@@ -102,7 +102,7 @@ func (p *picture) put(f *fact, slack time.Duration, changed map[key]bool) {
 	}
 }
 
-// regroup makes anew the entries that have facts of these keys, or that such facts join. The version grows if there are any.
+// regroup rebuilds the entries of these keys. If there are any, the version grows.
 func (p *picture) regroup(changed map[key]bool) (fresh []*entry) {
 	if len(changed) == 0 {
 		return nil
@@ -140,7 +140,7 @@ func (p *picture) regroup(changed map[key]bool) (fresh []*entry) {
 	return fresh
 }
 
-// joins returns the entry of the semaphore or the set that a fact belongs to; nil if there is none.
+// joins returns the entry of the fact's semaphore or set; nil if there is none.
 func (p *picture) joins(f *fact) *entry {
 	switch {
 	case f == nil:
@@ -153,7 +153,7 @@ func (p *picture) joins(f *fact) *entry {
 	return nil
 }
 
-// forget takes an entry out of the maps, and marks it as gone.
+// forget removes an entry from the maps, and marks it as gone.
 func (p *picture) forget(e *entry) {
 	e.gone = true
 	for _, f := range e.facts {
@@ -167,7 +167,7 @@ func (p *picture) forget(e *entry) {
 	}
 }
 
-// remember puts an entry into the maps.
+// remember adds an entry to the maps.
 func (p *picture) remember(e *entry) {
 	for _, f := range e.facts {
 		p.home[f.key] = e
@@ -180,8 +180,8 @@ func (p *picture) remember(e *entry) {
 	}
 }
 
-// withoutEmptySlots drops the slots of semaphores that are free, and their queues that are empty, but for one of them: a
-// row that becomes free shows until the next pass.
+// withoutEmptySlots drops free slots and empty queues of semaphores. It keeps one, so that a row
+// that becomes free shows until the next pass.
 func (p *picture) withoutEmptySlots(loose []*fact) []*fact {
 	slices.SortFunc(loose, func(a, b *fact) int { return strings.Compare(a.key.name, b.key.name) })
 	used := make(map[string]int)
@@ -202,8 +202,8 @@ func (p *picture) withoutEmptySlots(loose []*fact) []*fact {
 	})
 }
 
-// merge returns a new fact, with what the one before it knew: the trends of its claims, and all of it where too few
-// masters have answered.
+// merge returns a new fact that keeps the trends of its predecessor's claims, and if too few
+// masters answered all that the predecessor knew.
 func merge(old, f *fact, slack time.Duration) *fact {
 	if f.state == Incomplete && old != nil && old.state != Incomplete && old.state != Free {
 		stale := *old
@@ -233,7 +233,7 @@ func merge(old, f *fact, slack time.Duration) *fact {
 	return f
 }
 
-// wordsAbout returns what the masters say, in a fact of too few, about the holder that is known.
+// wordsAbout returns what the few masters that answer say about the known holder.
 func wordsAbout(known, says *fact) string {
 	if len(known.claims) == 0 || known.claims[0].words == "" {
 		return says.words
@@ -253,8 +253,8 @@ func wordsAbout(known, says *fact) string {
 	return strings.ReplaceAll(text, string(letterHolder), string(letter))
 }
 
-// same reports whether nobody sees a difference between two facts; but for the time left, which goes by, and for the token:
-// names share counters, so it grows with grants of other locks, and the row keeps the one nearest to its holder's.
+// same reports whether two facts look alike. The time left and the token do not count: names share
+// counters, so the token grows with other locks' grants.
 func same(a, b *fact) bool {
 	if a == nil || a.state != b.state || a.stale != b.stale || a.says != b.says || a.by != b.by || a.words != b.words ||
 		a.asks != b.asks {

@@ -11,7 +11,7 @@ const (
 	Shared    Kind = "readers"   // readers hold the lock
 	Set       Kind = "set"       // one owner holds several names
 	Permits   Kind = "permits"   // a semaphore
-	None      Kind = "none"      // nobody holds the lock
+	None      Kind = "none"      // no holder
 )
 
 // Need is how much a row needs a person: rows stand in this order.
@@ -31,7 +31,7 @@ type Direction string
 const (
 	Unknown  Direction = ""          // no second look has decided it yet
 	Renews   Direction = "renews"    // its holder prolongs it
-	RunsDown Direction = "runs down" // nobody does
+	RunsDown Direction = "runs down" // no process does
 	Endless  Direction = "endless"   // it has no ttl
 )
 
@@ -55,12 +55,12 @@ type Name struct {
 	Text string // safe to print
 }
 
-// Row is a lock, the names that one owner holds together, or a semaphore, at the instant of the last
-// look. All texts are safe to print; Name.Raw alone is not. Nobody changes a Row.
+// Row is a lock, the names that one owner holds together, or a semaphore, as of the last look. It
+// is immutable. All texts except Name.Raw are safe to print.
 type Row struct {
 	ID    string // the same in all snapshots for the same lock, semaphore or set; not for output
 	Title string // the name; of a set the first one, and how many more: "account-3 +1"
-	Names []Name // one; those of a set, in order; of a semaphore its own name
+	Names []Name // one; of a set all, in order; of a semaphore its own
 	Kind  Kind
 	State State
 	Level Level
@@ -71,21 +71,20 @@ type Row struct {
 	Holders []Holder // by slot of permits; else those that last longest first
 
 	Since     time.Time     // of the first holder, by its clock; may be zero
-	Left      time.Duration // at the time of the look: of the holder that lasts longest; negative: it never ends
+	Left      time.Duration // of the longest holder, at the look; negative: no end
 	Direction Direction     // of that holder
 	Token     int64         // the greatest
-	Asks      bool          // the holder lets go if it is asked (WithWanted)
-	Words     []Word        // what each master says, in the order of Snapshot.Masters
+	Asks      bool          // the holder lets go if asked (WithWanted)
+	Words     []Word        // in the order of Snapshot.Masters
 
 	Waiters []Waiter // in turn
-	Limit   int      // of a semaphore: its permits, as waiters say; 0: not known
+	Limit   int      // a semaphore's permits, as waiters say; 0: not known
 	Looked  time.Time
-	Stale   bool // a quorum did not answer the last look: the row is older than Looked says
-	// Says is what the masters that answer said then, in words; "" unless Stale.
-	Says string
+	Stale   bool   // a quorum did not answer the last look: the row is older than Looked
+	Says    string // what the other masters said then; "" unless Stale
 }
 
-// Unheld returns the row's state; "" if it is held, which HeldBy says.
+// Unheld returns the row's state; "" if it is held.
 func (r *Row) Unheld() string {
 	if r.State == Held {
 		return ""
@@ -93,21 +92,22 @@ func (r *Row) Unheld() string {
 	return string(r.State)
 }
 
-// The time left of a key without a ttl: in a cell, and in a sentence.
+// The time left of a key without a ttl, in a cell and in a sentence.
 const (
 	NoEnd      = "no end"
 	WithoutEnd = "without an end"
 )
 
-// LeftAt returns the time left at an instant, unless the holder renews it meanwhile; negative: it never ends.
-func (r *Row) LeftAt(t time.Time) time.Duration {
-	if r.Left < 0 {
-		return r.Left
+// LeftAt returns what remains of the row's or a holder's Left at an instant, without renewals;
+// negative: it never ends.
+func (r *Row) LeftAt(left time.Duration, t time.Time) time.Duration {
+	if left < 0 {
+		return left
 	}
-	return max(r.Left-t.Sub(r.Looked), 0)
+	return max(left-t.Sub(r.Looked), 0)
 }
 
-// Oldest returns since when the first of the waiters waits; zero without waiters.
+// Oldest returns when the first waiter asked; zero without waiters.
 func (r *Row) Oldest() time.Time {
 	if len(r.Waiters) == 0 {
 		return time.Time{}
@@ -115,12 +115,13 @@ func (r *Row) Oldest() time.Time {
 	return r.Waiters[0].Since
 }
 
-// Holder is an owner that has a lock, a share of it, the names of a set, or permits.
+// Holder is an owner of a lock, a share, a set or permits.
 type Holder struct {
-	Label     string // the label; the owner if it has none
+	Label     string // or the owner, without a label
 	Owner     string // with the random part: it distinguishes leases
-	Names     []Name // what an unlock by force must name to take it all: of permits the slots' locks
+	Names     []Name // for a forced unlock: of permits the slots' locks
 	Slots     []int  // of permits
+	Shared    bool   // it is a reader
 	Since     time.Time
 	Left      time.Duration // as Row.Left
 	Direction Direction
@@ -128,13 +129,4 @@ type Holder struct {
 	Masters   int    // that have it
 	Holds     bool   // a majority has it
 	Words     []Word // as Row.Words
-}
-
-// Waiter is a caller that waits.
-type Waiter struct {
-	Label   string // its client's; "(gone?)" if no master knows it
-	Ticket  string
-	Since   time.Time // when it asked, by the masters' clocks
-	Masters int       // that have it in their queues
-	Wants   string    // WantsLock, "to read", "to write", "several locks", "2 permits"
 }

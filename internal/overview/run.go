@@ -14,14 +14,14 @@ const (
 	// lookEvery is how often the visible rows are looked at.
 	lookEvery = time.Second
 
-	// restFactor is how many times as long as a pass took none is begun: passes take a quarter of the time.
+	// restFactor is the rest after a pass, in passes: they take a quarter of the time.
 	restFactor = 3
 
 	// minRest bounds how often the servers are asked for all keys, where they have few.
 	minRest = time.Second
 )
 
-// running is what the Model's goroutine knows.
+// running is the state of the Model's goroutine.
 type running struct {
 	*Model
 	picture picture
@@ -33,17 +33,17 @@ type running struct {
 	took    time.Duration
 	passErr error
 
-	restUntil time.Duration // no pass begins before
-	newUntil  time.Duration // the last whole pass counts as of now until then, for who comes to watch
-	isCurrent bool          // the picture is of now: a pass has ended since somebody watches
-	pinged    bool          // the masters were looked at since somebody watches
-	changes   uint64        // it grows with each change that somebody sees
-	common    *Snapshot     // what the snapshots of all views share, as of changes
+	restUntil time.Duration // of the next pass
+	newUntil  time.Duration // until then, the last whole pass is current for a new watcher
+	isCurrent bool          // a pass has ended since there is a watcher
+	pinged    bool          // the masters were looked at since then
+	changes   uint64        // counts the changes that watchers see
+	common    *Snapshot     // what the snapshots of all views share, at commonOf changes
 	commonOf  uint64
 }
 
-// run looks at the locks while there are watchers, until ctx ends. It must run once. It returns when all that it has
-// started has ended.
+// run looks at the locks while there are watchers, until ctx ends; once for each Model. It returns
+// when all that it has started has ended.
 func (m *Model) run(ctx context.Context) {
 	r := &running{Model: m, ask: newAsker(m.source, m.opts.Clock), views: make(map[View]*shown), picture: newPicture()}
 	for ctx.Err() == nil {
@@ -69,7 +69,7 @@ func (m *Model) current() map[*Watcher]View {
 	return all
 }
 
-// watch looks at the locks until there is no watcher any more.
+// watch looks at the locks while there are watchers.
 func (r *running) watch(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	var started sync.WaitGroup
@@ -123,7 +123,7 @@ func (r *running) watch(ctx context.Context) {
 	}
 }
 
-// untilNext returns the time until something is due.
+// untilNext returns the time until the next pass or look is due.
 func (r *running) untilNext(now time.Duration, listing, looking bool, lookAt time.Duration) time.Duration {
 	wait := time.Hour
 	if !listing {
@@ -140,8 +140,8 @@ func (r *running) rest(took time.Duration) {
 	r.restUntil = r.opts.Clock() + max(restFactor*took, minRest)
 }
 
-// questions returns what a look must ask: all visible rows of all views, MaxVisible at most. Each view has its first rows
-// looked at.
+// questions returns what a look asks: the visible rows of all views, MaxVisible at most, and of each
+// view the first ones.
 func (r *running) questions() *questions {
 	q := &questions{keys: make(map[string][]key)}
 	asked := make(map[*entry]bool)
@@ -157,7 +157,7 @@ func (r *running) questions() *questions {
 	return q
 }
 
-// list puts a pass into the picture.
+// list adds a pass to the picture.
 func (r *running) list(p *pass) {
 	if p.isPart {
 		if r.listed.IsZero() {
@@ -179,16 +179,16 @@ func (r *running) list(p *pass) {
 	r.isCurrent = true
 }
 
-// look puts what a look has shown into the picture.
+// look adds the results of a look to the picture.
 func (r *running) look(s *round) {
 	r.pinged = true
 	r.change(func() []*entry { return r.picture.refresh(s.sightings) })
-	if r.masters.observe(s.stats, s.ping, r.opts.Trips, r.opts.Wall()) || r.isStale() { // its age grows
+	if r.masters.observe(s.stats, s.ping, r.opts.Trips, r.opts.Wall()) || r.isStale() {
 		r.changes++
 	}
 }
 
-// change changes the picture, and amends the orders of the views by the entries that are fresh.
+// change changes the picture, and inserts fresh entries into the views.
 func (r *running) change(make func() (fresh []*entry)) {
 	version := r.picture.version
 	fresh := make()
@@ -203,12 +203,12 @@ func (r *running) change(make func() (fresh []*entry)) {
 	r.changes++
 }
 
-// isStale reports whether the rows are older than they should be.
+// isStale reports whether the last pass failed, or the masters have no quorum.
 func (r *running) isStale() bool {
 	return r.passErr != nil || r.pinged && !r.masters.headline.Available
 }
 
-// publish sends each watcher the newest snapshot of its view, unless it has it.
+// publish sends each watcher the newest snapshot of its view, if it is new.
 func (r *running) publish(watchers map[*Watcher]View) {
 	wanted := make(map[View]bool, len(watchers))
 	for w, v := range watchers {
@@ -234,12 +234,12 @@ func (r *running) publish(watchers map[*Watcher]View) {
 	}
 }
 
-// isShowable reports whether the picture may be shown: it is of now, or the first pass takes long.
+// isShowable reports whether the picture is current, or the first pass takes long.
 func (r *running) isShowable() bool {
 	return r.pinged && (r.isCurrent || r.listed.IsZero() && len(r.picture.entries) > 0)
 }
 
-// bringUpToDate makes a view's newest snapshot, unless it has it.
+// bringUpToDate makes a view's newest snapshot, if it is new.
 func (r *running) bringUpToDate(s *shown) {
 	if s.version != r.picture.version || s.order == nil {
 		s.arrange(&r.picture)
@@ -285,5 +285,5 @@ func causeText(err error) string {
 	return printable.Line(itoa(listed) + " of " + Counted(len(q.Votes), "master") + " answered, and " + itoa(q.Need) + " must" + refusal)
 }
 
-// wallAt returns the instant of the wall clock at one of the model's clock.
+// wallAt turns an instant of the model's clock into wall time.
 func (r *running) wallAt(at time.Duration) time.Time { return r.opts.Wall().Add(at - r.opts.Clock()) }

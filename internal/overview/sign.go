@@ -11,7 +11,7 @@ const (
 	Alarms Tone = "alarms"
 )
 
-// Sign is what stands for a word or a direction, in all faces.
+// Sign shows a word or a direction in all faces.
 type Sign struct {
 	Glyph string
 	ASCII string // in its place, where a terminal does not have it

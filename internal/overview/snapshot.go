@@ -2,7 +2,7 @@ package overview
 
 import "time"
 
-// Snapshot is what a watcher sees at an instant. Nobody changes it.
+// Snapshot is a watcher's picture at an instant. It is immutable.
 type Snapshot struct {
 	Taken    time.Time // by this machine's clock
 	View     View      // what it was made for
@@ -14,7 +14,7 @@ type Snapshot struct {
 
 	Listed time.Time     // when the last whole pass ended; zero: none has yet
 	Took   time.Duration // that pass
-	Stale  bool          // there is no quorum: Rows are those of Listed, with what the masters say since
+	Stale  bool          // no quorum: the Rows are of Listed, with the masters' words since
 	Cause  string        // why; "" unless Stale
 }
 
@@ -26,14 +26,14 @@ func (s *Snapshot) Age() time.Duration {
 	return max(s.Taken.Sub(s.Listed), 0)
 }
 
-// IsWhole reports whether the rows are those of a whole pass, or a pass has failed: the first one may take long, and shows what
-// it has found meanwhile.
+// IsWhole reports whether a pass was whole or has failed. The first one may take long, and shows
+// meanwhile what it has found.
 func (s *Snapshot) IsWhole() bool { return !s.Listed.IsZero() || s.Stale }
 
 // Headline is the one sentence: are locks available?
 type Headline struct {
 	Text      string // "Locks are available: 4 of 5 masters vote, 1 more may fail."
-	Level     Level  // Warning: no more may fail, or a master does not vote; Error: locks are not available
+	Level     Level  // Error: locks are not available
 	Available bool
 	Masters   int // in the list
 	Voting    int
@@ -41,7 +41,7 @@ type Headline struct {
 	MayFail   int // more masters
 }
 
-// Counts are those of a whole picture.
+// Counts counts the whole picture.
 type Counts struct {
 	Locks       int           // rows
 	Callers     int           // that wait

@@ -21,21 +21,21 @@ const (
 	Error   Level = "error"   // locks are not available, or not known
 )
 
-// State is what stands at the masters for a lock, in one word that all faces share.
+// State is the state of a lock, in one word that all faces share.
 type State string
 
-// The states, as docs/operations.md has them, What is locked?
+// The states: docs/operations.md, What is locked?
 const (
 	Held       State = "held"       // by one owner, by readers, or as permits
 	Resting    State = "resting"    // its lease has ended, and its minimum hold has not
 	Reserved   State = "reserved"   // free, and kept for a waiter for a moment
 	WaitedFor  State = "waited for" // free, and a caller waits for it
-	Split      State = "split"      // several owners have masters, and none a majority
+	Split      State = "split"      // several owners have masters, none a majority
 	Incomplete State = "incomplete" // too few masters answer
 	Free       State = "free"
 )
 
-// Level returns how much a state matters.
+// Level returns a state's level.
 func (s State) Level() Level {
 	switch s {
 	case Split:
@@ -46,7 +46,7 @@ func (s State) Level() Level {
 	return OK
 }
 
-// Text returns what a state means, where nobody holds the lock or that is not known.
+// Text returns the meaning of a state without a known holder.
 func (s State) Text() string {
 	switch s {
 	case Split:
@@ -80,8 +80,8 @@ func StateOf(s redlock.Status) State {
 	return Free
 }
 
-// HoldingReaders returns the readers that hold the lock: a majority of the nodes has the share
-// of each of them. There are none while one owner holds the lock alone.
+// HoldingReaders returns the readers with shares at a majority of the nodes; none while the lock
+// has an exclusive owner.
 func HoldingReaders(s redlock.Status) []redlock.ShareStatus {
 	if s.Holder != "" {
 		return nil
@@ -109,8 +109,8 @@ func NodesWithKey(s redlock.Status) (with int) {
 	return with
 }
 
-// HasShares reports whether the lock's key at the node is the readers'. The node may show none of
-// them: their shares may be gone before the key is.
+// HasShares reports whether the lock's key at the node is the readers'. Their shares may expire
+// before the key, so the node may show none.
 func HasShares(n *redlock.NodeStatus) bool {
 	return n.Holder == "" && n.Reserved == "" && n.Remaining != 0
 }
@@ -126,8 +126,8 @@ func Votes(s redlock.Status) map[string]int {
 	return count
 }
 
-// HeldSince returns since when the lock is held: by its holder, or by the first of the readers that hold it;
-// zero if no holder's clock says it.
+// HeldSince returns when the holder, or the first of the holding readers, got the lock, by its own
+// clock; zero if that is not known.
 func HeldSince(s redlock.Status) (since time.Time) {
 	since = s.Since
 	for _, r := range HoldingReaders(s) {
@@ -138,7 +138,7 @@ func HeldSince(s redlock.Status) (since time.Time) {
 	return since
 }
 
-// ReadableOwner returns the label of an owner; the whole owner if it has none. It is not safe to print.
+// ReadableOwner returns an owner's label, else the whole owner. It is not safe to print.
 func ReadableOwner(owner string) string { return cmp.Or(protocol.LabelOf(owner), owner) }
 
 // Counted returns a number with a noun, in the singular or plural.
@@ -149,11 +149,11 @@ func Counted(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// MostReaders is how many readers of a lock a node shows at most.
+// MostReaders is how many readers of a lock a node shows.
 const MostReaders = 100
 
-// CountReaders returns the number of the readers that hold the lock. If a node shows as many as
-// it can, there may be more.
+// CountReaders returns the number of holding readers, which is a least number if a node shows
+// MostReaders.
 func CountReaders(s redlock.Status) string {
 	text := Counted(len(HoldingReaders(s)), "reader")
 	if slices.ContainsFunc(s.Nodes, func(n redlock.NodeStatus) bool { return len(n.Readers) >= MostReaders }) {
@@ -162,8 +162,8 @@ func CountReaders(s redlock.Status) string {
 	return text
 }
 
-// HeldBy returns in short who holds a lock in some state, safe to print; "" if nobody does. Without a quorum it
-// is the holder that most of the nodes which answer have, else their readers or permits.
+// HeldBy names a lock's holder in short, safe to print; "" if there is none. Without a quorum it is
+// the holder at most nodes that answer, else their readers or permits.
 func HeldBy(s redlock.Status, state State) string {
 	switch readers, permits := len(HoldingReaders(s)), len(HeldPermits(s)); {
 	case state == Incomplete:
@@ -196,8 +196,8 @@ func mostVoted(s redlock.Status) (by string) {
 	return by
 }
 
-// HasOwner reports whether one of some owners, as Holder.Owner has them, still has the lock. While one owner holds it, no
-// other has it; else an owner has it if a master has its key or its share.
+// HasOwner reports whether one of some owners (Holder.Owner) still has the lock. While the lock has
+// a holder, others have lost it; else a key or share at one master counts.
 func HasOwner(s redlock.Status, owners []string) bool {
 	has := func(owner string) bool { return owner != "" && slices.Contains(owners, printable.Quote(owner)) }
 	if s.Holder != "" {
@@ -207,7 +207,7 @@ func HasOwner(s redlock.Status, owners []string) bool {
 		slices.ContainsFunc(s.Nodes, func(n redlock.NodeStatus) bool { return has(n.Holder) })
 }
 
-// HolderNow says who has a lock of which HasOwner reports false.
+// HolderNow names the holder of a lock after HasOwner has returned false.
 func HolderNow(s redlock.Status) string {
 	if by := HeldBy(s, StateOf(s)); by != "" {
 		return "it has another holder by now, " + by
@@ -215,8 +215,8 @@ func HolderNow(s redlock.Status) string {
 	return "nobody holds it any more"
 }
 
-// LastsAtMost returns the longest time until a key of the lock ends at a node; 0 if there is none, negative
-// if one never ends.
+// LastsAtMost returns the longest ttl of the lock's keys; 0 without keys, negative if one never
+// ends.
 func LastsAtMost(s redlock.Status) (lasts time.Duration) {
 	for i := range s.Nodes {
 		if n := &s.Nodes[i]; n.Remaining < 0 || lasts >= 0 && n.Remaining > lasts {

@@ -6,11 +6,11 @@ import (
 	"github.com/redlock-go/redlock/internal/system"
 )
 
-// trend is what looks have shown of the end of a claim: whether it is put off.
+// trend says whether looks have seen the end of a claim put off.
 //
-// A holder that renews does so at each third of its ttl, so it has two thirds of it left at least, and puts the end off
-// within half of the time left at any look. One look more decides nothing: a second after the first, a holder with a ttl of ten
-// seconds has renewed in one case of three.
+// A holder renews at each third of its ttl, so two thirds of it are left at least, and the end
+// moves within half of the time left at any look. One more look decides nothing: after a second, a
+// holder with a ttl of ten seconds has renewed in one case of three.
 type trend struct {
 	at        time.Duration // of the look that the next ones are compared with
 	ends      time.Duration // as it was then
@@ -25,8 +25,8 @@ func first(at, ends time.Duration) trend {
 	return trend{at: at, ends: ends}
 }
 
-// next returns the trend after a look at an instant, at which the claim's end was known to within slack. Nobody renews a
-// claim that rests. A foreign program seldom renews: its claim runs down until a look shows otherwise.
+// next returns the trend after a look that knows the claim's end to within slack. A foreign program
+// seldom renews: its claim runs down until a look shows otherwise.
 func (t trend) next(at, ends, slack time.Duration, foreign bool) trend {
 	switch {
 	case ends == system.Forever || t.ends == system.Forever:

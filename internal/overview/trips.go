@@ -7,8 +7,8 @@ import (
 	"github.com/redlock-go/redlock"
 )
 
-// Trips remembers the round trip of each master in the last Ping. Give the hook Vote to the client, and the
-// Trips to the Model. It is safe for concurrent use.
+// Trips remembers each master's round trip in the last Ping. The client needs its Vote as a hook,
+// and the Model the Trips. It is safe for concurrent use.
 type Trips struct {
 	mu   sync.Mutex // protects last; nothing else is locked under it
 	last map[int]time.Duration

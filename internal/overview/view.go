@@ -1,10 +1,10 @@
 package overview
 
-// MaxVisible is how many rows a Snapshot has at most, unless its View asks for all. Those that are
-// visible are looked at each second.
+// MaxVisible bounds the rows of a Snapshot, unless its View asks for all. Visible rows are looked
+// at each second.
 const MaxVisible = 200
 
-// Order is the order of a view's rows.
+// Order is the order of a view's rows. Equal rows are ordered by name.
 type Order string
 
 // The orders. Rows that are equal in one stand by name.
@@ -16,15 +16,14 @@ const (
 	ByWaiters Order = "waiters" // most waiters first
 )
 
-// Orders are all orders, for a face that offers them.
+// Orders returns all orders.
 func Orders() []Order { return []Order{ByNeed, ByName, BySince, ByLeft, ByWaiters} }
 
-// View is what a watcher wants to see. The zero View has the first rows of all, by need.
+// View selects and orders rows. The zero View has the first rows of all, by need.
 type View struct {
-	Filter string // a part of a name, or of a holder's or a waiter's label, whatever its case; "": all
+	Filter string // a part of a name or label, in any case; "": all
 	Order  Order  // "": ByNeed
 
-	// All asks for all rows that the filter lets through, for a log or an API. The first
-	// MaxVisible of them are the visible ones.
+	// All asks for all matching rows, for a log or an API. Only the first MaxVisible are visible.
 	All bool
 }

@@ -243,8 +243,8 @@ func TestStopOfAModelAwaitsWhatItHasStarted(t *testing.T) {
 // told writes changes in short.
 func told(all []overview.Change) (texts []string) {
 	for _, c := range all {
-		text := string(c.Kind) + " " + c.Name + c.Master
-		for _, more := range []string{c.Before, c.Holder, c.Waiter, c.Wants} {
+		text := string(c.Kind) + " " + c.Name + c.Node
+		for _, more := range []string{c.Before, c.Holder, c.Waiter} {
 			if more != "" {
 				text += " " + more
 			}
@@ -276,15 +276,15 @@ func TestChangesBetweenTwoSnapshots(t *testing.T) {
 		after := see(append(slot(ours("ci", 5), 1, 2), held("new", ours("b", 1)), held("passed", ours("b", 2)), held("s1", set), held("s2", set),
 			withWaiters(held("waited", ours("a", 3)), waiter("2", "y", time.Minute), waiter("3", "z", time.Minute)), held("same", ours("a", 4)))...)
 		require.Equal(t, []string{"released gone a", "released jobs#0 ci", "granted jobs#2 ci", "granted new b", "holder changed passed a b",
-			"granted s1 set", "granted s2 set", "waiter left waited x the lock", "waiter came waited z the lock"}, told(overview.Changes(before, after)))
+			"granted s1 set", "granted s2 set", "waiter left waited x", "waiter came waited z"}, told(overview.Changes(before, after)))
 		require.Empty(t, overview.Changes(after, after))
 
 		stale := *after
 		stale.Stale, stale.Rows = true, nil
 		stale.Masters = append([]overview.Master(nil), after.Masters...)
 		stale.Masters[1].State, stale.Masters[1].Cause = "down", "cut"
-		require.Equal(t, []string{"master down node 1"}, told(overview.Changes(after, &stale)), "what is not known has not changed")
-		require.Equal(t, []string{"master up node 1"}, told(overview.Changes(&stale, after)))
+		require.Equal(t, []string{"node down node 1"}, told(overview.Changes(after, &stale)), "what is not known has not changed")
+		require.Equal(t, []string{"node up node 1"}, told(overview.Changes(&stale, after)))
 		line, err := json.Marshal(overview.Changes(before, after)[4])
 		require.NoError(t, err)
 		require.Contains(t, string(line), `"change":"holder changed","name":"passed","holder":"b","before":"a","token":7,"held_s":`)

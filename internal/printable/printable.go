@@ -1,3 +1,5 @@
+// Package printable makes text of servers and other clients safe to print, since escape sequences
+// control a terminal and line breaks forge lines. It also writes durations. It has no state.
 package printable
 
 import (
@@ -8,9 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// Quote returns a name, label or other value as it is if all of it is printable, and
-// quoted as a Go string if not. Text that begins with a quotation mark is quoted too, so
-// that foreign text cannot pose as quoted.
+// Quote returns a name or another value as it is if it is printable, else quoted as a Go string;
+// also if it begins with a quotation mark, so that foreign text cannot pose as quoted.
 func Quote(text string) string {
 	if isPrintable(text) && !strings.HasPrefix(text, `"`) {
 		return text
@@ -29,18 +30,30 @@ func Cut(text string) string {
 	return fmt.Sprintf("%s… (%d bytes)", text[:maxCut], len(text))
 }
 
-// Age returns for how long something has lasted, rounded down: "12s", "41m", "3h5m", "2d4h".
+// Age writes how long something has lasted, or what a live face counts down: in whole seconds, for
+// narrow columns, "12s", "41m7s", "3h5m", "2d4h".
 func Age(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch {
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", d/time.Second)
-	case d < time.Hour:
-		return fmt.Sprintf("%dm", d/time.Minute)
-	case d < day:
-		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
+	switch hours := d / time.Hour; {
+	case hours < 1:
+		return d.Truncate(time.Second).String()
+	case hours < 24:
+		return fmt.Sprintf("%dh%dm", hours, d%time.Hour/time.Minute)
+	default:
+		return fmt.Sprintf("%dd%dh", hours/24, hours%24)
 	}
-	return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
+}
+
+// Duration writes a time that is left or was measured, such as a round trip, to three digits:
+// "456µs", "9.88s"; from a minute on as Age does.
+func Duration(d time.Duration) string {
+	if d.Abs() >= time.Minute {
+		return Age(d)
+	}
+	unit := time.Nanosecond
+	for unit < d.Abs()/1000 {
+		unit *= 10
+	}
+	return d.Round(unit).String()
 }
 
 // Line returns a message with each character that is not printable replaced by its
@@ -50,24 +63,18 @@ func Line(text string) string {
 		return text
 	}
 	var line strings.Builder
-	for len(text) > 0 {
-		r, size := utf8.DecodeRuneInString(text)
-		if isPrintable(text[:size]) {
-			line.WriteRune(r)
-		} else {
-			escape := strconv.Quote(text[:size])
-			line.WriteString(escape[1 : len(escape)-1])
+	for text != "" {
+		_, size := utf8.DecodeRuneInString(text)
+		part := text[:size]
+		if text = text[size:]; !isPrintable(part) {
+			part = strings.Trim(strconv.Quote(part), `"`)
 		}
-		text = text[size:]
+		line.WriteString(part)
 	}
 	return line.String()
 }
 
 func isPrintable(text string) bool {
-	for _, r := range text {
-		if !strconv.IsPrint(r) {
-			return false
-		}
-	}
-	return utf8.ValidString(text)
+	hidden := func(r rune) bool { return !strconv.IsPrint(r) }
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, hidden)
 }

@@ -17,13 +17,19 @@ func TestQuoteAndLineKeepPrintableText(t *testing.T) {
 	require.Equal(t, `"`, Line(`"`))
 }
 
-func TestAgeHasTheTwoGreatestUnits(t *testing.T) {
+func TestDurationsHaveTwoUnitsOrThreeDigits(t *testing.T) {
 	const day = 24 * time.Hour
 	for want, d := range map[string]time.Duration{
-		"0s": time.Second - 1, "59s": time.Minute - 1, "1m": time.Minute, "41m": 42*time.Minute - 1, "59m": time.Hour - 1, "1h0m": time.Hour,
+		"0s": time.Second - 1, "59s": time.Minute - 1, "1m0s": time.Minute, "41m59s": 42*time.Minute - 1, "59m59s": time.Hour - 1, "1h0m": time.Hour,
 		"23h59m": day - 1, "1d0h": day, "2d4h": 2*day + 5*time.Hour - 1, "400d23h": 401*day - 1,
 	} {
 		require.Equal(t, want, Age(d))
+	}
+	for want, d := range map[string]time.Duration{
+		"0s": 0, "457µs": 456_789, "9.88s": 9876 * time.Millisecond, "-1.5s": -1500 * time.Millisecond, "59.9s": 59940 * time.Millisecond, "1m0s": time.Minute - 1,
+		"3h5m": 3*time.Hour + 6*time.Minute - 1,
+	} {
+		require.Equal(t, want, Duration(d))
 	}
 }
 

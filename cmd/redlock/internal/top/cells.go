@@ -43,7 +43,7 @@ func rowCells(r *overview.Row, now time.Time) (c cells) {
 	c[colSince] = line{{since(r.Since, now), plain}}
 	c[colVotes] = votes(r.Words)
 	if r.Kind != overview.Permits && len(r.Holders) > 0 {
-		c[colLeft] = left(r.LeftAt(now), r.Direction)
+		c[colLeft] = left(r.LeftAt(r.Left, now), r.Direction)
 	}
 	if n := len(r.Waiters); n > 0 {
 		c[colWait] = line{{strconv.Itoa(n), bold}}
@@ -93,7 +93,7 @@ func note(r *overview.Row) (l line) {
 	}
 	if len(r.Waiters) > 0 {
 		next := r.Waiters[0]
-		l = line{{next.Label, plain}}
+		l = line{{next.Text(), plain}}
 		if next.Wants != overview.WantsLock {
 			l = append(l, span{" wants " + next.Wants, plain})
 		}
@@ -142,7 +142,7 @@ func permitCells(h *overview.Holder, r *overview.Row, now time.Time) (c cells) {
 	c[colName] = line{{" " + slots, dim}}
 	c[colHolder] = line{{h.Label, plain}}
 	c[colSince] = line{{since(h.Since, now), plain}}
-	c[colLeft] = left(leftAt(h, r, now), h.Direction)
+	c[colLeft] = left(r.LeftAt(h.Left, now), h.Direction)
 	c[colVotes] = votes(h.Words)
 	if !h.Holds {
 		c[colNote] = line{{"not at a majority of the masters", warn}}
@@ -151,14 +151,6 @@ func permitCells(h *overview.Holder, r *overview.Row, now time.Time) (c cells) {
 		c[colToken] = line{{token(h.Token), dim}}
 	}
 	return c
-}
-
-// leftAt is Row.LeftAt for a holder.
-func leftAt(h *overview.Holder, r *overview.Row, now time.Time) time.Duration {
-	if h.Left < 0 {
-		return h.Left
-	}
-	return max(h.Left-now.Sub(r.Looked), 0)
 }
 
 // votes returns the signs of what the masters say.
@@ -170,20 +162,12 @@ func votes(words []overview.Word) line {
 	return l
 }
 
-// since returns for how long something has lasted, to the second within the first hour: "41m02s".
+// since returns how long something has lasted; "?" if its beginning is not known.
 func since(begun, now time.Time) string {
 	if begun.IsZero() {
 		return "?"
 	}
-	return lasted(max(now.Sub(begun), 0))
-}
-
-// lasted writes a duration as since does.
-func lasted(d time.Duration) string {
-	if d >= time.Minute && d < time.Hour {
-		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
-	}
-	return printable.Age(d)
+	return printable.Age(max(now.Sub(begun), 0))
 }
 
 // left returns the time left, and where it goes.
@@ -199,15 +183,7 @@ func left(d time.Duration, to overview.Direction) line {
 	if sign.text == "" {
 		sign.text = " "
 	}
-	return line{{remaining(d) + " ", t}, sign}
-}
-
-// remaining returns a time left: to a tenth of a second in the last minute.
-func remaining(d time.Duration) string {
-	if d < time.Minute {
-		return fmt.Sprintf("%.1fs", d.Seconds())
-	}
-	return printable.Age(d)
+	return line{{printable.Age(d) + " ", t}, sign}
 }
 
 // token returns a fencing token: all of it if it is short, and else its end.

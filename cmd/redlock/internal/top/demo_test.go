@@ -44,7 +44,7 @@ func held(title, by string, since, left time.Duration, to overview.Direction, vo
 func waitedFor(r *overview.Row, all ...any) *overview.Row {
 	r.Need = overview.Waiting
 	for i := 0; i+2 < len(all); i += 3 {
-		r.Waiters = append(r.Waiters, overview.Waiter{Label: all[i].(string), Ticket: strconv.Itoa(i), Wants: all[i+1].(string), Since: ago(all[i+2].(time.Duration)), Masters: 4})
+		r.Waiters = append(r.Waiters, overview.Waiter{Label: all[i].(string), Ticket: strconv.Itoa(i), Wants: all[i+1].(string), Since: ago(all[i+2].(time.Duration)), Nodes: 4})
 	}
 	return r
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/overview"
+	"github.com/redlock-go/redlock/internal/printable"
 )
 
 // detailPage returns the page about the chosen row.
@@ -53,8 +54,8 @@ func detailLines(s *overview.Snapshot, r *overview.Row, now time.Time, columns i
 	for i := range r.Waiters {
 		w := &r.Waiters[i]
 		text := fmt.Sprintf("  waits for %s, wants %s, at %s", since(w.Since, now), w.Wants,
-			overview.Counted(w.Masters, "master"))
-		add(line{{fmt.Sprintf("%4d. ", i+1), dim}, {w.Label, plain}, {text, plain}})
+			overview.Counted(w.Nodes, "master"))
+		add(line{{fmt.Sprintf("%4d. ", i+1), dim}, {w.Text(), plain}, {text, plain}})
 	}
 	return all
 }
@@ -89,7 +90,7 @@ func holderLines(h *overview.Holder, r *overview.Row, now time.Time, columns int
 	if h.Left < 0 {
 		time = append(time, span{overview.NoEnd, warn})
 	} else {
-		time = append(time, span{"ends in ", dim}, span{remaining(leftAt(h, r, now)), plain},
+		time = append(time, span{"ends in ", dim}, span{printable.Age(r.LeftAt(h.Left, now)), plain},
 			span{turn(h.Direction), dim})
 	}
 	all = append(all, append(time, span{", at " + overview.Counted(h.Masters, "master"), dim}))

@@ -57,7 +57,7 @@ func voters(s *overview.Snapshot, columns int) (all []line) {
 		}
 		item := line{{fmt.Sprintf("%d ", m.Index), dim}, {address(m), plain}, {" ●", good}}
 		if m.RoundTrip > 0 {
-			item = append(item, span{" " + trip(m.RoundTrip), dim})
+			item = append(item, span{" " + printable.Duration(m.RoundTrip), dim})
 		}
 		if w := item.width(); used > 0 && used+3+w > columns {
 			all, current, used = append(all, current), nil, 0
@@ -102,15 +102,6 @@ func address(m *overview.Master) string {
 	return m.Node
 }
 
-// trip returns a round trip to about two digits.
-func trip(d time.Duration) string {
-	ms := float64(d) / float64(time.Millisecond)
-	if ms < 10 {
-		return fmt.Sprintf("%.1fms", ms)
-	}
-	return fmt.Sprintf("%.0fms", ms)
-}
-
 // counts returns how many locks there are, and who waits.
 func counts(s *overview.Snapshot, columns int) line {
 	c := &s.Counts
@@ -123,7 +114,7 @@ func counts(s *overview.Snapshot, columns int) line {
 		if c.Callers == 1 {
 			waits = "caller waits"
 		}
-		text := fmt.Sprintf("  %d %s for %d, the longest %s", c.Callers, waits, c.WaitedFor, lasted(c.LongestWait))
+		text := fmt.Sprintf("  %d %s for %d, the longest %s", c.Callers, waits, c.WaitedFor, printable.Age(c.LongestWait))
 		l = append(l, span{text, plain})
 	}
 	if c.Odd > 0 {
