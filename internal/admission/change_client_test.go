@@ -246,7 +246,6 @@ func TestClientStartsWithAListOfWhichOneMasterIsLeft(t *testing.T) {
 	})
 }
 
-// The function of WithMembers fails, and returns no pool; then it succeeds.
 func TestFunctionOfWithMembersIsCalledUntilItSucceeds(t *testing.T) {
 	testnet.InBubble(t, 4, func(t *testing.T, net *testnet.Net) {
 		var tries atomic.Int64
