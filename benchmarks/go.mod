@@ -8,7 +8,7 @@ require (
 	github.com/gomodule/redigo v1.9.3
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
-	github.com/redlock-go/redlock v0.0.0-20261201005306-ca964cb01bc4
+	github.com/redlock-go/redlock v0.0.0-20261201022115-1ffb4e586f5f
 	github.com/stretchr/testify v1.12.1
 )
 

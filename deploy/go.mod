@@ -15,9 +15,9 @@ require (
 	github.com/prometheus/client_golang v1.24.1
 	github.com/prometheus/client_model v0.6.2
 	github.com/prometheus/common v0.70.1
-	github.com/redlock-go/redlock v0.0.0-20261201005306-ca964cb01bc4
+	github.com/redlock-go/redlock v0.0.0-20261201022115-1ffb4e586f5f
 	github.com/redlock-go/redlock/integration v0.0.0
-	github.com/redlock-go/redlock/redlockotel v0.0.0-20261201005306-ca964cb01bc4
+	github.com/redlock-go/redlock/redlockotel v0.0.0-20261201022115-1ffb4e586f5f
 	github.com/stretchr/testify v1.12.1
 	go.opentelemetry.io/otel/exporters/prometheus v0.68.0
 	go.opentelemetry.io/otel/sdk/metric v1.46.0

@@ -18,14 +18,14 @@ require (
 	github.com/pressly/goose/v3 v3.26.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
-	github.com/redlock-go/redlock v0.0.0-20261201005306-ca964cb01bc4
-	github.com/redlock-go/redlock/adapters/redlockasynq v0.0.0-20261201005306-ca964cb01bc4
-	github.com/redlock-go/redlock/adapters/redlockcertmagic v0.0.0-20261201005306-ca964cb01bc4
-	github.com/redlock-go/redlock/adapters/redlockgocron v0.0.0-20261201005306-ca964cb01bc4
-	github.com/redlock-go/redlock/adapters/redlockgoredis v0.0.0-20261201005306-ca964cb01bc4
-	github.com/redlock-go/redlock/adapters/redlockmigrate v0.0.0-20261201005306-ca964cb01bc4
-	github.com/redlock-go/redlock/adapters/redlockrueidis v0.0.0-20261201005306-ca964cb01bc4
-	github.com/redlock-go/redlock/adapters/redlockvalkey v0.0.0-20261201005306-ca964cb01bc4
+	github.com/redlock-go/redlock v0.0.0-20261201022115-1ffb4e586f5f
+	github.com/redlock-go/redlock/adapters/redlockasynq v0.0.0-20261201022115-1ffb4e586f5f
+	github.com/redlock-go/redlock/adapters/redlockcertmagic v0.0.0-20261201022115-1ffb4e586f5f
+	github.com/redlock-go/redlock/adapters/redlockgocron v0.0.0-20261201022115-1ffb4e586f5f
+	github.com/redlock-go/redlock/adapters/redlockgoredis v0.0.0-20261201022115-1ffb4e586f5f
+	github.com/redlock-go/redlock/adapters/redlockmigrate v0.0.0-20261201022115-1ffb4e586f5f
+	github.com/redlock-go/redlock/adapters/redlockrueidis v0.0.0-20261201022115-1ffb4e586f5f
+	github.com/redlock-go/redlock/adapters/redlockvalkey v0.0.0-20261201022115-1ffb4e586f5f
 	github.com/robfig/cron/v3 v3.0.1
 	github.com/stretchr/testify v1.12.1
 	github.com/testcontainers/testcontainers-go v0.44.0

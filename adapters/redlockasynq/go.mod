@@ -6,7 +6,7 @@ require (
 	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/hibiken/asynq v0.26.0
 	github.com/redis/go-redis/v9 v9.14.1
-	github.com/redlock-go/redlock v0.0.0-20261201005306-ca964cb01bc4
+	github.com/redlock-go/redlock v0.0.0-20261201022115-1ffb4e586f5f
 	github.com/robfig/cron/v3 v3.0.1
 	github.com/stretchr/testify v1.12.1
 	go.uber.org/goleak v1.3.0

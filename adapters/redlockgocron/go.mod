@@ -6,7 +6,7 @@ require (
 	github.com/go-co-op/gocron/v2 v2.2.6
 	github.com/gomodule/redigo v1.9.3
 	github.com/jonboulle/clockwork v0.4.0
-	github.com/redlock-go/redlock v0.0.0-20261201005306-ca964cb01bc4
+	github.com/redlock-go/redlock v0.0.0-20261201022115-1ffb4e586f5f
 	github.com/robfig/cron/v3 v3.0.1
 	github.com/stretchr/testify v1.12.1
 	go.uber.org/goleak v1.3.0

@@ -6,7 +6,7 @@ require (
 	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/gomodule/redigo v1.9.3
 	github.com/redis/go-redis/v9 v9.9.0
-	github.com/redlock-go/redlock v0.0.0-20261201005306-ca964cb01bc4
+	github.com/redlock-go/redlock v0.0.0-20261201022115-1ffb4e586f5f
 	github.com/stretchr/testify v1.12.1
 	go.uber.org/goleak v1.3.0
 )

@@ -5,7 +5,7 @@ go 1.25.0
 require (
 	github.com/golang-migrate/migrate/v4 v4.16.1
 	github.com/pressly/goose/v3 v3.26.0
-	github.com/redlock-go/redlock v0.0.0-20261201005306-ca964cb01bc4
+	github.com/redlock-go/redlock v0.0.0-20261201022115-1ffb4e586f5f
 	github.com/stretchr/testify v1.12.1
 	go.uber.org/goleak v1.3.0
 )

@@ -8,7 +8,7 @@ require (
 	github.com/creack/pty v1.1.24
 	github.com/gdamore/tcell/v2 v2.13.10
 	github.com/gomodule/redigo v1.9.3
-	github.com/redlock-go/redlock v0.0.0-20261201005306-ca964cb01bc4
+	github.com/redlock-go/redlock v0.0.0-20261201022115-1ffb4e586f5f
 	github.com/rivo/uniseg v0.4.7
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
