@@ -32,7 +32,7 @@ func TestTheReadmeIsShort(t *testing.T) {
 	screen := strings.Join(lines[:firstScreen], "\n")
 	for _, part := range []string{
 		"## What others leave to you", "Go 1.25 or later", "BSD-3-Clause", "go get github.com/redlock-go/redlock", "package main\n",
-		"redis-server --port", "At the first start every lock waits ten seconds", "## Is it safe?",
+		"redis-server --port", "At the first start of the masters every lock waits ten seconds", "## Is it safe?",
 	} {
 		assert.Contains(t, screen, part)
 	}
