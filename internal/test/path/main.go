@@ -34,8 +34,8 @@ const (
 	settles = 200 * time.Millisecond
 
 	// tries is how often each call is counted. A function counts if it ran each time: others belong to probes in the
-	// background.
-	tries = 5
+	// background. With five tries, one of twenty runs counted some of those.
+	tries = 12
 )
 
 // call is one that is counted.
