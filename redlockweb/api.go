@@ -52,7 +52,8 @@ func (h *Handler) serveLocks(w http.ResponseWriter, r *http.Request) {
 	if s == nil {
 		return
 	}
-	all := locksJSON{Taken: s.Taken.UTC(), Listed: s.Listed.UTC(), Stale: s.Stale, Cause: s.Cause, Available: s.Headline.Available, Text: s.Headline.Text,
+	all := locksJSON{Taken: s.Taken.UTC(), Listed: s.Listed.UTC(), Stale: s.Stale, Cause: s.Cause,
+		Available: s.Headline.Available, Text: s.Headline.Text,
 		Locks: s.Counts.Locks, Callers: s.Counts.Callers, WaitedFor: s.Counts.WaitedFor, Longest: s.Counts.LongestWait.Seconds(),
 		Endless: s.Counts.Endless, Rows: make([]overview.LockJSON, len(s.Rows))}
 	for i, row := range s.Rows {
@@ -70,7 +71,8 @@ func (h *Handler) serveNodes(w http.ResponseWriter, r *http.Request) {
 	all := nodesJSON{Available: s.Headline.Available, Text: s.Headline.Text, Voting: s.Headline.Voting, Quorum: s.Headline.Quorum, MayFail: s.Headline.MayFail}
 	for i := range s.Masters {
 		m := &s.Masters[i]
-		v := nodeJSON{Node: m.Node, State: m.State, Since: m.Since.UTC(), Cause: m.Cause, Remedy: m.Remedy, RoundTrip: m.RoundTrip.Seconds()}
+		v := nodeJSON{Node: m.Node, State: m.State, Since: m.Since.UTC(), Cause: m.Cause, Remedy: m.Remedy,
+			RoundTrip: m.RoundTrip.Seconds()}
 		if m.Anchor != "" {
 			v.Runbook = runbook + m.Anchor
 		}

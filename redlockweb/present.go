@@ -285,7 +285,8 @@ var orderTexts = map[overview.Order]string{overview.ByNeed: "by need", overview.
 func (h *Handler) newPage(need, table *overview.Snapshot) *pageView {
 	p := &pageView{Name: h.opts.title, Unlock: h.opts.unlock, Now: need.Taken, Headline: need.Headline, Masters: newMasters(need), Counts: need.Counts,
 		Longest: printable.Age(need.Counts.LongestWait), Matching: table.Matching, Filter: table.View.Filter,
-		Sort: cmp.Or(table.View.Order, overview.ByNeed), Age: printable.Age(need.Age()), Stale: need.Stale, Cause: need.Cause}
+		Sort: cmp.Or(table.View.Order, overview.ByNeed), Age: printable.Age(need.Age()),
+		Stale: need.Stale, Cause: need.Cause}
 	for _, o := range overview.Orders() {
 		p.Orders = append(p.Orders, orderView{o, orderTexts[o], o == p.Sort})
 	}

@@ -104,7 +104,8 @@ func (v *lockView) add(r *overview.Row, s *overview.Snapshot) {
 		v.Breakable = append(v.Breakable, breakable{confirmation(name), "un" + linkTo(name), owners[name]})
 	}
 	for i := range r.Waiters {
-		v.Waiters = append(v.Waiters, person{r.Waiters[i].Text(), wants(r.Waiters[i].Wants), ago(r.Waiters[i].Since, s.Taken)})
+		w := &r.Waiters[i]
+		v.Waiters = append(v.Waiters, person{w.Text(), wants(w.Wants), ago(w.Since, s.Taken)})
 	}
 	for i, word := range votesOf(r.Words) {
 		if i < len(s.Masters) {

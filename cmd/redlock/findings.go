@@ -256,9 +256,9 @@ func (x *examination) judgeDamage(f *nodeFacts) {
 
 // judgeSpeed reports a slow round trip.
 func (x *examination) judgeSpeed(f *nodeFacts) {
-	median := time.Duration(f.Trip.Median * float64(time.Millisecond))
-	what := fmt.Sprintf("its round trip is %v (median; worst %v)", printable.Duration(median),
-		printable.Duration(time.Duration(f.Trip.Max*float64(time.Millisecond))))
+	median := millisec(f.Trip.Median)
+	what := fmt.Sprintf("its round trip is %s (median; worst %s)", printable.Duration(median),
+		printable.Duration(millisec(f.Trip.Max)))
 	switch {
 	case median >= x.limits.nodeTimeout:
 		x.add(danger, "slow", f.Node, what+fmt.Sprintf(", and the node timeout %v", x.limits.nodeTimeout),

@@ -55,7 +55,8 @@ func (x *examination) judgeClocks() {
 		}
 		if away := millisec(f.Clock.Offset - middle); away.Abs() > x.limits.offset {
 			x.add(warning, "clock-offset", f.Node,
-				fmt.Sprintf("its clock is %v %s that of the others", printable.Duration(away.Abs()), aheadOrBehind(away)),
+				fmt.Sprintf("its clock is %s %s that of the others",
+					printable.Duration(away.Abs()), aheadOrBehind(away)),
 				"locks do not depend on the time that it shows. But a correction in one step forward ends keys "+
 					"early, so that two may hold one lock; and where a majority loses its memory, tokens begin "+
 					"from the latest clock: one that is far ahead now makes them go back later",
@@ -64,7 +65,8 @@ func (x *examination) judgeClocks() {
 	}
 	if away := millisec(-middle); away.Abs() > x.limits.offset {
 		x.add(note, "own-clock", "",
-			fmt.Sprintf("this machine's clock is %v %s the nodes'", printable.Duration(away.Abs()), aheadOrBehind(away)),
+			fmt.Sprintf("this machine's clock is %s %s the nodes'",
+				printable.Duration(away.Abs()), aheadOrBehind(away)),
 			"none for locks and tokens; times in logs do not match", "run chrony or ntpd here")
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
-// writeLocks prints what stands for a name as JSON.
+// writeLocks prints the lock and the semaphore of a name as JSON, as far as the nodes have them.
 func writeLocks(w io.Writer, client *redlock.Client, s *redlock.Status) error {
 	for _, l := range overview.LocksOf(s, client.Stats().Nodes, time.Now()) {
 		if err := writeJSON(w, &l); err != nil {

@@ -96,7 +96,8 @@ func (x *examination) judgeSteps(last *lastLook, now time.Time) {
 	}
 	if by := millisec(-middle); by.Abs() > x.limits.offset {
 		x.add(note, "own-clock-stepped", "",
-			fmt.Sprintf("this machine's clock was set %s by %v %s", forwardOrBack(by), printable.Duration(by.Abs()), since),
+			fmt.Sprintf("this machine's clock was set %s by %s %s",
+				forwardOrBack(by), printable.Duration(by.Abs()), since),
 			"none for locks and tokens; times in logs do not match", "let the clock be slewed here too")
 	}
 }

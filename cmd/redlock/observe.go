@@ -104,7 +104,7 @@ func observe(cmd *cobra.Command, s *settings, name string, tell func(context.Con
 	}
 	defer client.Close()
 	for found, err := range client.Mutex(name).Observe(ctx) {
-		h := holding{Time: time.Now().UTC(), Name: name, Holder: printable.Quote(overview.ReadableOwner(found.Owner)),
+		h := holding{Time: time.Now().UTC(), Name: name, Holder: overview.OwnerLabel(found.Owner),
 			Owner: printable.Quote(found.Owner), Token: found.Token, Since: found.Since.UTC(), Shared: found.Shared}
 		switch {
 		case ctx.Err() != nil:

@@ -49,7 +49,8 @@ func (r *runner) awaitReady(client *redlock.Client) error {
 	if hold := r.flags.minHold; hold > 0 && unseen > hold/2 {
 		return &exit{code: codeNoQuorum,
 			why: fmt.Errorf("no majority could be reached for %v, more than half of --min-hold (%v): "+
-				"the command is not run, since another machine may have run it meanwhile", printable.Duration(unseen), hold)}
+				"the command is not run, since another machine may have run it meanwhile",
+				printable.Duration(unseen), hold)}
 	}
 	return nil
 }

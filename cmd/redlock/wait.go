@@ -11,7 +11,6 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/overview"
-	"github.com/redlock-go/redlock/internal/printable"
 )
 
 // mutex returns the lock, or its side, that the command is to hold.
@@ -183,10 +182,10 @@ func (r *runner) announceHolders(name string, s redlock.Status) bool {
 	switch {
 	case s.Resting:
 		r.print("waiting for %q: it rests after %s, %s, %d in the wait queue", name,
-			printable.Quote(overview.ReadableOwner(s.Holder)), remains(s.Remaining), len(s.Queue))
+			overview.OwnerLabel(s.Holder), remains(s.Remaining), len(s.Queue))
 	case s.Holder != "":
 		r.print("waiting for %q: %s holds it, %d in the wait queue", name,
-			printable.Quote(overview.ReadableOwner(s.Holder)), len(s.Queue))
+			overview.OwnerLabel(s.Holder), len(s.Queue))
 	case len(readers) == 1:
 		r.print("waiting for %q: 1 reader holds it, %d in the wait queue", name, len(s.Queue))
 	case len(readers) > 1:

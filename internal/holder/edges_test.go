@@ -108,8 +108,7 @@ func TestHolderIsAskedUntilItCanAnswer(t *testing.T) {
 	}
 }
 
-// One node is away, and another one has a key of another program. Who holds the lock is open, but the former holder does
-// not hold it.
+// One node is away, and another one has a foreign key. The holder is unknown, but it is not the former one.
 func TestFormerHolderIsNotShownWhileTheNextIsUnknown(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		a, c := net.Client(), net.Client()
@@ -171,8 +170,8 @@ func TestLeaderThatJoinsALeaseIsAnnounced(t *testing.T) {
 	})
 }
 
-// A second follower of a lock gets the present state, not what its client knew before. After an outage, the client looks
-// at all of its locks at once.
+// A second follower of a lock gets the present state, not what its client knew before. After an outage, the client
+// looks at all of its locks at once.
 func TestManyLocksAreKnownAtOnce(t *testing.T) {
 	testnet.InBubble(t, 3, func(t *testing.T, net *testnet.Net) {
 		a, c := net.Client(), net.Client()
@@ -264,8 +263,8 @@ func (c *brittleConn) Flush() error {
 	return c.Conn.Flush()
 }
 
-// A write that fails ends all calls of the connection, in the goroutine that writes. So no goroutine that holds a lease's
-// lock writes an announcement.
+// A write that fails ends all calls of the connection, in the goroutine that writes. So no goroutine that holds a
+// lease's lock writes an announcement.
 func TestAnnouncementThatCannotBeWrittenBlocksNoLease(t *testing.T) {
 	net := testnet.InRealTime(t, 3)
 	var text atomic.Value

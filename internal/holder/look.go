@@ -41,8 +41,8 @@ func (b *Board) run() {
 	}
 }
 
-// batch returns the locks that must be looked at, and others as far as the look has room for them. If no look is due, it
-// returns how long until one is.
+// batch returns the locks that must be looked at, and others as far as the look has room for them. If no look is due,
+// it returns how long until one is.
 func (b *Board) batch() (locks []*observed, wait time.Duration) {
 	now := b.cfg.Clock()
 	b.mu.Lock()

@@ -12,8 +12,8 @@ type Holding struct {
 	Owner string // protocol.Shared where readers hold the lock; "": nobody
 	Token int64  // 0: not known
 
-	// Reasons are why nodes said nothing, by index, where the other nodes do not decide who holds the lock: then Owner is
-	// what most of these said. Else it is nil.
+	// Reasons are why nodes said nothing, by index, if the other nodes do not decide who holds the lock: then Owner
+	// is what most of these said. Else it is nil.
 	Reasons []error
 	Took    time.Duration // the look that showed that
 }
@@ -90,8 +90,8 @@ func (o *observed) tokenOf(owner string, count int64) (token int64, announced bo
 	return token, announced
 }
 
-// record records the owner that a look has found at a quorum, for which its keys last; "" if nobody holds the lock. An
-// owner that announced nothing is asked, and is shown when looks over two node timeouts have found it. Called under b.mu.
+// record records the owner that a look has found at a quorum, and for how long its keys last; "" if the lock is free.
+// The Board asks an owner that announced nothing, and shows it after looks over two node timeouts. Called under b.mu.
 func (b *Board) record(o *observed, owner string, left time.Duration, count int64, now time.Duration) {
 	token, announced := o.tokenOf(owner, count)
 	if owner != o.sure {

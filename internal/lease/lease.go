@@ -163,8 +163,8 @@ func (l *Lease) Start(ctx context.Context) bool {
 	return true
 }
 
-// Announce has publish called with true now, and with false when the lease becomes a shared one, and at its end. Further
-// calls do nothing. publish must not block.
+// Announce has publish called with true now, and with false when the lease becomes a shared one, and at its end.
+// Further calls do nothing. publish must not block.
 func (l *Lease) Announce(publish func(held bool)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -134,7 +134,8 @@ func appendLock(all []Change, name string, was, is *standing, at time.Time) []Ch
 	waiting := func(kind ChangeKind, now, other []Waiter) {
 		for _, w := range now {
 			if !slices.ContainsFunc(other, func(v Waiter) bool { return v.Ticket == w.Ticket }) {
-				c := Change{Time: at, Kind: kind, Name: name, Waiter: w.Label, Permits: w.Permits, Limit: w.Limit, Shared: w.Shared}
+				c := Change{Time: at, Kind: kind, Name: name, Waiter: w.Label,
+					Permits: w.Permits, Limit: w.Limit, Shared: w.Shared}
 				if kind == WaiterLeft {
 					c.Waited = seconds(w.Since, at)
 				}

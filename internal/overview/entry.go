@@ -301,8 +301,8 @@ func (e *entry) makeHolders() (all []Holder) {
 			if !known {
 				k = len(all)
 				at[c.owner] = k
-				all = append(all, Holder{Label: printable.Quote(ReadableOwner(c.owner)), Owner: printable.Quote(c.owner), Since: c.since,
-					Left: leftOf(c.ends, f.at), Direction: c.trend.direction, Masters: c.nodes, Holds: c.holds, Shared: c.words == ""})
+				all = append(all, Holder{Label: OwnerLabel(c.owner), Owner: printable.Quote(c.owner), Shared: c.words == "",
+					Since: c.since, Left: leftOf(c.ends, f.at), Direction: c.trend.direction, Masters: c.nodes, Holds: c.holds})
 				letters = append(letters, c.words)
 			}
 			h := &all[k]
@@ -338,8 +338,8 @@ func makeWaiters(queue []redlock.WaiterStatus, shared bool) []Waiter {
 	all := make([]Waiter, len(queue))
 	for i := range queue {
 		w := &queue[i]
-		all[i] = Waiter{Label: printable.Quote(w.Label), Ticket: printable.Quote(w.Ticket), Since: w.Since.UTC(), Nodes: w.Nodes,
-			Permits: w.Permits, Limit: w.Limit, Shared: isReader(w), Wants: Wants(w, shared)}
+		all[i] = Waiter{Label: printable.Quote(w.Label), Ticket: printable.Quote(w.Ticket), Since: w.Since.UTC(),
+			Nodes: w.Nodes, Permits: w.Permits, Limit: w.Limit, Shared: isReader(w), Wants: Wants(w, shared)}
 	}
 	return all
 }

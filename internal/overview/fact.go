@@ -211,13 +211,13 @@ func (r *reading) slot(s *redlock.Status, permits []redlock.PermitStatus) *fact 
 		c := claim{owner: p.Owner, since: p.Since, ends: r.endOf(p.Remaining), nodes: p.Nodes, holds: p.Remaining != 0}
 		c.words = r.permitLetters(s, p)
 		if c.holds {
-			f.state, f.by = Held, printable.Quote(ReadableOwner(p.Owner))
+			f.state, f.by = Held, OwnerLabel(p.Owner)
 		}
 		f.claims = append(f.claims, c)
 	}
 	slices.SortStableFunc(f.claims, func(a, b claim) int { return cmpClaims(&a, &b) })
 	if s.Incomplete {
-		f.state, f.by = Incomplete, printable.Quote(ReadableOwner(f.claims[0].owner))
+		f.state, f.by = Incomplete, OwnerLabel(f.claims[0].owner)
 	}
 	f.words = f.claims[0].words
 	return f

@@ -33,7 +33,7 @@ type running struct {
 	took    time.Duration
 	passErr error
 
-	restUntil time.Duration // of the next pass
+	restUntil time.Duration // no pass begins before then
 	newUntil  time.Duration // until then, the last whole pass is current for a new watcher
 	isCurrent bool          // a pass has ended since there is a watcher
 	pinged    bool          // the masters were looked at since then

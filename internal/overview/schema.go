@@ -73,8 +73,8 @@ func NewLockJSON(r *Row, masters []Master, now time.Time) LockJSON {
 	if !utf8.ValidString(l.Name) {
 		l.Bytes = []byte(l.Name)
 	}
-	for _, n := range r.Names {
-		if len(r.Names) > 1 {
+	if len(r.Names) > 1 {
+		for _, n := range r.Names {
 			l.Names = append(l.Names, n.Raw)
 		}
 	}
@@ -137,7 +137,7 @@ func (v *NodeJSON) add(n *redlock.NodeStatus, permits bool) {
 		v.Error = printable.Line(n.Err.Error())
 	}
 	add := func(owner string, left time.Duration, shared bool, slots ...int) {
-		v.Holders = append(v.Holders, HolderJSON{Holder: printable.Quote(ReadableOwner(owner)), Owner: printable.Quote(owner),
+		v.Holders = append(v.Holders, HolderJSON{Holder: OwnerLabel(owner), Owner: printable.Quote(owner),
 			Shared: shared, Slots: slots, Since: protocol.SinceOf(owner).UTC(), Remaining: secondsLeft(left)})
 	}
 	if permits {

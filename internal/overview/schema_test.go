@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"flag"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata anew")
 
-// statuses are locks of all kinds, of which each node that answers says the same.
+// statuses are locks of all kinds. The nodes that answer agree about each of them.
 func statuses() []redlock.Status {
 	since, owner := time.Unix(1_790_000_000, 0), ours("web\n", 1)
 	share := redlock.ShareStatus{Owner: owner, Since: protocol.SinceOf(owner), Remaining: 9 * time.Second, Nodes: 3}
@@ -44,7 +45,7 @@ func statuses() []redlock.Status {
 	return all
 }
 
-// The fields in testdata are stable, and docs/reference/json.md has them. The page shows those of the tool, but for the nodes' keys.
+// The fields in testdata are stable. The page and the tool show the same, except for what the nodes have.
 func TestToolAndPageShareOneStableSchema(t *testing.T) {
 	f, all := &fake{}, statuses()
 	withFake(t, f, func(t *testing.T, m *overview.Model) {
@@ -57,12 +58,12 @@ func TestToolAndPageShareOneStableSchema(t *testing.T) {
 			overview.Change{Time: now, Kind: overview.Granted, Name: "a", Holder: "b", Before: "c", Token: 1, Held: 1.5, Waiter: "d", Permits: 1, Limit: 2,
 				Shared: true, Waited: 2.5, Node: "node 0", State: "down", Cause: "e"}}
 		for i := range all {
-			golden = append(golden, overview.LocksOf(&all[i], f.Stats().Nodes, now)[0])
-			alike := overview.LocksOf(&all[i], f.Stats().Nodes, now)[0]
-			for k, n := range alike.Nodes {
-				alike.Nodes[k] = overview.NodeJSON{Node: n.Node, Vote: n.Vote}
+			l := overview.LocksOf(&all[i], f.Stats().Nodes, now)[0]
+			golden, l.Nodes = append(golden, l), slices.Clone(l.Nodes)
+			for k, n := range l.Nodes {
+				l.Nodes[k] = overview.NodeJSON{Node: n.Node, Vote: n.Vote}
 			}
-			require.Equal(t, lines(t, alike), lines(t, overview.NewLockJSON(s.Rows[i], s.Masters, now)))
+			require.Equal(t, lines(t, l), lines(t, overview.NewLockJSON(s.Rows[i], s.Masters, now)))
 		}
 		const file = "testdata/schema.jsonl"
 		if *update {

@@ -33,7 +33,7 @@ func (s *Snapshot) IsWhole() bool { return !s.Listed.IsZero() || s.Stale }
 // Headline is the one sentence: are locks available?
 type Headline struct {
 	Text      string // "Locks are available: 4 of 5 masters vote, 1 more may fail."
-	Level     Level  // Error: locks are not available
+	Level     Level  // Warning: no master may fail, or one does not vote; Error: locks are not available
 	Available bool
 	Masters   int // in the list
 	Voting    int

@@ -141,6 +141,9 @@ func HeldSince(s redlock.Status) (since time.Time) {
 // ReadableOwner returns an owner's label, else the whole owner. It is not safe to print.
 func ReadableOwner(owner string) string { return cmp.Or(protocol.LabelOf(owner), owner) }
 
+// OwnerLabel is ReadableOwner, safe to print.
+func OwnerLabel(owner string) string { return printable.Quote(ReadableOwner(owner)) }
+
 // Counted returns a number with a noun, in the singular or plural.
 func Counted(n int, thing string) string {
 	if n == 1 {
@@ -149,11 +152,10 @@ func Counted(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// MostReaders is how many readers of a lock a node shows.
+// MostReaders is how many readers of a lock a node shows at most.
 const MostReaders = 100
 
-// CountReaders returns the number of holding readers, which is a least number if a node shows
-// MostReaders.
+// CountReaders returns the number of holding readers: at least that many if a node shows MostReaders.
 func CountReaders(s redlock.Status) string {
 	text := Counted(len(HoldingReaders(s)), "reader")
 	if slices.ContainsFunc(s.Nodes, func(n redlock.NodeStatus) bool { return len(n.Readers) >= MostReaders }) {
@@ -169,7 +171,7 @@ func HeldBy(s redlock.Status, state State) string {
 	case state == Incomplete:
 		return mostVoted(s)
 	case s.Holder != "":
-		return printable.Quote(ReadableOwner(s.Holder))
+		return OwnerLabel(s.Holder)
 	case readers > 0:
 		return CountReaders(s)
 	case permits > 0:
@@ -182,7 +184,7 @@ func HeldBy(s redlock.Status, state State) string {
 func mostVoted(s redlock.Status) (by string) {
 	most := 0
 	for holder, nodes := range Votes(s) {
-		if label := printable.Quote(ReadableOwner(holder)); nodes > most || nodes == most && label < by {
+		if label := OwnerLabel(holder); nodes > most || nodes == most && label < by {
 			by, most = label, nodes
 		}
 	}
@@ -215,8 +217,7 @@ func HolderNow(s redlock.Status) string {
 	return "nobody holds it any more"
 }
 
-// LastsAtMost returns the longest ttl of the lock's keys; 0 without keys, negative if one never
-// ends.
+// LastsAtMost returns the longest time left of the lock's keys; 0 without keys, negative without an end.
 func LastsAtMost(s redlock.Status) (lasts time.Duration) {
 	for i := range s.Nodes {
 		if n := &s.Nodes[i]; n.Remaining < 0 || lasts >= 0 && n.Remaining > lasts {

@@ -7,7 +7,7 @@ const MaxVisible = 200
 // Order is the order of a view's rows. Equal rows are ordered by name.
 type Order string
 
-// The orders. Rows that are equal in one stand by name.
+// The orders.
 const (
 	ByNeed    Order = "need"    // waited for (oldest waiter first), odd ones, the rest by name
 	ByName    Order = "name"    //

@@ -5,8 +5,8 @@
 --
 -- ARGV[n]  the counter of the n-th lock's stripe
 --
--- Returns for each lock, one after the other: its key's value, the key's remaining milliseconds, and the count; an empty
--- value or count if there is none, or if another program's key is of another type.
+-- Returns for each lock, one after the other: its key's value, the key's remaining milliseconds, and the count; an
+-- empty value or count if there is none, or if another program's key is of another type.
 local found = {}
 for i, stripe in ipairs(ARGV) do
   local lock = KEYS[i + 1]

@@ -61,7 +61,7 @@ func QuorumEnds(left []time.Duration, quorum int) time.Duration {
 	if len(left) < quorum {
 		return 0
 	}
-	slices.SortFunc(left, func(a, b time.Duration) int { return cmp.Compare(uint64(a), uint64(b)) }) // negative ones are the last
+	slices.SortFunc(left, func(a, b time.Duration) int { return cmp.Compare(uint64(a), uint64(b)) }) // negative: last
 	return left[len(left)-quorum]
 }
 

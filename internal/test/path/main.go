@@ -34,7 +34,7 @@ const (
 	settles = 200 * time.Millisecond
 
 	// tries is how often each call is counted. A function counts if it ran each time: others belong to probes in the
-	// background. With five tries, one of twenty runs counted some of those.
+	// background. Five tries were too few: now and then a function of those ran in each of them.
 	tries = 12
 )
 

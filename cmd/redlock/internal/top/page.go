@@ -114,7 +114,8 @@ func counts(s *overview.Snapshot, columns int) line {
 		if c.Callers == 1 {
 			waits = "caller waits"
 		}
-		text := fmt.Sprintf("  %d %s for %d, the longest %s", c.Callers, waits, c.WaitedFor, printable.Age(c.LongestWait))
+		text := fmt.Sprintf("  %d %s for %d, the longest %s",
+			c.Callers, waits, c.WaitedFor, printable.Age(c.LongestWait))
 		l = append(l, span{text, plain})
 	}
 	if c.Odd > 0 {
